@@ -65,6 +65,8 @@ var goodRequests = map[string]string{
 	"stop_agent":                `{"agent_name":"sony"}`,
 	"restart_agent":             `{"agent_name":"sony"}`,
 	"share_agent":               `{"agent_name":"papi","person":"bob","access":"view"}`,
+	"plan_bulk":                 `{"operation":"queue","names":["papi"],"text":"done"}`,
+	"run_bulk":                  `{"plan_id":"nobody"}`,
 	"set_labels":                `{"agent_name":"papi","labels":{"env":"prod"}}`,
 	"queue_task":                `{"agent_name":"papi","task_description":"wait gate"}`,
 	"update_queued_task":        `{"task_id":"nobody","priority":1}`,
@@ -164,6 +166,8 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("required", nil, false)
 			case f.Kind() == protoreflect.DoubleKind:
 				add("required", json.Number("0"), false)
+			case f.Kind() == protoreflect.EnumKind:
+				add("required", string(f.Enum().Values().ByNumber(0).Name()), false)
 			default:
 				add("required", "", false)
 			}

@@ -100,6 +100,8 @@ const (
 	ReasonTaskTimedOut       Reason = "TASK_TIMED_OUT"
 	ReasonOutputInvalid      Reason = "OUTPUT_INVALID"
 	ReasonUnimplemented      Reason = "UNIMPLEMENTED"
+	ReasonPlanNotFound       Reason = "PLAN_NOT_FOUND"
+	ReasonPlanOutdated       Reason = "PLAN_OUTDATED"
 	ReasonInternal           Reason = "INTERNAL"
 )
 
@@ -164,6 +166,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonOutputInvalid:      Aborted,
 	ReasonUnimplemented:      Unimplemented,
 	ReasonInternal:           Internal,
+	ReasonPlanNotFound:       NotFound,
+	ReasonPlanOutdated:       FailedPrecondition,
 }
 
 // Error is the error type of the core, of places and of stores. Any other error counts as Internal.

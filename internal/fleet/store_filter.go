@@ -83,7 +83,7 @@ type IdentityKey struct{ Principal, Source, SubjectID string }
 type PruneKind int
 
 const (
-	// PruneHistory removes events and remembered requests, tokens of agents that were revoked, refusals of budgets, leases that
+	// PruneHistory removes events and remembered requests, plans of bulk operations, tokens of agents that were revoked, refusals of budgets, leases that
 	// expired, and servers without agents whose last sign of life is old. It keeps the newest event, forgotten servers, and all tasks and
 	// agents.
 	PruneHistory PruneKind = iota

@@ -11,15 +11,7 @@ import (
 // DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
 // keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
-	var check func(*fleet.AgentView) error
-	if keepUnsaved {
-		check = func(v *fleet.AgentView) error { return s.checkSaved(ctx, v) }
-	}
-	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, keepUnsaved, check, func(v *fleet.AgentView) error {
-		v.Desired = fleet.DesiredDeleted
-		v.Attempts, v.RetryAt = 0, time.Time{}
-		return nil
-	}, "deletion requested")
+	v, err := s.changeDesired(ctx, ref, requestID, s.toDelete(keepUnsaved))
 	if err != nil {
 		return nil, "", err
 	}
@@ -39,4 +31,17 @@ func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool,
 			With("agent_name", v.Name)
 	}
 	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows it until it is deleted", v.Name), nil
+}
+
+// toDelete returns the change of DeleteAgent.
+func (s *Service) toDelete(keepUnsaved bool) desiredChange {
+	d := desiredChange{method: "DeleteAgent", text: "deletion requested", args: keepUnsaved, change: func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredDeleted
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
+	}}
+	if keepUnsaved {
+		d.check = s.checkSaved
+	}
+	return d
 }

@@ -13,14 +13,23 @@ import (
 // according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
 // has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+	v, err := s.changeDesired(ctx, ref, requestID, s.toStart())
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
+}
+
+// toStart returns the change of StartAgent.
+func (s *Service) toStart() desiredChange {
 	var seen *fleet.Workspace
-	look := func(v *fleet.AgentView) (err error) {
+	look := func(ctx context.Context, v *fleet.AgentView) (err error) {
 		if v.State == fleet.StateRunning {
 			seen, err = s.look(ctx, &v.Agent)
 		}
 		return err
 	}
-	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, nil, look, func(v *fleet.AgentView) error {
+	return desiredChange{method: "StartAgent", text: "start requested", check: look, change: func(v *fleet.AgentView) error {
 		if seen != nil && v.State == fleet.StateRunning {
 			v.State, v.StateReason = seen.State, seen.Reason
 		}
@@ -35,11 +44,7 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 		v.Restart++
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		return nil
-	}, "start requested")
-	if err != nil {
-		return nil, "", err
-	}
-	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
+	}}
 }
 
 // look asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
@@ -65,12 +70,7 @@ func unhealthyBusy(v *fleet.AgentView) *fleet.Error {
 
 // StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, "StopAgent", ref, requestID, nil, nil, func(v *fleet.AgentView) error {
-		v.Desired = fleet.DesiredStopped
-		v.Restarted = v.Restart
-		v.Attempts, v.RetryAt = 0, time.Time{}
-		return nil
-	}, "stop requested")
+	v, err := s.changeDesired(ctx, ref, requestID, toStop())
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,20 +88,53 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent shows its state", v.Name, v.State), nil
 }
 
+// toStop returns the change of StopAgent.
+func toStop() desiredChange {
+	return desiredChange{method: "StopAgent", text: "stop requested", change: func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredStopped
+		v.Restarted = v.Restart
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
+	}}
+}
+
 // notStopped returns the error for an agent that was to be stopped and is not.
 func notStopped(v *fleet.AgentView, why string) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q is not stopped, it is %s: %s", v.Name, v.State, why).
 		With("agent_name", v.Name).With("state", string(v.State))
 }
 
+// desiredChange is a change of the desired state of an agent.
+type desiredChange struct {
+	method, text string // of the API, and of the event
+	args         any    // what else identifies the request
+	// check can refuse the change before the transaction, and may ask the place. It may be nil.
+	check  func(context.Context, *fleet.AgentView) error
+	change func(*fleet.AgentView) error // can also refuse it
+}
+
+// apply changes the agent, or returns why it cannot be changed.
+func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
+	a := &v.Agent
+	if !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted && d.method != "DeleteAgent" {
+		return fleet.AgentNotFound(a.Name)
+	}
+	if err := s.places.Of(a).Available(); err != nil {
+		return err
+	}
+	if err := d.change(v); err != nil {
+		return err
+	}
+	if a.Foreign() {
+		return foreign(a)
+	}
+	return nil
+}
+
 // changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
-// change. For a repeated request, it returns the agent's current state. args are what else identifies the request. check can
-// refuse the change before the transaction. It may be nil, and is not called for a repeated request. change can also refuse
-// it.
-func (s *Service) changeDesired(
-	ctx context.Context, method, ref, requestID string, args any, check, change func(*fleet.AgentView) error, text string,
-) (*fleet.AgentView, error) {
-	c := Call{Method: method, RequestID: requestID, Body: []any{ref, args}}
+// change. For a repeated request, it returns the agent's current state, and calls no function of d.
+func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d desiredChange) (*fleet.AgentView, error) {
+	c := Call{Method: d.method, RequestID: requestID, Body: []any{ref, d.args}}
 	old, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
@@ -113,8 +146,8 @@ func (s *Service) changeDesired(
 	if err != nil {
 		return nil, err
 	}
-	if check != nil {
-		if err := check(v); err != nil {
+	if d.check != nil {
+		if err := d.check(ctx, v); err != nil {
 			return nil, err
 		}
 	}
@@ -124,24 +157,21 @@ func (s *Service) changeDesired(
 		if err != nil {
 			return CallResult{}, err
 		}
-		if current == nil || !current.DeletedAt.IsZero() || current.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
+		if current == nil {
 			return CallResult{}, fleet.AgentNotFound(v.Name)
 		}
+		if err := plannedFrom(ctx).allows(current); err != nil {
+			return CallResult{}, err
+		}
+		if err := d.apply(s, current); err != nil {
+			return CallResult{}, err
+		}
 		a := &current.Agent
-		if err := s.places.Of(a).Available(); err != nil {
-			return CallResult{}, err
-		}
-		if err := change(current); err != nil {
-			return CallResult{}, err
-		}
-		if a.Foreign() {
-			return CallResult{}, foreign(a)
-		}
 		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
 		if err := tx.Update(a); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
+		return CallResult{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, d.text))
 	})
 	return v, err
 }

@@ -23,23 +23,29 @@ type RestartAgentRequest struct {
 // RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
 // Config.CreateWait. It first checks whether the workspace can be started with them.
 func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
-	check := func(v *fleet.AgentView) (err error) {
-		r.Role, err = s.restartable(ctx, v, r)
-		return err
-	}
-	v, err := s.changeDesired(ctx, "RestartAgent", r.Agent, r.RequestID, r, check, func(v *fleet.AgentView) error {
-		v.Desired = fleet.DesiredRunning
-		v.Restart++
-		v.Attempts, v.RetryAt = 0, time.Time{}
-		r.applyTo(&v.Agent)
-		return nil
-	}, "restart requested")
+	v, err := s.changeDesired(ctx, r.Agent, r.RequestID, s.toRestart(r))
 	if err != nil {
 		return nil, "", err
 	}
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string {
 		return fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role)
 	})
+}
+
+// toRestart returns the change of RestartAgent.
+func (s *Service) toRestart(r RestartAgentRequest) desiredChange {
+	args := r
+	check := func(ctx context.Context, v *fleet.AgentView) (err error) {
+		r.Role, err = s.restartable(ctx, v, r)
+		return err
+	}
+	return desiredChange{method: "RestartAgent", text: "restart requested", args: args, check: check, change: func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredRunning
+		v.Restart++
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		r.applyTo(&v.Agent)
+		return nil
+	}}
 }
 
 // applyTo sets what the next start of the agent's workspace changes.

@@ -23,15 +23,8 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 		return "", nil, err
 	}
 	c := Call{Method: "SetLabels", RequestID: r.RequestID, Body: r}
-	switch {
-	case (r.Agent == "") == (r.TaskID == ""):
+	if err = r.validate(); (r.Agent == "") == (r.TaskID == "") {
 		err = fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "give either agent_name or task_id")
-	case len(r.Labels)+len(r.Remove) == 0:
-		err = fleet.Invalid(fleet.ReasonInvalidArgument, "labels", "labels is required: give the labels to set, or in remove the keys to remove")
-	case len(r.Remove) > fleet.MaxLabels:
-		err = fleet.Invalid(fleet.ReasonInvalidArgument, "remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
-	default:
-		err = r.Labels.Validate("labels")
 	}
 	if err != nil {
 		return "", nil, err
@@ -55,14 +48,30 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	return v.Name, v.Labels, nil
 }
 
+// validate returns INVALID_ARGUMENT if the labels are not valid for anything.
+func (r SetLabelsRequest) validate() error {
+	switch {
+	case len(r.Labels)+len(r.Remove) == 0:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "labels", "labels is required: give the labels to set, or in remove the keys to remove")
+	case len(r.Remove) > fleet.MaxLabels:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
+	}
+	return r.Labels.Validate("labels")
+}
+
+// apply returns what the labels become.
+func (r SetLabelsRequest) apply(l fleet.Labels) (fleet.Labels, error) {
+	l = l.With(r.Labels, r.Remove...)
+	return l, l.Validate("labels")
+}
+
 func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) (*fleet.Task, error) {
 	t, err := s.task(tx, p, r.TaskID, fleet.AccessRun)
 	if err != nil {
 		return nil, err
 	}
 	before := t.Labels
-	t.Labels = before.With(r.Labels, r.Remove...)
-	if err := t.Labels.Validate("labels"); err != nil || maps.Equal(before, t.Labels) {
+	if t.Labels, err = r.apply(before); err != nil || maps.Equal(before, t.Labels) {
 		return t, err
 	}
 	if err := tx.Put(t.ID, t.Labels); err != nil {
@@ -78,8 +87,7 @@ func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView,
 	}
 	a := &now.Agent
 	made, before := CallResult{AgentUID: a.UID}, a.Labels
-	a.Labels = before.With(r.Labels, r.Remove...)
-	if err := a.Labels.Validate("labels"); err != nil || maps.Equal(before, a.Labels) {
+	if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
 		return made, err
 	}
 	a.UpdatedAt = s.now()

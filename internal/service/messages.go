@@ -56,18 +56,10 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 			return nil, err
 		}
 		a, task := &v.Agent, v.Task
-		if err := s.checkConfined(p, a); err != nil {
+		if err := plannedFrom(ctx).allows(v); err != nil {
 			return nil, err
 		}
-		switch {
-		case task == nil:
-			return nil, noRunningTask(v)
-		case v.Status() != fleet.StatusBusy:
-			return nil, agentOffline(v)
-		case !task.StopAsked.IsZero():
-			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
-		}
-		if err := s.places.Of(a).Available(); err != nil {
+		if err := s.mayMessage(p, v); err != nil {
 			return nil, err
 		}
 		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
@@ -85,6 +77,23 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskMessage, now, message))
 	})
+}
+
+// mayMessage returns why p can send no message to the task of the agent.
+func (s *Service) mayMessage(p fleet.Principal, v *fleet.AgentView) error {
+	a := &v.Agent
+	if err := s.checkConfined(p, a); err != nil {
+		return err
+	}
+	switch {
+	case v.Task == nil:
+		return noRunningTask(v)
+	case v.Status() != fleet.StatusBusy:
+		return agentOffline(v)
+	case !v.Task.StopAsked.IsZero():
+		return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
+	}
+	return s.places.Of(a).Available()
 }
 
 // awaitMessage waits until the message was delivered or refused, at most Config.MessageWait.

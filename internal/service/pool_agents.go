@@ -115,12 +115,9 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 		return err
 	}
 	n, err := s.newAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{
-		Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{"pool": pool.Name}),
+		Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
 	})
-	n.pool, n.oneTask = pool.Name, pool.Reuse == fleet.ReuseFresh
-	for _, g := range pool.Groups {
-		n.shares = append(n.shares, fleet.Share{Grantee: fleet.Grantee{Group: g}, Access: fleet.AccessRun, By: pool.Owner, At: s.now()})
-	}
+	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
 	for ; err == nil && count > 0; count-- {
 		err = s.changePoolByItself(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
@@ -142,6 +139,17 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 		s.noteFailure(pool, fleet.PublicMessage(err))
 		return "could not create an agent: " + pool.Failure, nil
 	})
+}
+
+// poolLabel is the label of the agents of a pool, with the name of the pool.
+const poolLabel = "pool"
+
+// poolShares returns with whom the agents of the pool are shared.
+func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
+	for _, g := range pool.Groups {
+		shares = append(shares, fleet.Share{Grantee: fleet.Grantee{Group: g}, Access: fleet.AccessRun, By: pool.Owner, At: s.now()})
+	}
+	return shares
 }
 
 // changePoolByItself changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.

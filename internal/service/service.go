@@ -94,6 +94,10 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if err != nil {
 		return nil, p, err
 	}
+	if planned := plannedFrom(ctx); planned != nil {
+		v, err := s.plannedAgent(ctx, p, planned)
+		return v, p, err
+	}
 	if ref == "" {
 		return nil, p, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
 	}

@@ -163,6 +163,11 @@ const (
 	ErrorReason_REMOTE_NOT_FOUND ErrorReason = 67
 	// The work of the task has landed or was abandoned already. Metadata: task_id, state.
 	ErrorReason_WORK_SETTLED ErrorReason = 68
+	// No plan of a bulk operation with this id that belongs to the caller. Metadata: plan_id.
+	ErrorReason_PLAN_NOT_FOUND ErrorReason = 80
+	// The agent has another task than the plan of the bulk operation says, which the operation would end or reach. Metadata: agent_name,
+	// task_id.
+	ErrorReason_PLAN_OUTDATED ErrorReason = 81
 )
 
 // Enum value maps for ErrorReason.
@@ -231,6 +236,8 @@ var (
 		66: "BRANCH_CHECKED_OUT",
 		67: "REMOTE_NOT_FOUND",
 		68: "WORK_SETTLED",
+		80: "PLAN_NOT_FOUND",
+		81: "PLAN_OUTDATED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -296,6 +303,8 @@ var (
 		"BRANCH_CHECKED_OUT":       66,
 		"REMOTE_NOT_FOUND":         67,
 		"WORK_SETTLED":             68,
+		"PLAN_NOT_FOUND":           80,
+		"PLAN_OUTDATED":            81,
 	}
 )
 
@@ -330,7 +339,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xc1\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xe8\n" +
 	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -397,7 +406,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\fBRANCH_MOVED\x10A\x12\x16\n" +
 	"\x12BRANCH_CHECKED_OUT\x10B\x12\x14\n" +
 	"\x10REMOTE_NOT_FOUND\x10C\x12\x10\n" +
-	"\fWORK_SETTLED\x10DB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fWORK_SETTLED\x10D\x12\x12\n" +
+	"\x0ePLAN_NOT_FOUND\x10P\x12\x11\n" +
+	"\rPLAN_OUTDATED\x10QB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -8618,7 +8618,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -9530,7 +9530,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x93F\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xe1G\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -9632,7 +9632,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05limit\x12\vcredentials\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/credentials\x90\x02\x01\x12\x8f\x01\n" +
 	"\x11ReleaseCredential\x12\".fleet.v1.ReleaseCredentialRequest\x1a#.fleet.v1.ReleaseCredentialResponse\"1\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/credentials:release\x90\x02\x02\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/labels\x12z\n" +
+	"/v1/labels\x12^\n" +
+	"\bPlanBulk\x12\x19.fleet.v1.PlanBulkRequest\x1a\x1a.fleet.v1.PlanBulkResponse\"\x1b\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/bulk\x12l\n" +
+	"\aRunBulk\x12\x18.fleet.v1.RunBulkRequest\x1a\x19.fleet.v1.RunBulkResponse\",\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/bulk/{plan_id}/run\x90\x02\x02\x12z\n" +
 	"\n" +
 	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"1\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12}\n" +
 	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\".\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x89\x01\n" +
@@ -9831,22 +9833,26 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*SearchFleetRequest)(nil),           // 165: fleet.v1.SearchFleetRequest
 	(*PauseFleetRequest)(nil),            // 166: fleet.v1.PauseFleetRequest
 	(*ResumeFleetRequest)(nil),           // 167: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 168: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 169: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 170: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 171: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 172: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 173: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 174: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 175: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 176: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 177: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 178: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 179: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 180: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 181: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 182: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 183: fleet.v1.ReloadConfigResponse
+	(*PlanBulkRequest)(nil),              // 168: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 169: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 170: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 171: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 172: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 173: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 174: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 175: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 176: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 177: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 178: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 179: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 180: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 181: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 182: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 183: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 184: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 185: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 186: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 187: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	119, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
@@ -10011,85 +10017,89 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	107, // 159: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
 	109, // 160: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
 	111, // 161: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	113, // 162: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	115, // 163: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	117, // 164: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	168, // 165: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	169, // 166: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	170, // 167: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	171, // 168: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	172, // 169: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 170: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 171: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 172: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 173: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 174: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 175: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 176: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 177: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 178: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 179: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 180: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 181: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 182: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 183: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 184: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 185: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	173, // 186: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	173, // 187: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 188: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 189: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 190: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 191: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	174, // 192: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	175, // 193: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	176, // 194: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 195: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 196: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 197: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 198: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 199: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 200: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 201: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 202: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 203: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	86,  // 204: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	88,  // 205: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	90,  // 206: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	92,  // 207: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	94,  // 208: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 209: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 210: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 211: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 212: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 213: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	96,  // 214: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	76,  // 215: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	78,  // 216: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	80,  // 217: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	82,  // 218: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	84,  // 219: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	177, // 220: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	178, // 221: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	98,  // 222: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	100, // 223: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	102, // 224: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	104, // 225: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	106, // 226: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	108, // 227: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	110, // 228: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	112, // 229: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	114, // 230: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	116, // 231: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	118, // 232: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	179, // 233: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	180, // 234: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	181, // 235: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	182, // 236: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	183, // 237: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 238: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	171, // [171:239] is the sub-list for method output_type
-	103, // [103:171] is the sub-list for method input_type
+	168, // 162: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	169, // 163: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	113, // 164: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	115, // 165: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	117, // 166: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	170, // 167: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	171, // 168: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	172, // 169: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	173, // 170: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	174, // 171: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 172: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 173: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 174: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 175: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 176: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 177: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 178: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 179: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 180: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 181: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 182: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 183: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 184: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 185: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 186: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 187: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	175, // 188: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	175, // 189: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 190: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 191: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 192: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 193: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	176, // 194: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	177, // 195: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	178, // 196: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 197: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 198: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 199: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 200: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 201: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 202: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 203: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 204: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 205: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	86,  // 206: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	88,  // 207: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	90,  // 208: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	92,  // 209: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	94,  // 210: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 211: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 212: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 213: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 214: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 215: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	96,  // 216: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	76,  // 217: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	78,  // 218: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	80,  // 219: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	82,  // 220: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	84,  // 221: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	179, // 222: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	180, // 223: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	98,  // 224: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	100, // 225: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	102, // 226: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	104, // 227: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	106, // 228: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	108, // 229: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	110, // 230: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	112, // 231: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	181, // 232: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	182, // 233: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	114, // 234: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	116, // 235: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	118, // 236: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	183, // 237: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	184, // 238: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	185, // 239: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	186, // 240: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	187, // 241: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 242: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	173, // [173:243] is the sub-list for method output_type
+	103, // [103:173] is the sub-list for method input_type
 	103, // [103:103] is the sub-list for extension type_name
 	103, // [103:103] is the sub-list for extension extendee
 	0,   // [0:103] is the sub-list for field type_name
@@ -10103,6 +10113,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_agent_proto_init()
 	file_fleet_v1_audit_proto_init()
 	file_fleet_v1_budget_proto_init()
+	file_fleet_v1_bulk_proto_init()
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_credential_proto_init()

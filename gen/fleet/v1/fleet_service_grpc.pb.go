@@ -79,6 +79,8 @@ const (
 	FleetService_ListCredentials_FullMethodName      = "/fleet.v1.FleetService/ListCredentials"
 	FleetService_ReleaseCredential_FullMethodName    = "/fleet.v1.FleetService/ReleaseCredential"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
+	FleetService_PlanBulk_FullMethodName             = "/fleet.v1.FleetService/PlanBulk"
+	FleetService_RunBulk_FullMethodName              = "/fleet.v1.FleetService/RunBulk"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
 	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
@@ -254,6 +256,14 @@ type FleetServiceClient interface {
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
 	SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error)
+	// Plan to do the same with many agents or tasks: start, stop, restart or delete agents, send them a message, label them, queue a task
+	// for each of them, move them to a pool, or stop tasks.
+	// The plan lists what would happen to each, and which cannot be done. Nothing is done before `run_bulk`.
+	PlanBulk(ctx context.Context, in *PlanBulkRequest, opts ...grpc.CallOption) (*PlanBulkResponse, error)
+	// Run a plan of `plan_bulk`, a few items at a time, and return the result of each item.
+	// No item does more than the plan says: it fails if it would now end or reach another task. While the answer is unfinished, call again to go on,
+	// also after a crash: each item is done once.
+	RunBulk(ctx context.Context, in *RunBulkRequest, opts ...grpc.CallOption) (*RunBulkResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
 	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
 	// stop, start, restart and delete it. Sharing again with other access replaces the share.
@@ -908,6 +918,26 @@ func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) PlanBulk(ctx context.Context, in *PlanBulkRequest, opts ...grpc.CallOption) (*PlanBulkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanBulkResponse)
+	err := c.cc.Invoke(ctx, FleetService_PlanBulk_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RunBulk(ctx context.Context, in *RunBulkRequest, opts ...grpc.CallOption) (*RunBulkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunBulkResponse)
+	err := c.cc.Invoke(ctx, FleetService_RunBulk_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShareAgentResponse)
@@ -1162,6 +1192,14 @@ type FleetServiceServer interface {
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
 	SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error)
+	// Plan to do the same with many agents or tasks: start, stop, restart or delete agents, send them a message, label them, queue a task
+	// for each of them, move them to a pool, or stop tasks.
+	// The plan lists what would happen to each, and which cannot be done. Nothing is done before `run_bulk`.
+	PlanBulk(context.Context, *PlanBulkRequest) (*PlanBulkResponse, error)
+	// Run a plan of `plan_bulk`, a few items at a time, and return the result of each item.
+	// No item does more than the plan says: it fails if it would now end or reach another task. While the answer is unfinished, call again to go on,
+	// also after a crash: each item is done once.
+	RunBulk(context.Context, *RunBulkRequest) (*RunBulkResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
 	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
 	// stop, start, restart and delete it. Sharing again with other access replaces the share.
@@ -1375,6 +1413,12 @@ func (UnimplementedFleetServiceServer) ReleaseCredential(context.Context, *Relea
 }
 func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
+}
+func (UnimplementedFleetServiceServer) PlanBulk(context.Context, *PlanBulkRequest) (*PlanBulkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanBulk not implemented")
+}
+func (UnimplementedFleetServiceServer) RunBulk(context.Context, *RunBulkRequest) (*RunBulkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunBulk not implemented")
 }
 func (UnimplementedFleetServiceServer) ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShareAgent not implemented")
@@ -2465,6 +2509,42 @@ func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_PlanBulk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanBulkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).PlanBulk(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_PlanBulk_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).PlanBulk(ctx, req.(*PlanBulkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RunBulk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunBulkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RunBulk(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RunBulk_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RunBulk(ctx, req.(*RunBulkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShareAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShareAgentRequest)
 	if err := dec(in); err != nil {
@@ -2857,6 +2937,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLabels",
 			Handler:    _FleetService_SetLabels_Handler,
+		},
+		{
+			MethodName: "PlanBulk",
+			Handler:    _FleetService_PlanBulk_Handler,
+		},
+		{
+			MethodName: "RunBulk",
+			Handler:    _FleetService_RunBulk_Handler,
 		},
 		{
 			MethodName: "ShareAgent",

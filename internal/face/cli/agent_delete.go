@@ -14,7 +14,7 @@ func (p *program) newAgentDelete() *cobra.Command {
 	req := &fleetv1.DeleteAgentRequest{}
 	var wait waitFlag
 	cmd := &cobra.Command{
-		Use:     "delete AGENT...",
+		Use:     "delete [AGENT]...",
 		Aliases: []string{"rm"},
 		Short:   "Delete agents and their workspaces",
 		Long: `Delete agents and their workspaces, even while they are busy. The history of their
@@ -27,6 +27,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 		Example: `  fleet agent delete papi
   fleet agent delete papi sony --yes
   fleet agent delete papi --yes --keep-unsaved
+  fleet agent delete -l team=web --dry-run
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if err := errSeveral(req, names); err != nil {
@@ -64,7 +65,13 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	cmd.Flags().BoolVar(&keepUnsaved, "keep-unsaved", false, "do not delete an agent with work that exists only in its workspace")
 	addRequestID(cmd, req)
 	wait.addTo(cmd, "deleted")
-	return cmd
+	return p.addBulk(cmd, "agents", false, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_delete, doing: "deleting", question: "Delete with everything in their workspaces:", request: req, flags: []string{"keep-unsaved"},
+		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
+			bulk.KeepUnsaved = keepUnsaved
+			return nil
+		},
+	})
 }
 
 // deleteOptions says how agents are deleted.

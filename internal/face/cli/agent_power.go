@@ -86,8 +86,9 @@ func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
 	var asking sync.Mutex
 	restarts := map[string]*fleetv1.RestartAgentRequest{} // the calls in place of StartAgent, by agent
+	req := &fleetv1.StartAgentRequest{}
 	cmd := stateCommand(p, &cobra.Command{
-		Use:   "start AGENT...",
+		Use:   "start [AGENT]...",
 		Short: "Start the workspaces of agents",
 		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
 If it is already starting, the command only waits.
@@ -98,8 +99,9 @@ Elsewhere it needs --yes.
 
 Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi
-  fleet agent start papi sony`,
-	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, &fleetv1.StartAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
+  fleet agent start papi sony
+  fleet agent start -l team=web`,
+	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
 		asking.Lock()
 		restart := restarts[req.GetAgentName()]
 		asking.Unlock()
@@ -119,7 +121,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 		return s.fleet.RestartAgent(ctx, restart)
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start an unhealthy workspace again without asking, which ends the agent's task")
-	return cmd
+	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_start, doing: "starting", request: req})
 }
 
 // confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
@@ -136,23 +138,26 @@ func (s *session) confirmRestart(ctx context.Context, name string, why error, ye
 }
 
 func (p *program) newAgentStop() *cobra.Command {
-	return stateCommand(p, &cobra.Command{
-		Use:   "stop AGENT...",
+	req := &fleetv1.StopAgentRequest{}
+	cmd := stateCommand(p, &cobra.Command{
+		Use:   "stop [AGENT]...",
 		Short: "Stop the workspaces of agents and keep what is in them",
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi
-  fleet agent stop papi sony`,
-	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, &fleetv1.StopAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
+  fleet agent stop papi sony
+  fleet agent stop -l team=web --dry-run`,
+	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
+	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop, doing: "stopping", question: "Stop", request: req})
 }
 
 func (p *program) newAgentRestart() *cobra.Command {
 	req := &fleetv1.RestartAgentRequest{}
 	var values keyValues
 	cmd := stateCommand(p, &cobra.Command{
-		Use:   "restart AGENT...",
+		Use:   "restart [AGENT]...",
 		Short: "Stop and start the workspaces of agents",
 		Long: `Stop and start the workspace of an agent, with another role if --role is given. A
 running task is stopped first. A restart that cannot succeed is refused before
@@ -173,5 +178,11 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
 	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
 	values.addTo(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
-	return cmd
+	return p.addBulk(cmd, "agents", false, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_restart, doing: "restarting", question: "Restart", request: req, flags: []string{"role", "update"},
+		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
+			bulk.Role, bulk.Update = req.GetRole(), req.GetUpdate()
+			return nil
+		},
+	})
 }

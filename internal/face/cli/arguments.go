@@ -16,8 +16,8 @@ func (p *program) deriveArguments(cmd *cobra.Command) {
 		cmd.Args = argumentCheck(names)
 	}
 	if cmd.ValidArgsFunction == nil && len(names) > 0 {
-		name, several := strings.CutSuffix(strings.Trim(names[0], "[]"), "...")
-		cmd.ValidArgsFunction = p.complete(name, several)
+		name, several := strings.CutSuffix(names[0], "...")
+		cmd.ValidArgsFunction = p.complete(strings.Trim(name, "[]"), several)
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -51,8 +51,8 @@ func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
 	}
 }
 
-// argumentsOf returns the names of the arguments in the command's usage line: "[AGENT]" for an optional argument, and "ID..." for
-// one or more.
+// argumentsOf returns the names of the arguments in the command's usage line: "[AGENT]" for an optional argument, "ID..." for
+// one or more, and "[AGENT]..." for any number.
 func argumentsOf(cmd *cobra.Command) (names []string) {
 	for _, name := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(name, "--") {

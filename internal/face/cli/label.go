@@ -13,16 +13,50 @@ import (
 )
 
 func (p *program) newAgentLabel() *cobra.Command {
-	return p.labelCommand("agent", "AGENT", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
+	req := &fleetv1.SetLabelsRequest{}
+	cmd := p.labelCommand(req, "agent", "[AGENT]...", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
 agent in lists, and its later tasks get them too.`,
 		`  fleet agent label papi env=prod team=web
-  fleet agent label papi team-
+  fleet agent label papi sony team-
+  fleet agent label -l team=web team=api
   fleet agent list -l "env in (prod,test),!old"`,
 		func(r *fleetv1.SetLabelsRequest, agent string) { r.AgentName = agent })
+	return p.addBulk(cmd, "agents", true, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_label, doing: "labelling", request: req,
+		names: func(args []string) []string { return args[:firstLabel(args)] },
+		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
+			bulk.Labels, bulk.Remove, err = parseLabels(args[firstLabel(args):])
+			return err
+		},
+	})
+}
+
+// firstLabel returns the index of the first argument that sets or removes a label.
+func firstLabel(args []string) int {
+	for i, arg := range args {
+		if strings.Contains(arg, "=") || strings.HasSuffix(arg, "-") {
+			return i
+		}
+	}
+	return len(args)
+}
+
+// parseLabels returns the labels to set, from KEY=VALUE, and the keys of those to remove, from KEY-.
+func parseLabels(args []string) (set map[string]string, remove []string, err error) {
+	var labels keyValues
+	for _, arg := range args {
+		if key, is := strings.CutSuffix(arg, "-"); is && !strings.Contains(arg, "=") {
+			remove = append(remove, key)
+		} else {
+			labels = append(labels, arg)
+		}
+	}
+	set, err = labels.parse("a label")
+	return set, remove, err
 }
 
 func (p *program) newTaskLabel() *cobra.Command {
-	return p.labelCommand("task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
+	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
 lists and in usage. A task has the labels that its agent had when it started; it may
 have ended.`,
 		`  fleet task label 3f2a1b0c review=yes
@@ -30,8 +64,7 @@ have ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
-func (p *program) labelCommand(kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
-	req := &fleetv1.SetLabelsRequest{}
+func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "label " + argument + " LABEL...",
 		Short:   "Set and remove labels of " + map[string]string{"agent": "an agent", "task": "a task"}[kind],
@@ -39,16 +72,8 @@ func (p *program) labelCommand(kind, argument, long, example string, setTarget f
 		Example: example,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			setTarget(req, args[0])
-			var labels keyValues
-			for _, arg := range args[1:] {
-				if key, remove := strings.CutSuffix(arg, "-"); remove && !strings.Contains(arg, "=") {
-					req.Remove = append(req.Remove, key)
-				} else {
-					labels = append(labels, arg)
-				}
-			}
 			var err error
-			if req.Labels, err = labels.parse("a label"); err != nil {
+			if req.Labels, req.Remove, err = parseLabels(args[1:]); err != nil {
 				return err
 			}
 			resp, err := s.fleet.SetLabels(ctx, req)

@@ -191,7 +191,7 @@ func (p *program) newTaskQueue() *cobra.Command {
 	var role string
 	var attempts int32
 	cmd := &cobra.Command{
-		Use:   "queue TARGET DESCRIPTION|-|@FILE",
+		Use:   "queue [TARGET]... DESCRIPTION|-|@FILE",
 		Short: "Queue a task, which starts as soon as it can",
 		Long: `Queue a task. It starts by itself as soon as an agent is idle and nothing else is in its
 way, and goes on waiting while agents are busy or offline. TARGET is the name of an
@@ -205,7 +205,8 @@ project with the role of --role.
   fleet task queue sony "Review it" --after "$id" --give-result
   fleet task queue pool:web "Fix the login"
   fleet task queue project:webshop "Review the last commit" --role reviewer
-  fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly`,
+  fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly
+  fleet task queue -l team=web "Update the dependencies"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req, err := task.queueRequest(s, args[0], args[1])
 			if err != nil {
@@ -227,7 +228,18 @@ project with the role of --role.
 	cmd.Flags().Int32Var(&attempts, "max-attempts", 3, "let the task fail `N` times for a reason that may pass, such as an overloaded API")
 	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
-	return callsTool(cmd, "queue_task")
+	return p.addBulk(callsTool(cmd, "queue_task"), "agents", true, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_queue, doing: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
+		names: func(args []string) []string { return args[:len(args)-1] },
+		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
+			bulk.Priority, bulk.TimeoutSeconds, bulk.MaxCostUsd = when.priority, task.req.TimeoutSeconds, task.req.MaxCostUsd
+			if bulk.Labels, err = task.labels.parse("--label"); err != nil {
+				return err
+			}
+			bulk.Text, err = s.readArgument(args[len(args)-1], "description")
+			return err
+		},
+	})
 }
 
 // parseTarget returns what a target names.

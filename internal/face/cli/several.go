@@ -48,10 +48,15 @@ func forAgents[R any](ctx context.Context, s *session, doing string, names []str
 	return first
 }
 
+// requestIDOf returns the id that the flag --request-id has set, or "".
+func requestIDOf(req proto.Message) string {
+	m := req.ProtoReflect()
+	return m.Get(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id)).String()
+}
+
 // errSeveral returns an error if the request has an id, but is for several agents.
 func errSeveral(req proto.Message, names []string) error {
-	m := req.ProtoReflect()
-	if m.Has(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id)) && len(names) > 1 {
+	if requestIDOf(req) != "" && len(names) > 1 {
 		return usagef("--request-id works for one agent only: name one agent")
 	}
 	return nil

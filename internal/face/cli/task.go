@@ -47,15 +47,17 @@ ends when the task does.`,
 func (p *program) newTaskStop() *cobra.Command {
 	req := &fleetv1.StopAgentTaskRequest{}
 	cmd := &cobra.Command{
-		Use:   "stop AGENT...",
+		Use:   "stop [AGENT]...",
 		Short: "Stop the tasks that agents are working on",
 		Long: `Stop the task that each agent is working on and wait until it has ended. The agent is
 interrupted first, and killed if it does not react. Its workspace keeps running.
-"fleet queue stop ID" stops a task by its id, also one that waits.
+"fleet queue stop ID" stops a task by its id, also one that waits. --selector selects
+tasks by their labels, and like --all also those that wait.
 
 Next, "fleet task list AGENT" shows how the task ended.`,
 		Example: `  fleet task stop papi
-  fleet task stop papi sony`,
+  fleet task stop papi sony
+  fleet task stop -l team=web --dry-run`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if err := errSeveral(req, names); err != nil {
 				return err
@@ -73,18 +75,19 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 		}),
 	}
 	addRequestID(cmd, req)
-	return cmd
+	return p.addBulk(cmd, "tasks that run or wait", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop_task, doing: "stopping tasks", question: "Stop", request: req})
 }
 
 func (p *program) newTaskMessage() *cobra.Command {
 	req := &fleetv1.SendTaskMessageRequest{}
 	cmd := &cobra.Command{
-		Use:   "message AGENT TEXT|-|@FILE",
+		Use:   "message [AGENT]... TEXT|-|@FILE",
 		Short: "Send a follow-up message to the task that an agent is working on",
 		Long: `Send a message to the agent about the task it is working on. Some agents cannot take
 messages while they work; the error says so.`,
 		Example: `  fleet task message papi "Leave the database tests out"
-  fleet task message papi @notes.md`,
+  fleet task message papi @notes.md
+  fleet task message -l team=web "Stop before the release"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var err error
 			req.AgentName = args[0]
@@ -99,7 +102,14 @@ messages while they work; the error says so.`,
 		}),
 	}
 	addRequestID(cmd, req)
-	return cmd
+	return p.addBulk(cmd, "agents", true, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_message, doing: "sending messages", request: req,
+		names: func(args []string) []string { return args[:len(args)-1] },
+		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
+			bulk.Text, err = s.readArgument(args[len(args)-1], "message")
+			return err
+		},
+	})
 }
 
 func (p *program) newTaskDelete() *cobra.Command {

@@ -19,6 +19,9 @@ const (
 	// pruneRefusals leaves the other entries, which the sums of budgets come from.
 	pruneRefusals = `DELETE FROM budget_ledger WHERE n IN (
 			SELECT n FROM budget_ledger WHERE kind = 'refuse' AND at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`
+	// pruneBulks removes plans of bulk operations, and their results.
+	pruneBulks = `DELETE FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND name IN (
+			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND to_timestamp((body->>'at')::bigint / 1e6) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
@@ -32,7 +35,7 @@ const (
 
 // pruneStatements has the statements that remove rows of each kind, but for PrunePayloads.
 var pruneStatements = map[fleet.PruneKind][]string{
-	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneLeases, pruneReplicas},
+	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneBulks, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:   {pruneAudit},
 }
 

@@ -93,6 +93,23 @@ var pruneCases = []testCase{
 		require.True(t, hear("old"))
 	}},
 
+	{"old plans of bulk operations are removed", func(t *testing.T, s fleet.Store) {
+		put := func(kind fleet.ResourceKind, name string, at time.Time) {
+			update(t, s, func(tx fleet.Tx) error {
+				return fleet.PutResource(tx, kind, name, fleet.BulkPlan{ID: name, At: at.UnixMicro(), Items: []fleet.BulkItem{{AgentName: "papi"}}})
+			})
+		}
+		put(fleet.BulkKind, "old", noon.Add(-time.Microsecond))
+		put(fleet.BulkKind, "new", noon)
+		put(fleet.PoolKind, "old", noon.Add(-time.Hour))
+		require.Equal(t, 1, prune(t, s, noon, 10))
+		require.Zero(t, prune(t, s, noon, 10))
+		for _, left := range []fleet.ResourceFilter{{Kind: fleet.BulkKind}, {Kind: fleet.PoolKind}} {
+			rows := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Resource, error) { return tx.Resources(left) })
+			require.Len(t, rows, 1)
+		}
+	}},
+
 	{"a cancelled context", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

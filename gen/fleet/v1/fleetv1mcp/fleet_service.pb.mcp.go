@@ -624,6 +624,26 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Set labels of an agent or of a task, which may have ended, and remove others. `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it starts.",
 		}, c.SetLabels),
 		tool.Unary(tool.Spec{
+			Name:     "plan_bulk",
+			Title:    "Plan bulk",
+			Method:   v1.FleetService_PlanBulk_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServicePlanBulkInput,
+			Output:      fleetServicePlanBulkOutput,
+			Description: "Plan to do the same with many agents or tasks: start, stop, restart or delete agents, send them a message, label them, queue a task for each of them, move them to a pool, or stop tasks. The plan lists what would happen to each, and which cannot be done. Nothing is done before `run_bulk`.",
+		}, c.PlanBulk),
+		tool.Unary(tool.Spec{
+			Name:     "run_bulk",
+			Title:    "Run bulk",
+			Method:   v1.FleetService_RunBulk_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceRunBulkInput,
+			Output:      fleetServiceRunBulkOutput,
+			Description: "Run a plan of `plan_bulk`, a few items at a time, and return the result of each item. No item does more than the plan says: it fails if it would now end or reach another task. While the answer is unfinished, call again to go on, also after a crash: each item is done once.",
+		}, c.RunBulk),
+		tool.Unary(tool.Spec{
 			Name:     "share_agent",
 			Title:    "Share agent",
 			Method:   v1.FleetService_ShareAgent_FullMethodName,
@@ -1506,6 +1526,48 @@ const fleetServiceSetLabelsOutput = `{"type":"object","properties":{
 "labels":{"type":"object","additionalProperties":{"type":"string"},"description":"The labels that the agent or the task has now."}
 },"required":["message","labels"]}`
 
+const fleetServicePlanBulkInput = `{"type":"object","properties":{
+"operation":{"type":"string","enum":["start","stop","restart","delete","message","label","queue","move","stop_task"],"description":"What to do."},
+"names":{"type":"array","items":{"type":"string"},"description":"Names of agents; for stop_task also ids of tasks, or unique prefixes of ids. At most 10000."},
+"selector":{"type":"string","description":"The agents, or for stop_task the tasks, whose labels match, such as env=prod,team in (web,api),!old. Only those on which you may do it are selected."},
+"all":{"type":"boolean","description":"All agents, or for stop_task all tasks that wait or run, on which you may do it."},
+"text":{"type":"string","maxLength":1048576,"description":"For message and queue, which need it: the message, or the description of the task."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"For label: labels to add or to change. For queue: labels of the tasks."},
+"remove":{"type":"array","items":{"type":"string"},"maxItems":32,"description":"For label: keys of labels to remove."},
+"pool":{"type":"string","description":"For move: name of the pool; agents leave their pool when it is not given."},
+"role":{"type":"string","description":"For restart: the new role; agents keep their role when it is not given."},
+"update":{"type":"boolean","description":"For restart: update the workspaces to the newest version of their project."},
+"keep_unsaved":{"type":"boolean","description":"For delete: do not delete agents that have work that exists only in their workspace. This is found out when the plan runs."},
+"priority":{"type":"integer","maximum":100,"minimum":-100,"description":"For queue: priority from -100 to 100, by default 0."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"For queue: seconds after which each task is stopped and fails, at most 30 days."},
+"max_cost_usd":{"type":"number","description":"For queue: each task fails when it has cost so many US dollars."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first plan."}
+},"required":["operation"],"additionalProperties":false}`
+
+const fleetServicePlanBulkOutput = `{"type":"object","properties":{
+"plan_id":{"type":"string","description":"Id of the plan, for ` + "`" + `run_bulk` + "`" + `."},
+"message":{"type":"string","description":"What the plan does, as a sentence."},
+"total_count":{"type":"integer","description":"Number of items."},
+"unchanged_count":{"type":"integer","description":"Number of items of which nothing has to be done."},
+"refused_count":{"type":"integer","description":"Number of items that cannot be done."},
+"items":{"type":"array","items":{"$ref":"#/$defs/BulkItem"},"description":"The items, in the order in which they are done."}
+},"required":["plan_id","message","total_count","unchanged_count","refused_count","items"]}`
+
+const fleetServiceRunBulkInput = `{"type":"object","properties":{
+"plan_id":{"type":"string","minLength":1,"description":"Id of the plan, from ` + "`" + `plan_bulk` + "`" + `."},
+"wait_seconds":{"type":"integer","maximum":50,"minimum":0,"description":"Seconds that the call works at most; the server's create_wait when not given, or 0."}
+},"required":["plan_id"],"additionalProperties":false}`
+
+const fleetServiceRunBulkOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has worked as long as it may, and items are pending; absent otherwise. The same call goes on. Nothing is done between the calls."},
+"total_count":{"type":"integer","description":"Number of items."},
+"done_count":{"type":"integer","description":"Number of items that were done."},
+"unchanged_count":{"type":"integer","description":"Number of items of which nothing had to be done."},
+"failed_count":{"type":"integer","description":"Number of items that were not done."},
+"items":{"type":"array","items":{"$ref":"#/$defs/BulkItem"},"description":"The items with their results, in the order of the plan. If the call is unfinished, only those that failed."}
+},"required":["message","total_count","done_count","unchanged_count","failed_count","items"]}`
+
 const fleetServiceShareAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to share."},
 "person":{"type":"string","description":"Name of the person; leave it out to name a group."},
@@ -2218,6 +2280,15 @@ var fleetServiceOutputs = tool.Defs{
 "text":{"type":"string","description":"Why, as a sentence; empty when you cannot see the task."},
 "window_begins":{"type":["string","null"],"format":"date-time","description":"When the window begins that it counts in; absent when the budget has no window."}
 },"required":["at","kind","task_id","reserved_usd","spent_usd","reserved_tokens","spent_tokens","text"],"description":"BudgetEntry is an entry in the ledger of a budget. The sums of a window are the sums of its entries."}`,
+	"BulkItem": `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent; empty for a pending task that has none yet."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent or the task."},
+"task_id":{"type":"string","description":"Id of the task that is stopped or gets a message, of a running task that ends because of the operation, or of the task that was queued; absent when there is none."},
+"effect":{"type":"string","description":"What the operation does, for example \"stops, and ends its task\"; empty when it cannot be done."},
+"outcome":{"type":"string","enum":["pending","done","unchanged","failed"],"description":"How far the item is.\n- pending: It is not done yet.\n- done: It is done.\n- unchanged: Nothing had to be done.\n- failed: It was not done; reason and message say why."},
+"reason":{"type":"string","description":"Why it cannot be done or was not done, as in the error of a single call; absent otherwise."},
+"message":{"type":"string","description":"What was done, or why nothing was done, as a sentence; absent while the item is pending."}
+},"required":["agent_name","owner","effect","outcome"],"description":"BulkItem is an agent or a task of a bulk operation, and what happens to it."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentMove() *cobra.Command {
+	var out bool
+	var pool string
+	request := &fleetv1.PlanBulkRequest{}
+	fill := func(_ *session, req *fleetv1.PlanBulkRequest, _ []string) error {
+		if out == (pool != "") {
+			return usagef("say where the agents move: give --pool POOL, or --no-pool")
+		}
+		req.Pool = pool
+		return nil
+	}
+	b := bulkCommand{operation: fleetv1.PlanBulkRequest_move, doing: "moving", request: request, flags: []string{"pool", "no-pool"}, fill: fill}
+	cmd := &cobra.Command{
+		Use:   "move [AGENT]...",
+		Short: "Move agents to a pool, or out of their pool",
+		Long: `Move agents to a pool, or out of their pool. The pool gives them its tasks, and deletes
+them when they are idle for too long. The agents must belong to the owner of the pool,
+and have its project and its role.`,
+		Example: `  fleet agent move papi sony --pool web
+  fleet agent move -l pool=web --no-pool`,
+		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
+			req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: names, RequestId: request.GetRequestId()}
+			if err := fill(s, req, names); err != nil {
+				return err
+			}
+			return s.runBulk(ctx, req, b, bulkFlags{})
+		}),
+	}
+	cmd.Flags().StringVar(&pool, "pool", "", "move them to `POOL`")
+	cmd.Flags().BoolVar(&out, "no-pool", false, "move them out of their pool")
+	addRequestID(cmd, request)
+	return p.addBulk(cmd, "agents", true, b)
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// bulkFlags say which agents a command is for, and whether it only shows its plan.
+type bulkFlags struct {
+	selector         string
+	all, dryRun, yes bool
+}
+
+// bulkCommand says how a command does the same with many agents or tasks.
+type bulkCommand struct {
+	operation fleetv1.PlanBulkRequest_Operation
+	doing     string        // labels the progress line, such as "stopping"
+	question  string        // what the command does, if it asks for confirmation, such as "Stop"
+	flags     []string      // the command's own flags that the operation uses
+	request   proto.Message // the request of the single call, which the flag --request-id sets
+	// names returns which of the arguments are names; nil if all are.
+	names func(args []string) []string
+	// fill sets what the flags and the other arguments say; nil if they say nothing.
+	fill func(s *session, req *fleetv1.PlanBulkRequest, args []string) error
+}
+
+// addBulk adds the flags --selector, --all and --dry-run to a command for single agents. With one of them, the command makes a plan
+// and runs it. what are the agents or tasks. several means that the command does that also for several names.
+func (p *program) addBulk(cmd *cobra.Command, what string, several bool, b bulkCommand) *cobra.Command {
+	var flags bulkFlags
+	f := cmd.Flags()
+	addSelector(cmd, &flags.selector, what)
+	f.BoolVar(&flags.all, "all", false, "all "+what+" with which you may do it")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	if f.Lookup("yes") == nil {
+		f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask for confirmation")
+	}
+	single, many := cmd.RunE, p.action(func(ctx context.Context, s *session, args []string) error {
+		flags.yes, _ = f.GetBool("yes")
+		req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: b.namesOf(args), Selector: flags.selector, All: flags.all, RequestId: requestIDOf(b.request)}
+		if b.fill != nil {
+			if err := b.fill(s, req, args); err != nil {
+				return err
+			}
+		}
+		return s.runBulk(ctx, req, b, flags)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names := b.namesOf(args)
+		selects := flags.selector != "" || flags.all
+		switch {
+		case selects && len(names) > 0:
+			return usagef("%q is a name: give names, --selector or --all", names[0])
+		case !selects && len(names) == 0:
+			return usagef("AGENT is missing: give names, --selector or --all: %s", cmd.UseLine())
+		case !selects && !flags.dryRun && (!several || len(names) == 1):
+			return single(cmd, args)
+		}
+		if name := b.unusable(cmd); name != "" {
+			return usagef("--%s works for named agents only, and not with --dry-run", name)
+		}
+		return many(cmd, args)
+	}
+	return cmd
+}
+
+func (b bulkCommand) namesOf(args []string) []string {
+	if b.names == nil {
+		return args
+	}
+	return b.names(args)
+}
+
+// unusable returns a flag that was given and that the operation does not use, or "".
+func (b bulkCommand) unusable(cmd *cobra.Command) (name string) {
+	usable := append([]string{"selector", "all", "dry-run", "yes", "request-id", "wait"}, b.flags...)
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains(usable, f.Name) {
+			name = f.Name
+		}
+	})
+	return name
+}
+
+// runBulk makes a plan, shows it if it asks for confirmation or is to do nothing else, and runs it.
+func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b bulkCommand, flags bulkFlags) error {
+	plan, err := s.fleet.PlanBulk(ctx, req)
+	if err != nil {
+		return err
+	}
+	if flags.dryRun {
+		return s.print(plan, nil, func() { s.printPlan(plan) })
+	}
+	todo := plan.GetTotalCount() - plan.GetUnchangedCount() - plan.GetRefusedCount()
+	if b.question != "" && todo > 0 && !flags.yes {
+		s.screen.line(s.planText(plan.GetItems(), maxPlanRows))
+		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, b.countText(todo)), "add --yes to do it without it, or --dry-run to see what it would do", "nothing was done"); err != nil {
+			return err
+		}
+	}
+	return s.runPlan(ctx, plan.GetPlanId(), b.doing, s.bulkLimit())
+}
+
+// countText is what a number of items is for people.
+func (b bulkCommand) countText(n int32) string {
+	noun := "agent"
+	if b.operation == fleetv1.PlanBulkRequest_stop_task {
+		noun = "task"
+	}
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// bulkLimit returns the time of --wait, or 0 if it is not given: then the command goes on until all is done.
+func (s *session) bulkLimit() time.Duration {
+	if f := s.cmd.Flags().Lookup("wait"); f != nil && f.Changed {
+		limit, _ := s.cmd.Flags().GetDuration("wait")
+		return limit
+	}
+	return 0
+}
+
+// bulkStep is how many seconds a call works before it answers how far it is.
+const bulkStep = 5
+
+// runPlan runs the plan until it is finished, and shows the results. It fails if an item failed.
+func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration) error {
+	started := s.deps.Now()
+	p := s.startProgress(doing, started)
+	defer p.stop()
+	for {
+		resp, err := s.fleet.RunBulk(ctx, &fleetv1.RunBulkRequest{PlanId: id, WaitSeconds: proto.Int32(bulkStep)})
+		switch {
+		case err != nil && ctx.Err() != nil:
+			p.stop()
+			s.hint("Some may not be done. Go on: fleet bulk run %s", id)
+			return err
+		case err != nil:
+			return err
+		case !resp.GetUnfinished():
+			p.stop()
+			return s.printBulk(resp)
+		case limit > 0 && s.deps.Now().Sub(started) >= limit:
+			return &failure{
+				code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d are done", resp.GetDoneCount()+resp.GetUnchangedCount(), resp.GetTotalCount()),
+				hint: fmt.Sprintf("go on with %q", "fleet bulk run "+id), details: map[string]any{"plan_id": id},
+			}
+		}
+		p.setLabel(fmt.Sprintf("%s: %d of %d", doing, resp.GetTotalCount()-pendingOf(resp), resp.GetTotalCount()))
+	}
+}
+
+func pendingOf(r *fleetv1.RunBulkResponse) int32 {
+	return r.GetTotalCount() - r.GetDoneCount() - r.GetUnchangedCount() - r.GetFailedCount()
+}
+
+// printBulk prints the results. The error says how many items failed.
+func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
+	items := resp.GetItems()
+	err := s.print(resp, nil, func() {
+		if s.quiet {
+			items = slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOutcome() == fleetv1.BulkItem_failed })
+		}
+		printList(s, items, "Nothing is selected, so nothing was done.", slices.Concat(s.itemColumns(items), []column{
+			{"RESULT", "outcome"},
+			{"MESSAGE", "message"},
+		})...)
+		if len(items) > 0 {
+			s.hint("%s.", resp.GetMessage())
+		}
+	})
+	if err == nil && resp.GetFailedCount() > 0 {
+		err = Fail(ExitError, "", "%d of %d failed", resp.GetFailedCount(), resp.GetTotalCount())
+	}
+	return err
+}
+
+// itemColumns are the columns that say which agent or task an item is.
+func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
+	found := slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOwner() == "" })
+	hasTask := slices.ContainsFunc(items, func(i *fleetv1.BulkItem) bool { return i.GetTaskId() != "" })
+	return []column{
+		{"AGENT", "agent_name"},
+		{"OWNER", valueIf(s.output == wideForm || hasSeveralOwners(found), "owner")},
+		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string {
+			if s.output == wideForm {
+				return i.GetTaskId()
+			}
+			return shortID(i.GetTaskId())
+		})},
+	}
+}
+
+// maxPlanRows is how many items are shown before a question.
+const maxPlanRows = 30
+
+// printPlan prints the plan.
+func (s *session) printPlan(plan *fleetv1.PlanBulkResponse) {
+	printList(s, plan.GetItems(), "Nothing is selected.", s.planColumns(plan.GetItems())...)
+	if plan.GetTotalCount() > 0 {
+		s.hint("%s. Nothing was done. Do it: fleet bulk run %s", plan.GetMessage(), plan.GetPlanId())
+	}
+}
+
+// planText returns a table of the first items.
+func (s *session) planText(items []*fleetv1.BulkItem, rows int) string {
+	shown := items[:min(len(items), rows)]
+	all := make([]proto.Message, len(shown))
+	for i, item := range shown {
+		all[i] = item
+	}
+	text := s.tableOf((&fleetv1.BulkItem{}).ProtoReflect().Descriptor(), all, s.planColumns(shown)).render(s.screen.errTerminal.width(), s.screen.colors)
+	if more := len(items) - len(shown); more > 0 {
+		text += fmt.Sprintf("and %d more, which --dry-run shows\n", more)
+	}
+	return text
+}
+
+func (s *session) planColumns(items []*fleetv1.BulkItem) []column {
+	return slices.Concat(s.itemColumns(items), []column{{"WHAT HAPPENS", func(i *fleetv1.BulkItem) cell {
+		switch i.GetOutcome() {
+		case fleetv1.BulkItem_failed:
+			return cell{"cannot be done: " + oneLine(i.GetMessage()), red}
+		case fleetv1.BulkItem_unchanged:
+			return cell{"nothing: " + i.GetMessage(), dim}
+		}
+		return cell{oneLine(i.GetEffect()), noColor}
+	}}})
+}

@@ -1,0 +1,210 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// PlanBulk makes a plan that says what the order does with each agent or task, and stores it for RunBulk. It changes nothing else.
+func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID string) (*fleet.BulkPlan, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := Call{Method: "PlanBulk", RequestID: requestID, Body: o}
+	made, err := s.EarlierResult(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if made != nil {
+		return s.bulkPlan(ctx, p, made.TaskID)
+	}
+	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Order: o}
+	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
+		return nil, err
+	}
+	plan.Order.Names = nil
+	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		return CallResult{TaskID: plan.ID}, fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
+	})
+	if err != nil || !repeated {
+		return plan, err
+	}
+	return s.bulkPlan(ctx, p, result.TaskID)
+}
+
+// bulkPlan returns the stored plan.
+func (s *Service) bulkPlan(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		plan, err = readBulk(tx, p, id)
+		return err
+	})
+	return plan, err
+}
+
+// readBulk returns PLAN_NOT_FOUND if p has made no plan with the id.
+func readBulk(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPlan, error) {
+	plan, err := fleet.ReadResource[fleet.BulkPlan](tx, fleet.BulkKind, id)
+	if err != nil || plan != nil && plan.Principal == p.Name {
+		return plan, err
+	}
+	id = fleet.Shorten(id, 60)
+	return nil, fleet.Errorf(fleet.ReasonPlanNotFound, "there is no plan %q of yours: it may have been removed because it is old", id).With("plan_id", id).Next("{plan_bulk} makes a plan")
+}
+
+// bulkItems returns the items of the order.
+func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (items []fleet.BulkItem, err error) {
+	if err := checkBulk(o); err != nil {
+		return nil, err
+	}
+	op, err := s.bulkOperation(ctx, p, o)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Operation == fleet.BulkStopTask:
+		items, err = s.stopItems(ctx, p, o)
+	case len(o.Names) > 0:
+		items, err = s.namedItems(ctx, op, o.Names)
+	default:
+		items, err = s.selectedItems(ctx, p, op, o.Selector)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(items) > fleet.MaxBulk {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
+	}
+	return withoutRepeats(items), nil
+}
+
+// checkBulk returns INVALID_ARGUMENT if the order does not say which agents, or has values that its operation does not use.
+func checkBulk(o fleet.BulkOrder) error {
+	refuse := func(field, format string, args ...any) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
+	}
+	given := 0
+	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return refuse("names", "give names, selector or all, and only one of them")
+	case len(o.Names) > fleet.MaxBulk:
+		return refuse("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
+	case len(o.Remove) > fleet.MaxLabels:
+		return refuse("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
+	}
+	for _, v := range []struct {
+		field string
+		given bool
+		of    []fleet.BulkOperation
+	}{
+		{"text", o.Text != "", []fleet.BulkOperation{fleet.BulkMessage, fleet.BulkQueue}},
+		{"labels", len(o.Labels) > 0, []fleet.BulkOperation{fleet.BulkLabel, fleet.BulkQueue}},
+		{"remove", len(o.Remove) > 0, []fleet.BulkOperation{fleet.BulkLabel}},
+		{"pool", o.Pool != "", []fleet.BulkOperation{fleet.BulkMove}},
+		{"role", o.Role != "", []fleet.BulkOperation{fleet.BulkRestart}},
+		{"update", o.Update, []fleet.BulkOperation{fleet.BulkRestart}},
+		{"keep_unsaved", o.KeepUnsaved, []fleet.BulkOperation{fleet.BulkDelete}},
+		{"priority", o.Priority != 0, []fleet.BulkOperation{fleet.BulkQueue}},
+		{"timeout_seconds", o.Timeout != 0, []fleet.BulkOperation{fleet.BulkQueue}},
+		{"max_cost_usd", o.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
+	} {
+		if v.given && o.Operation != "" && !slices.Contains(v.of, o.Operation) {
+			return refuse("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
+		}
+	}
+	return nil
+}
+
+// namedItems returns an item for each of the names.
+func (s *Service) namedItems(ctx context.Context, op bulkOperation, names []string) ([]fleet.BulkItem, error) {
+	items := make([]fleet.BulkItem, 0, len(names))
+	for _, name := range names {
+		v, _, err := s.agent(ctx, name, op.needed)
+		item := fleet.BulkItem{AgentName: name}
+		if err == nil {
+			item, err = op.item(v)
+		} else if refused(&item, err) {
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// selectedItems returns an item for each agent that the selector selects and with which p may do it.
+func (s *Service) selectedItems(ctx context.Context, p fleet.Principal, op bulkOperation, selector string) ([]fleet.BulkItem, error) {
+	if err := s.refreshAgents(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.snap.Listing().List(p, fleet.ListAgentsRequest{Selector: selector}, "")
+	if err != nil {
+		return nil, err
+	}
+	var items []fleet.BulkItem
+	for _, v := range rows.Agents {
+		if !p.Access(&v.Agent).Allows(op.needed) {
+			continue
+		}
+		item, err := op.item(v)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// item returns the item for the agent.
+func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error) {
+	item = fleet.BulkItem{AgentUID: v.UID, AgentName: v.Name, Owner: v.Owner}
+	effect, unchanged, err := op.foresee(v)
+	switch {
+	case err != nil:
+		if refused(&item, err) {
+			err = nil
+		}
+		return item, err
+	case effect == "":
+		item.Outcome, item.Message = fleet.BulkUnchanged, unchanged
+		return item, nil
+	}
+	if item.Effect = effect; op.ends && v.Task != nil {
+		item.TaskID = v.Task.ID
+	}
+	return item, nil
+}
+
+// refused makes the item one that cannot be done because of the error. It returns false for an error that is not about the item.
+func refused(item *fleet.BulkItem, err error) bool {
+	reason := fleet.ReasonOf(err)
+	if reason == fleet.ReasonInternal {
+		return false
+	}
+	item.Outcome, item.Reason, item.Message = fleet.BulkFailed, reason, fleet.PublicMessage(err)
+	return true
+}
+
+// withoutRepeats returns the items without those of agents and tasks that come before.
+func withoutRepeats(items []fleet.BulkItem) []fleet.BulkItem {
+	type subject struct{ agent, task, name string }
+	seen := map[subject]bool{}
+	return slices.DeleteFunc(items, func(i fleet.BulkItem) bool {
+		key := subject{agent: i.AgentUID, task: i.TaskID}
+		if i.AgentUID == "" && i.TaskID == "" {
+			key.name = i.AgentName
+		}
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
+}

@@ -1,0 +1,172 @@
+package service
+
+import (
+	"context"
+	"maps"
+
+	"fleet/internal/fleet"
+)
+
+// bulkOperation is an operation with its values. It has no rules of its own: it calls what single calls of the API call.
+type bulkOperation struct {
+	needed fleet.Access // of the caller to each agent
+	// ends means that it ends or reaches the task of the agent, which must therefore be the one of the plan.
+	ends bool
+	// foresee returns what the operation does with the agent, or an empty text and why it does nothing, or why it cannot be done.
+	foresee func(v *fleet.AgentView) (effect, unchanged string, err error)
+	// do does it, once for each request id.
+	do func(ctx context.Context, ref, requestID string) (done bulkResult, err error)
+}
+
+// bulkResult is what a single call has answered.
+type bulkResult struct {
+	message    string
+	taskID     string // of the task that the call has queued
+	unfinished bool
+}
+
+// bulkOperation returns the operation of the order.
+func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
+	switch o.Operation {
+	case fleet.BulkStart:
+		return s.desiredOperation(s.toStart(), "starts", s.StartAgent), nil
+	case fleet.BulkStop:
+		return s.desiredOperation(toStop(), "stops", s.StopAgent), nil
+	case fleet.BulkRestart:
+		r := RestartAgentRequest{Role: o.Role, Update: o.Update}
+		return s.desiredOperation(s.toRestart(r), "restarts", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+			r := r
+			r.Agent, r.RequestID = ref, requestID
+			return s.RestartAgent(ctx, r)
+		}), nil
+	case fleet.BulkDelete:
+		return s.desiredOperation(s.toDelete(o.KeepUnsaved), "is deleted with its workspace", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+			return s.DeleteAgent(ctx, ref, o.KeepUnsaved, requestID)
+		}), nil
+	case fleet.BulkMessage:
+		return s.messageOperation(p, o), checkText(fleet.ReasonInvalidArgument, "text", "the message", o.Text)
+	case fleet.BulkLabel:
+		r := SetLabelsRequest{Labels: o.Labels, Remove: o.Remove}
+		return s.labelOperation(r), r.validate()
+	case fleet.BulkQueue:
+		return s.queueOperation(p, o)
+	case fleet.BulkMove:
+		to, err := s.poolToMoveTo(ctx, p, o.Pool)
+		if err != nil {
+			return bulkOperation{}, asInvalid(err, "pool")
+		}
+		return s.moveOperation(to, o), nil
+	case fleet.BulkStopTask:
+		return bulkOperation{needed: fleet.AccessRun, ends: true}, nil
+	}
+	return bulkOperation{}, fleet.Invalid(fleet.ReasonInvalidArgument, "operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
+}
+
+// desiredOperation returns the operation that makes the change of the desired state with the call. verb says for people what it does.
+func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error)) bulkOperation {
+	foresee := func(v *fleet.AgentView) (effect, unchanged string, err error) {
+		next := *v
+		if err := d.apply(s, &next); err != nil {
+			return "", "", err
+		}
+		switch {
+		case v.Settled() && next.Desired == v.Desired && next.Restart == v.Restart:
+			return "", "it is " + string(v.State) + " already", nil
+		case v.Task != nil && next.Status() != fleet.StatusBusy:
+			return verb + ", and ends its task", "", nil
+		}
+		return verb, "", nil
+	}
+	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
+		v, message, err := call(ctx, ref, requestID)
+		if err != nil {
+			return bulkResult{}, err
+		}
+		return bulkResult{message: message, unfinished: !v.Settled()}, nil
+	}
+	return bulkOperation{needed: fleet.AccessOwn, ends: true, foresee: foresee, do: do}
+}
+
+func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkOrder) bulkOperation {
+	foresee := func(v *fleet.AgentView) (string, string, error) {
+		return "gets the message for its task", "", s.mayMessage(p, v)
+	}
+	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
+		_, message, err := s.SendMessage(ctx, ref, o.Text, requestID)
+		return bulkResult{message: message}, err
+	}
+	return bulkOperation{needed: fleet.AccessRun, ends: true, foresee: foresee, do: do}
+}
+
+func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
+	foresee := func(v *fleet.AgentView) (string, string, error) {
+		after, err := r.apply(v.Labels)
+		if maps.Equal(after, v.Labels) {
+			return "", "it has these labels already", err
+		}
+		return "has " + labelsText(after), "", err
+	}
+	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
+		r := r
+		r.Agent, r.RequestID = ref, requestID
+		_, labels, err := s.SetLabels(ctx, r)
+		return bulkResult{message: "It has " + labelsText(labels)}, err
+	}
+	return bulkOperation{needed: fleet.AccessOwn, foresee: foresee, do: do}
+}
+
+func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
+	request := func(ref, requestID string) QueueTaskRequest {
+		r := QueueTaskRequest{Entry: fleet.QueueEntry{Priority: o.Priority}}
+		r.Agent, r.Description, r.Timeout, r.Labels, r.RequestID = ref, o.Text, o.Timeout, o.Labels, requestID
+		r.Options.MaxCostUSD = o.MaxCostUSD
+		return r
+	}
+	err := checkText(fleet.ReasonTaskRequired, "text", "the task's description", o.Text)
+	if err == nil {
+		err = s.checkQueued(request("any", ""))
+	}
+	foresee := func(v *fleet.AgentView) (string, string, error) {
+		effect := "gets the task"
+		if v.Status() != fleet.StatusIdle {
+			effect = "gets the task when it is idle"
+		}
+		return effect, "", s.supports(p, &v.Agent, request(v.Name, "").StartTaskRequest)
+	}
+	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
+		t, err := s.QueueTask(ctx, request(ref, requestID))
+		if err != nil {
+			return bulkResult{}, err
+		}
+		return bulkResult{message: "Task queued successfully", taskID: t.ID}, nil
+	}
+	return bulkOperation{needed: fleet.AccessRun, foresee: foresee, do: do}, err
+}
+
+func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation {
+	more := 0 // agents that the plan moves to the pool
+	foresee := func(v *fleet.AgentView) (string, string, error) {
+		a := &v.Agent
+		if err := movable(a, to); err != nil {
+			return "", "", err
+		}
+		switch {
+		case inPool(a, to) && to == nil:
+			return "", "it is in no pool", nil
+		case inPool(a, to):
+			return "", "it is in the pool " + to.Name + " already", nil
+		case to == nil:
+			return "leaves the pool " + a.Pool, "", nil
+		}
+		if err := poolHasRoom(to, s.agentsOf(to)+more); err != nil {
+			return "", "", err
+		}
+		more++
+		return "moves to the pool " + to.Name, "", nil
+	}
+	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
+		_, message, err := s.MoveAgent(ctx, ref, o.Pool, requestID)
+		return bulkResult{message: message}, err
+	}
+	return bulkOperation{needed: fleet.AccessOwn, foresee: foresee, do: do}
+}

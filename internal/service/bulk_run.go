@@ -1,0 +1,232 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// bulkTries is how often an item is tried if it fails for a reason that may pass.
+	bulkTries = 3
+	// maxBulkWait is the longest time for which a caller can let a call work.
+	maxBulkWait = 50 * time.Second
+	// bulkRetry is how long a run waits before it tries such items again.
+	bulkRetry = time.Second
+	// keepTimeout limits how long the results are written after the call has ended.
+	keepTimeout = 10 * time.Second
+)
+
+// RunBulk does the items of a plan that are not done yet, at most for the given time, or Config.CreateWait if that is 0. It returns
+// the plan with the results. Several calls, also of several servers, may run the same plan at the same time, and a call may be killed:
+// the request ids of the items come from the plan, so each item is done once. A call that is cancelled begins no more items.
+//
+// A run uses half of the slots for slow operations that a server has, so that other callers need not wait for it.
+func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (*fleet.BulkPlan, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case id == "":
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "plan_id", "plan_id is required").Next("{plan_bulk} makes a plan")
+	case limit < 0 || limit > maxBulkWait:
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 to %d", int64(limit.Seconds()), int64(maxBulkWait.Seconds()))
+	}
+	plan, err := s.beginBulk(ctx, p, id)
+	if err != nil || plan.Count(fleet.BulkPending) == 0 {
+		return plan, err
+	}
+	op, err := s.bulkOperation(ctx, p, plan.Order)
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 {
+		limit = s.cfg.CreateWait
+	}
+	work, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r := &bulkRun{s: s, plan: plan, op: op, slots: max(1, s.cfg.Workers/2)}
+	r.runAll(work)
+	kept, cancelKeep := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancelKeep()
+	if plan, err = s.keepResults(kept, p, plan); err == nil {
+		err = ctx.Err()
+	}
+	return plan, err
+}
+
+// beginBulk returns the plan, and records that it was run.
+func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if plan, err = readBulk(tx, p, id); err != nil || plan.Begun {
+			return err
+		}
+		plan.Begun = true
+		return fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
+	})
+	return plan, err
+}
+
+// keepResults stores the results, and returns the plan with all results. If another call has stored the result of an item meanwhile,
+// that one counts.
+func (s *Service) keepResults(ctx context.Context, p fleet.Principal, plan *fleet.BulkPlan) (stored *fleet.BulkPlan, err error) {
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if stored, err = readBulk(tx, p, plan.ID); err != nil {
+			return err
+		}
+		for i, item := range plan.Items {
+			if stored.Items[i].Outcome == fleet.BulkPending {
+				stored.Items[i] = item
+			}
+		}
+		return fleet.PutResource(tx, fleet.BulkKind, plan.ID, stored)
+	})
+	return stored, err
+}
+
+// bulkRun is a call of RunBulk.
+type bulkRun struct {
+	s     *Service
+	plan  *fleet.BulkPlan
+	op    bulkOperation
+	slots int // how many items are done at the same time
+}
+
+// runAll does the pending items, and tries those again that failed for a reason that may pass. It returns when none is left, or ctx
+// has ended.
+func (r *bulkRun) runAll(ctx context.Context) {
+	for {
+		r.runPending(ctx)
+		if r.plan.Count(fleet.BulkPending) == 0 {
+			return
+		}
+		fleet.ReleaseSlot(ctx)
+		again := time.NewTimer(bulkRetry)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+	}
+}
+
+// runPending does each pending item once.
+func (r *bulkRun) runPending(ctx context.Context) {
+	next := make(chan *fleet.BulkItem)
+	var workers sync.WaitGroup
+	for range r.slots {
+		workers.Go(func() {
+			for item := range next {
+				r.run(ctx, item)
+			}
+		})
+	}
+	for i := range r.plan.Items {
+		item := &r.plan.Items[i]
+		if item.Outcome != fleet.BulkPending {
+			continue
+		}
+		select {
+		case next <- item:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(next)
+	workers.Wait()
+}
+
+// run does the item, and sets its result. The item stays pending if ctx ends meanwhile: the next call finds out what it has done.
+func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
+	if ctx.Err() != nil {
+		return
+	}
+	requestID := "bulk/" + r.plan.ID + "/" + item.AgentUID
+	ctx, line := r.audited(ctx, item, requestID)
+	var done bulkResult
+	var err error
+	if r.plan.Order.Operation == fleet.BulkStopTask {
+		done, err = r.s.stopPlanned(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
+	} else {
+		about := &planned{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
+		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
+	}
+	r.keepLine(line, err)
+	switch {
+	case ctx.Err() != nil || err == nil && done.unfinished:
+	case err == nil:
+		item.Outcome, item.Message = fleet.BulkDone, done.message
+		if done.taskID != "" {
+			item.TaskID = done.taskID
+		}
+	case mayPass(err) && item.Tries < bulkTries-1:
+		item.Tries++
+	default:
+		item.Outcome, item.Reason, item.Message = fleet.BulkFailed, fleet.ReasonOf(err), fleet.PublicMessage(err)
+		if item.Reason == fleet.ReasonInternal {
+			r.s.log.ErrorContext(ctx, "an item of a bulk operation failed", slog.String("plan", r.plan.ID), slog.String("agent", item.AgentName), slog.Any("error", err))
+		}
+	}
+}
+
+// mayPass reports whether the error may be gone, or the call may have been executed, when it is repeated.
+func mayPass(err error) bool {
+	e, ok := errors.AsType[*fleet.Error](err)
+	return !ok || e.Code == fleet.Unavailable && e.Reason != fleet.ReasonProvisioningFailed
+}
+
+// stopPlanned stops the task.
+func (s *Service) stopPlanned(ctx context.Context, id, requestID string) (bulkResult, error) {
+	t, message, err := s.StopTaskByID(ctx, id, requestID)
+	if err != nil {
+		return bulkResult{}, err
+	}
+	return bulkResult{message: message, unfinished: !t.Status.Ended()}, nil
+}
+
+// auditMethods are the methods whose lines in the audit log the items have.
+var auditMethods = map[fleet.BulkOperation]string{
+	fleet.BulkStart: "StartAgent", fleet.BulkStop: "StopAgent", fleet.BulkRestart: "RestartAgent", fleet.BulkDelete: "DeleteAgent",
+	fleet.BulkMessage: "SendTaskMessage", fleet.BulkLabel: "SetLabels", fleet.BulkQueue: "QueueTask", fleet.BulkMove: "MoveAgent", fleet.BulkStopTask: "StopTask",
+}
+
+// audited returns a context in which the item has a line of its own in the audit log, like a single call. The line is nil if the call
+// is not audited.
+func (r *bulkRun) audited(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.Audited) {
+	call := fleet.AuditFrom(ctx)
+	if call == nil {
+		return ctx, nil
+	}
+	e := call.Describe(func(*fleet.AuditEntry) {})
+	e.ID, e.Time, e.Method, e.RequestID = 0, r.s.audit.Now(), auditMethods[r.plan.Order.Operation], requestID
+	e.Target, e.AgentName, e.Owner = item.AgentName, item.AgentName, item.Owner
+	if item.AgentName == "" {
+		e.Target = item.TaskID
+	}
+	line := fleet.NewAudited(e)
+	return fleet.WithAudit(ctx, line), line
+}
+
+// keepLine writes the outcome of the item to its line. A repeated item that changed nothing has no line.
+func (r *bulkRun) keepLine(line *fleet.Audited, err error) {
+	if line == nil {
+		return
+	}
+	e := line.Describe(func(e *fleet.AuditEntry) {
+		if e.Outcome = fleet.OutcomeOK; err != nil {
+			e.Outcome = string(fleet.ReasonOf(err))
+		}
+	})
+	ended := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(of error) bool { return errors.Is(err, of) })
+	if e.ID != 0 || err != nil && !ended {
+		r.s.audit.Keep(e)
+	}
+}

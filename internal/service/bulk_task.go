@@ -1,0 +1,97 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// stopItems returns the items of a plan that stops tasks.
+func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) ([]fleet.BulkItem, error) {
+	if len(o.Names) > 0 {
+		return s.namedTasks(ctx, p, o.Names)
+	}
+	selector, err := fleet.ParseSelector("selector", o.Selector)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.refreshAgents(ctx); err != nil {
+		return nil, err
+	}
+	var items []fleet.BulkItem
+	for _, v := range s.snap.All() {
+		if v.Task != nil && v.Task.Running() && v.Toolset == fleet.ToolsetFleet && selector.Matches(v.Task.Labels) && p.Access(&v.Agent).Allows(fleet.AccessRun) {
+			items = append(items, stopItem(v.Task))
+		}
+	}
+	for _, q := range s.queue.Tasks() {
+		if q.Status == fleet.TaskPending && selector.Matches(q.Labels) && s.pendingAccess(p, q).Allows(fleet.AccessRun) {
+			items = append(items, stopItem(&q.Task))
+		}
+	}
+	return items, nil
+}
+
+// pendingAccess returns what p may do with the pending task.
+func (s *Service) pendingAccess(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
+	if q.AgentUID == "" {
+		return accessToPending(p, q)
+	}
+	if v := s.snap.Get(q.AgentUID); v != nil {
+		return p.Access(&v.Agent)
+	}
+	return fleet.AccessNone
+}
+
+// stopItem returns the item that stops the task.
+func stopItem(t *fleet.Task) fleet.BulkItem {
+	item := fleet.BulkItem{AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID}
+	switch {
+	case t.Status.Ended():
+		item.Outcome, item.Message = fleet.BulkUnchanged, "it has ended already"
+	case t.Status == fleet.TaskPending:
+		item.Effect = "is stopped before it starts: " + t.Title()
+	default:
+		item.Effect = "is stopped: " + t.Title()
+	}
+	return item
+}
+
+// namedTasks returns the items that stop the tasks with the names: those that agents with these names run, or those with these ids.
+func (s *Service) namedTasks(ctx context.Context, p fleet.Principal, names []string) ([]fleet.BulkItem, error) {
+	items := make([]fleet.BulkItem, 0, len(names))
+	for _, name := range names {
+		t, err := s.namedTask(ctx, p, name)
+		var item fleet.BulkItem
+		if err == nil {
+			item = stopItem(t)
+		} else if item.AgentName = name; !refused(&item, err) {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+func (s *Service) namedTask(ctx context.Context, p fleet.Principal, name string) (t *fleet.Task, err error) {
+	v, _, notFound := s.agent(ctx, name, fleet.AccessRun)
+	switch {
+	case notFound == nil && v.Task != nil:
+		return v.Task, nil
+	case notFound == nil:
+		return nil, noRunningTask(v)
+	case fleet.ReasonOf(notFound) != fleet.ReasonAgentNotFound:
+		return nil, notFound
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		t, err = s.task(tx, p, name, fleet.AccessRun)
+		return err
+	})
+	if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound {
+		err = notFound
+	}
+	return t, err
+}

@@ -1,0 +1,146 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// MoveAgent moves the agent to the pool, or out of its pool if no pool is named. A pool that has the agent already is not an error.
+func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string) (*fleet.AgentView, string, error) {
+	c := Call{Method: "MoveAgent", RequestID: requestID, Body: []string{ref, poolRef}}
+	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
+	var to *fleet.Pool
+	if err == nil {
+		to, err = s.poolToMoveTo(ctx, p, poolRef)
+	}
+	if err == nil {
+		err = s.roomToMove(v, to)
+	}
+	c.Refused = err
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+		if err != nil {
+			return CallResult{}, err
+		}
+		a := &now.Agent
+		made := CallResult{AgentUID: a.UID}
+		if err := movable(a, to); err != nil || inPool(a, to) {
+			return made, err
+		}
+		text := "moved out of the pool " + a.Pool
+		if a.Pool != "" {
+			from, err := readPool(tx, fleet.PoolKey(a.Pool, a.Owner))
+			if err != nil {
+				return made, err
+			}
+			leavePool(a, from)
+		}
+		if to != nil {
+			s.joinPool(a, to)
+			text = "moved to the pool " + to.Name
+		}
+		a.UpdatedAt = s.now()
+		if err := tx.Update(a); err != nil {
+			return made, err
+		}
+		return made, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text+" by "+p.Name))
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if v, err = s.earlierAgent(ctx, made); err != nil {
+		return nil, "", err
+	}
+	if v.Pool == "" {
+		return v, fmt.Sprintf("Agent '%s' is in no pool", v.Name), nil
+	}
+	return v, fmt.Sprintf("Agent '%s' is in the pool %s", v.Name, v.Pool), nil
+}
+
+// poolToMoveTo returns nil if the caller names no pool.
+func (s *Service) poolToMoveTo(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
+	if ref == "" {
+		return nil, nil //nolint:nilnil // out of a pool
+	}
+	return s.poolFor(ctx, p, ref)
+}
+
+// inPool reports whether the agent is in the pool; if it is nil, whether the agent is in none.
+func inPool(a *fleet.Agent, pool *fleet.Pool) bool {
+	if pool == nil {
+		return a.Pool == ""
+	}
+	return a.Pool == pool.Name && a.Owner == pool.Owner
+}
+
+// movable returns why the agent cannot be in the pool.
+func movable(a *fleet.Agent, pool *fleet.Pool) error {
+	refuse := func(format string, args ...any) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "pool", format, args...).With("agent_name", a.Name)
+	}
+	switch {
+	case a.OneTask || a.MaxIdle > 0:
+		return refuse("agent %q was created for one task: it is in no pool, and is deleted after that", a.Name)
+	case pool == nil:
+		return nil
+	case a.Owner != pool.Owner:
+		return refuse("agent %q belongs to %s, and the pool %q to %s", a.Name, a.Owner, pool.Name, pool.Owner)
+	case !pool.Has(a):
+		return refuse("agent %q has the role %s in the project %s, and agents of the pool %q have the role %s in the project %s", a.Name, a.Role, a.Project, pool.Name, pool.Role, pool.Project)
+	case pool.Reuse == fleet.ReuseFresh:
+		return refuse("the pool %q creates an agent for each task, so no other agent can be in it", pool.Name)
+	}
+	return nil
+}
+
+// roomToMove returns LIMIT_REACHED if the pool has as many agents as it may have, and v is not one of them.
+func (s *Service) roomToMove(v *fleet.AgentView, pool *fleet.Pool) error {
+	if pool == nil || inPool(&v.Agent, pool) {
+		return nil
+	}
+	return poolHasRoom(pool, s.agentsOf(pool))
+}
+
+func poolHasRoom(pool *fleet.Pool, agents int) error {
+	if agents < pool.MaxAgents {
+		return nil
+	}
+	return fleet.Errorf(fleet.ReasonLimitReached, "the pool %q has %d agents, and may have %d", pool.Name, agents, pool.MaxAgents).
+		AtLimit("max_agents", int64(agents), int64(pool.MaxAgents)).Next("{update_pool} raises max_agents").With("pool", pool.Name)
+}
+
+// agentsOf returns the number of agents of the pool.
+func (s *Service) agentsOf(pool *fleet.Pool) (n int) {
+	for _, v := range s.snap.All() {
+		if inPool(&v.Agent, pool) {
+			n++
+		}
+	}
+	return n
+}
+
+// joinPool adds to the agent what agents that are created for the pool have.
+func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
+	a.Pool, a.Labels = pool.Name, a.Labels.With(pool.Labels).With(fleet.Labels{poolLabel: pool.Name})
+	for _, share := range s.poolShares(pool) {
+		if shareWith(a, share.Grantee) < 0 {
+			a.Shares = append(slices.Clone(a.Shares), share)
+		}
+	}
+}
+
+// leavePool takes from the agent the label of the pool, and what it was shared with because of the pool. The pool is nil if it was
+// deleted.
+func leavePool(a *fleet.Agent, pool *fleet.Pool) {
+	a.Pool, a.Labels = "", a.Labels.With(nil, poolLabel)
+	if pool == nil {
+		return
+	}
+	a.Shares = slices.DeleteFunc(slices.Clone(a.Shares), func(share fleet.Share) bool { return slices.Contains(pool.Groups, share.Group) })
+	if len(a.Shares) == 0 {
+		a.Shares = nil
+	}
+}
