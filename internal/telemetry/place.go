@@ -203,6 +203,14 @@ func (p *place) Kept(ctx context.Context, uid string) (_ []fleet.KeptWork, err e
 	return k.Kept(ctx, uid)
 }
 
+// Repository implements fleet.Integrator.
+func (p *place) Repository(project string) (fleet.Repository, error) {
+	if i, ok := p.Place.(fleet.Integrator); ok {
+		return i.Repository(project)
+	}
+	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "%s does not bring work together", p.name)
+}
+
 // Unsaved implements fleet.Examiner.
 func (p *place) Unsaved(ctx context.Context, a fleet.Agent) (_ string, err error) {
 	e, ok := p.Place.(fleet.Examiner)

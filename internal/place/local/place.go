@@ -36,6 +36,8 @@ var (
 	_ fleet.Examiner = (*Place)(nil)
 	_ fleet.Keeper   = (*Place)(nil)
 	_ fleet.Tidier   = (*Place)(nil)
+
+	_ fleet.Integrator = (*Place)(nil)
 )
 
 // New validates the configuration and creates a Place. The caller must close it.

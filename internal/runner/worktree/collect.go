@@ -258,8 +258,7 @@ func expectedOID(oid string, size int) string {
 	return oid
 }
 
-// transfer copies the objects in wants, and all objects that they need, to the repository. It checks the objects,
-// because an agent may have made invalid ones.
+// transfer copies the objects in wants, and all objects that they need, to the repository.
 func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
 	tips, err := v.existingObjects(ctx, have.oids()) // a ref of the repository may be broken
 	if err != nil {
@@ -270,10 +269,16 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 		_, found := slices.BinarySearch(tips, oid)
 		return found || !oidPattern.MatchString(oid)
 	})
+	return g.copyObjects(ctx, t.Repository, v, wants, tips)
+}
+
+// copyObjects copies the objects in wants, and all objects that they need, from the view to the repository, which has tips. It checks
+// the objects, because an agent may have made invalid ones.
+func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants, tips []string) error {
 	if len(wants) == 0 {
 		return nil
 	}
-	to, err := g.view(t.Repository, false)
+	to, err := g.view(repository, false)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ package worktree
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,7 +74,10 @@ func New(env []string, temp string) *Git {
 }
 
 // Error is an error message of git, without credentials.
-type Error struct{ Message string }
+type Error struct {
+	Message string
+	code    int // with which git has exited; 0 if it has not
+}
 
 func (e *Error) Error() string { return e.Message }
 
@@ -149,7 +153,11 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 		if message == "" {
 			message = err.Error()
 		}
-		return &Error{Message: message}
+		e := &Error{Message: message}
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			e.code = exit.ExitCode()
+		}
+		return e
 	}
 	return nil
 }

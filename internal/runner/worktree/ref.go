@@ -48,16 +48,25 @@ func parseRef(line string) (name string, r ref) {
 type lineWriter struct {
 	each func(line string)
 	rest []byte // the beginning of a line
+	zero bool   // NUL ends the lines
+	cut  bool   // a line that is too long is cut off, and is not an error
 }
 
 // maxLine limits the length of a line, in bytes.
 const maxLine = 64 << 10
 
 func (l *lineWriter) Write(p []byte) (int, error) {
+	end := []byte{'\n'}
+	if l.zero {
+		end = []byte{0}
+	}
 	for rest := p; len(rest) > 0; {
-		before, after, ok := bytes.Cut(rest, []byte{'\n'})
+		before, after, ok := bytes.Cut(rest, end)
+		if l.cut {
+			before = before[:min(len(before), max(0, maxLine-len(l.rest)))]
+		}
 		if !ok {
-			if l.rest = append(l.rest, rest...); len(l.rest) > maxLine {
+			if l.rest = append(l.rest, before...); len(l.rest) > maxLine {
 				return 0, &Error{Message: "git prints a line that is too long"}
 			}
 			break
@@ -174,6 +183,11 @@ type update struct{ name, oid, old string }
 // updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because
 // git could leave a lock behind.
 func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) error {
+	return g.logRefs(ctx, repository, "fleet: work of an agent", all...)
+}
+
+// logRefs works like updateRefs, with a message for the logs of the refs.
+func (g *Git) logRefs(ctx context.Context, repository, message string, all ...update) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -181,7 +195,7 @@ func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) 
 		return err
 	}
 	defer g.lock(repository)()
-	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(updates(all)), io.Discard, "update-ref", "--no-deref", "-m", "fleet: work of an agent", "--stdin")
+	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(updates(all)), io.Discard, "update-ref", "--no-deref", "-m", message, "--stdin")
 }
 
 // updates returns the input for update-ref.

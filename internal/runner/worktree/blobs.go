@@ -1,0 +1,65 @@
+package worktree
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// eachBlob calls the function for each of the names, in this order. text is nil if there is no such file. The function need not read it
+// to its end. The names must not contain line breaks.
+func (v *view) eachBlob(ctx context.Context, names []string, blob func(text io.Reader) error) error {
+	if len(names) == 0 {
+		return nil
+	}
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		err := v.pipe(ctx, strings.NewReader(strings.Join(names, "\n")+"\n"), w, "cat-file", "--batch=%(objecttype) %(objectsize)")
+		_ = w.CloseWithError(err)
+		done <- err
+	}()
+	err := readBlobs(bufio.NewReader(r), len(names), blob)
+	cancel()
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	if cause := <-done; err != nil && cause != nil && errors.Is(err, cause) {
+		return cause
+	}
+	return err
+}
+
+// readBlobs reads the output of cat-file for n objects.
+func readBlobs(r *bufio.Reader, n int, blob func(text io.Reader) error) error {
+	for range n {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		kind, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		size, err := strconv.ParseInt(number, 10, 64)
+		if err != nil { // "NAME missing"
+			if err := blob(nil); err != nil {
+				return err
+			}
+			continue
+		}
+		text := &io.LimitedReader{R: r, N: size}
+		if kind == "blob" {
+			err = blob(text)
+		} else {
+			err = blob(nil)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, r, text.N+1); err != nil { // with the line break after the object
+			return err
+		}
+	}
+	return nil
+}

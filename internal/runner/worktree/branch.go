@@ -1,0 +1,58 @@
+package worktree
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have checked out in
+// the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from which the branch is
+// fetched first.
+func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
+	prefix := "refs/heads/"
+	if source != "" {
+		if err := g.Fetch(ctx, source, repository); err != nil {
+			return fleet.Branch{}, err
+		}
+		prefix = remoteBranches
+	}
+	if name == "" {
+		var err error
+		if name, err = g.defaultBranch(ctx, repository, prefix); err != nil {
+			return fleet.Branch{}, err
+		}
+	}
+	have, err := g.refs(ctx, Tree{Repository: repository})
+	if err != nil {
+		return fleet.Branch{}, err
+	}
+	b := fleet.Branch{Name: name, Commit: have[prefix+name].oid}
+	switch {
+	case b.Commit != "":
+		return b, nil
+	case have[remoteBranches+name].oid != "":
+		return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q, but its remote has one: create it with git branch %s origin/%s", name, name, name)
+	}
+	return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q", fleet.Shorten(name, 200))
+}
+
+// remoteBranches are the branches of a mirror's source.
+const remoteBranches = "refs/remotes/origin/"
+
+// defaultBranch returns the name of the branch that HEAD names.
+func (g *Git) defaultBranch(ctx context.Context, repository, prefix string) (string, error) {
+	head := "HEAD"
+	if prefix == remoteBranches {
+		head = remoteBranches + "HEAD"
+	}
+	full, err := g.run(ctx, repository, "symbolic-ref", "--quiet", head)
+	if name, ok := strings.CutPrefix(full, prefix); ok && err == nil {
+		return name, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return "", fleet.Errorf(fleet.ReasonBranchNotFound, "no branch is checked out in the repository: name the branch, or set the project's branch")
+}

@@ -1,0 +1,298 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Combine creates the commit that brings the work on top of c.Onto, without a checkout: see fleet.Repository.
+func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combination) (fleet.Combined, error) {
+	d, err := g.openDraft(ctx, repository, c.Onto, c.Head)
+	if err != nil {
+		return fleet.Combined{}, err
+	}
+	defer d.close()
+	result, err := d.combine(ctx, c)
+	if err != nil || result.Commit == "" || result.Commit == c.Onto {
+		return result, err
+	}
+	return result, d.store(ctx, result.Commit, c.Onto, c.Head)
+}
+
+// combine creates the commit in the draft.
+func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combined, err error) {
+	begin, err := d.base(ctx, c.Contribution, c.Onto)
+	if err != nil {
+		return r, err
+	}
+	if r.Base = begin.commit; r.Base == c.Head {
+		r.Commit = c.Onto
+		return r, nil
+	}
+	if err := d.useAttributes(ctx, c.Onto, r.Base, c.Head); err != nil {
+		return r, err
+	}
+	if c.Strategy == fleet.Rebase {
+		return r, d.rebase(ctx, c, begin, &r)
+	}
+	m, err := d.mergeWork(ctx, begin, c.Onto, c.Head)
+	if err != nil || len(m.conflicts) > 0 {
+		r.Conflicts = m.conflicts
+		return r, err
+	}
+	trees, err := d.trees(ctx, c.Onto)
+	if err != nil {
+		return r, err
+	}
+	if m.tree == trees[0] {
+		r.Commit = c.Onto
+		return r, nil
+	}
+	n := newCommit{tree: m.tree, parents: []string{c.Onto}, author: signature(c.Author, c.At), committer: signature(c.Landed, c.At), message: cleanMessage(c.Message)}
+	if c.Strategy == fleet.Merge {
+		n.parents, n.author = append(n.parents, c.Head), n.committer
+	}
+	r.Commit, err = d.commit(ctx, n)
+	return r, err
+}
+
+// workBase is the commit with which a work is compared.
+type workBase struct {
+	commit string
+	chosen bool // it is not the one that git chooses
+}
+
+// base returns the commit with which the work is compared that comes onto a commit. It returns INVALID_ARGUMENT if they have no common
+// history.
+func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string) (workBase, error) {
+	common, err := d.run(ctx, "merge-base", onto, c.Head)
+	if exitCode(err) == 1 {
+		return workBase{}, fleet.Invalid(fleet.ReasonInvalidArgument, "head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
+	}
+	if err != nil || c.Since == "" || c.Since == common || common == c.Head {
+		return workBase{commit: common}, err
+	}
+	found, err := d.existingObjects(ctx, []string{c.Since})
+	if err != nil || len(found) == 0 {
+		return workBase{commit: common}, err
+	}
+	for _, pair := range [][2]string{{c.Head, c.Since}, {c.Since, common}} {
+		if in, err := d.contains(ctx, pair[0], pair[1]); err != nil || !in {
+			return workBase{commit: common}, err
+		}
+	}
+	return workBase{commit: c.Since, chosen: true}, nil
+}
+
+// mergeWork merges the work head into the commit onto.
+func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string) (merged, error) {
+	onto, err := d.standIn(ctx, base, onto)
+	if err != nil {
+		return merged{}, err
+	}
+	return d.merge(ctx, onto, head)
+}
+
+// standIn returns a commit with the files of the commit onto that git merges with the chosen base. git below version 2.40 cannot be told
+// the base, so it is the parent of this commit.
+func (d *draft) standIn(ctx context.Context, base workBase, onto string) (string, error) {
+	if !base.chosen {
+		return onto, nil
+	}
+	trees, err := d.trees(ctx, onto)
+	if err != nil {
+		return "", err
+	}
+	return d.synthetic(ctx, trees[0], base.commit)
+}
+
+// rebase makes each commit of the work again on top of c.Onto. It leaves out commits that change nothing there.
+func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.Combined) error {
+	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
+	if base.chosen {
+		args = append(args, "^"+base.commit)
+	}
+	list, err := d.run(ctx, args...)
+	if err != nil {
+		return err
+	}
+	work, err := d.commits(ctx, strings.Fields(list))
+	if err != nil {
+		return err
+	}
+	trees, err := d.trees(ctx, c.Onto)
+	if err != nil {
+		return err
+	}
+	for _, w := range work {
+		if len(w.parents) > 1 {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "strategy", "the work has the merge commit %s, which cannot be rebased: use squash or merge", w.oid)
+		}
+	}
+	top, tree := c.Onto, trees[0]
+	for _, w := range work {
+		m, err := d.pick(ctx, tree, w)
+		if err != nil || len(m.conflicts) > 0 {
+			r.Conflicts = m.conflicts
+			return err
+		}
+		if m.tree == tree {
+			continue
+		}
+		w.tree, w.parents, w.committer = m.tree, []string{top}, signature(c.Landed, c.At)
+		if top, err = d.commit(ctx, w.newCommit); err != nil {
+			return err
+		}
+		tree = m.tree
+		if err := d.renewAttributes(ctx, top, base.commit, c.Head); err != nil {
+			return err
+		}
+	}
+	r.Commit = top
+	return nil
+}
+
+// pick merges what the commit changes into the tree.
+func (d *draft) pick(ctx context.Context, tree string, w workCommit) (m merged, err error) {
+	theirs := w.oid
+	if len(w.parents) == 0 { // the beginning of another history
+		empty := ""
+		if empty, err = d.run(ctx, "mktree"); err == nil {
+			empty, err = d.synthetic(ctx, empty)
+		}
+		if err == nil {
+			w.parents = []string{empty}
+			theirs, err = d.synthetic(ctx, w.tree, empty)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	ours, err := d.synthetic(ctx, tree, w.parents...)
+	if err != nil {
+		return m, err
+	}
+	return d.merge(ctx, ours, theirs)
+}
+
+// workCommit is a commit of a work.
+type workCommit struct {
+	oid string
+	newCommit
+}
+
+// commits returns the commits.
+func (d *draft) commits(ctx context.Context, oids []string) (all []workCommit, err error) {
+	var out bytes.Buffer
+	if len(oids) == 0 {
+		return nil, nil
+	}
+	if err := d.pipe(ctx, strings.NewReader(strings.Join(oids, "\n")+"\n"), &out, "cat-file", "--batch"); err != nil {
+		return nil, err
+	}
+	for _, oid := range oids {
+		var name, kind string
+		var size int64
+		if _, err := fmt.Fscanf(&out, "%s %s %d\n", &name, &kind, &size); err != nil || kind != "commit" || int64(out.Len()) <= size {
+			return nil, &Error{Message: "git cannot read the commit " + oid}
+		}
+		w := parseCommit(string(out.Next(int(size))))
+		_, _ = out.ReadByte()
+		w.oid = oid
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// parseCommit parses a commit. It ignores the signature, which is not valid for another commit.
+func parseCommit(text string) (w workCommit) {
+	header, message, _ := strings.Cut(text, "\n\n")
+	w.message = message
+	for line := range strings.SplitSeq(header, "\n") {
+		switch key, value, _ := strings.Cut(line, " "); key {
+		case "tree":
+			w.tree = value
+		case "parent":
+			w.parents = append(w.parents, value)
+		case "author":
+			w.author = value
+		case "encoding":
+			w.encoding = value
+		}
+	}
+	return w
+}
+
+// notInName matches what the name of a person in a commit cannot have.
+var notInName = regexp.MustCompile(`[<>\x00-\x1f\x7f]+`)
+
+// signature returns the author or the committer of a commit.
+func signature(p fleet.Person, at time.Time) string {
+	clean := func(s, empty string) string {
+		if s = strings.TrimSpace(notInName.ReplaceAllString(strings.ToValidUTF8(s, ""), "")); s == "" {
+			return empty
+		}
+		return s
+	}
+	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, "fleet@localhost"), max(0, at.Unix()))
+}
+
+// cleanMessage returns the message of a commit in the form that git gives it.
+func cleanMessage(text string) string {
+	return strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")) + "\n"
+}
+
+// Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
+func (g *Git) Contains(ctx context.Context, repository, commit, older string) (bool, error) {
+	if !oidPattern.MatchString(commit) || !oidPattern.MatchString(older) {
+		return false, nil
+	}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return false, err
+	}
+	defer v.close()
+	if found, err := v.existingObjects(ctx, []string{commit, older}); err != nil || len(found) < 2 {
+		return false, err
+	}
+	return v.contains(ctx, commit, older)
+}
+
+// Has returns CHANGES_NOT_FOUND if the repository does not have the commit.
+func (g *Git) Has(ctx context.Context, repository, commit string) error {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	if !oidPattern.MatchString(commit) {
+		return lostCommit(commit)
+	}
+	found, err := v.existingObjects(ctx, []string{commit})
+	if err == nil && len(found) == 0 {
+		err = lostCommit(commit)
+	}
+	return err
+}
+
+// landingRefs are the refs of commits that are kept while work lands.
+const landingRefs = refsPrefix + "landing/"
+
+// Keep keeps the commit reachable in the repository under the name.
+func (g *Git) Keep(ctx context.Context, repository, name, commit string) error {
+	if err := g.Has(ctx, repository, commit); err != nil {
+		return err
+	}
+	return g.updateRefs(ctx, repository, update{name: landingRefs + refPart(name), oid: commit})
+}
+
+// Forget ends what Keep began.
+func (g *Git) Forget(ctx context.Context, repository, name string) error {
+	return g.updateRefs(ctx, repository, update{name: landingRefs + refPart(name)})
+}

@@ -1,0 +1,148 @@
+package worktree
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// The names of the two sides of a merge in conflict markers.
+const (
+	oursLabel   = "branch"
+	theirsLabel = "work"
+)
+
+// merged is the result of a merge of two commits.
+type merged struct {
+	tree      string // if there are conflicts, with conflict markers
+	conflicts []fleet.Conflict
+}
+
+// merge merges two commits, which have a common commit in their histories.
+func (d *draft) merge(ctx context.Context, ours, theirs string) (m merged, err error) {
+	for label, oid := range map[string]string{oursLabel: ours, theirsLabel: theirs} {
+		if err := os.WriteFile(filepath.Join(d.tmp, "refs", "heads", label), []byte(oid+"\n"), 0o600); err != nil {
+			return m, err
+		}
+	}
+	var out bytes.Buffer
+	err = d.pipe(ctx, nil, &out, "merge-tree", "--write-tree", "-z", "--messages", oursLabel, theirsLabel)
+	tree, rest, _ := strings.Cut(out.String(), "\x00")
+	if code := exitCode(err); err != nil && code != 1 || !oidPattern.MatchString(tree) {
+		return m, cmp.Or(err, error(&Error{Message: "git merge-tree printed no tree"}))
+	}
+	m.tree = tree
+	if err != nil {
+		m.conflicts, err = d.conflicts(ctx, tree, rest)
+	}
+	return m, err
+}
+
+// conflictKind matches the beginning of a message of merge-tree.
+var conflictKind = regexp.MustCompile(`^CONFLICT \(([^)]+)\)`)
+
+// conflicts returns the conflicts that merge-tree lists after the tree.
+func (d *draft) conflicts(ctx context.Context, tree, list string) ([]fleet.Conflict, error) {
+	kinds := map[string]string{}
+	fields := strings.Split(list, "\x00")
+	for len(fields) > 0 && fields[0] != "" { // MODE OID STAGE<tab>PATH
+		if _, path, ok := strings.Cut(fields[0], "\t"); ok {
+			kinds[path] = ""
+		}
+		fields = fields[1:]
+	}
+	if len(fields) > 0 {
+		fields = fields[1:]
+	}
+	for len(fields) > 3 { // the number of paths, the paths, the kind, the message
+		count, err := strconv.Atoi(fields[0])
+		if err != nil || count < 0 || count > len(fields)-3 {
+			break
+		}
+		paths, kind, message := fields[1:1+count], fields[1+count], fields[2+count]
+		fields = fields[3+count:]
+		match := conflictKind.FindStringSubmatch(message)
+		if match == nil {
+			match = conflictKind.FindStringSubmatch(kind)
+		}
+		if match == nil {
+			continue
+		}
+		known := false
+		for _, path := range paths {
+			if before, ok := kinds[path]; ok {
+				known = true
+				if before == "" || kind == "CONFLICT (binary)" {
+					kinds[path] = match[1]
+				}
+			}
+		}
+		if !known {
+			kinds[realPath(paths)] = match[1]
+		}
+	}
+	var all []fleet.Conflict
+	for _, path := range slices.Sorted(maps.Keys(kinds)) {
+		if len(all) == fleet.MaxConflicts {
+			break
+		}
+		all = append(all, fleet.Conflict{Path: path, Kind: cmp.Or(kinds[path], "content")})
+	}
+	return all, d.addHunks(ctx, tree, all)
+}
+
+// realPath returns the first path that git has not invented, for a file beside a directory of the same name.
+func realPath(paths []string) string {
+	for _, path := range paths {
+		if !strings.Contains(path, "~"+oursLabel) && !strings.Contains(path, "~"+theirsLabel) {
+			return path
+		}
+	}
+	return strings.Join(paths[:min(1, len(paths))], "")
+}
+
+// addHunks adds the lines that differ to the conflicts. The tree has the files with conflict markers.
+func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict) error {
+	args := []string{"ls-tree", "-z", "--full-tree", tree, "--"}
+	for _, c := range all {
+		args = append(args, c.Path)
+	}
+	at := map[string]string{}                                                 // from an object to a path
+	err := d.pipe(ctx, nil, &lineWriter{zero: true, each: func(line string) { // MODE TYPE OID<tab>PATH
+		entry, path, _ := strings.Cut(line, "\t")
+		if f := strings.Fields(entry); len(f) == 3 && f[1] == "blob" && f[0] != "120000" {
+			at[path] = f[2]
+		}
+	}}, args...)
+	if err != nil {
+		return err
+	}
+	var names []string
+	var of []int
+	for i, c := range all {
+		if oid := at[c.Path]; oid != "" {
+			names, of = append(names, oid), append(of, i)
+		}
+	}
+	return d.eachBlob(ctx, names, func(text io.Reader) error {
+		i := of[0]
+		of = of[1:]
+		if text == nil {
+			return nil
+		}
+		var h hunks
+		_, err := io.Copy(&lineWriter{cut: true, each: h.add}, text)
+		all[i].Hunks = h.text.String()
+		return err
+	})
+}

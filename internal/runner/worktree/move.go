@@ -1,0 +1,235 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Move changes a branch of a repository on this machine from b.Commit to a later commit: see fleet.Repository. Where people have checked
+// out the branch, their files come first. So if this process is killed in between, the files look as if people had made the changes
+// themselves, and never as if they took them back.
+func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to string) error {
+	defer g.lock("branches of " + repository)()
+	if err := g.checkMove(ctx, repository, b, to); err != nil {
+		return err
+	}
+	all, err := g.checkouts(ctx, repository, b.Name)
+	if err != nil {
+		return err
+	}
+	now, err := g.branchCommit(ctx, repository, b.Name)
+	if err != nil || now == to {
+		return err
+	}
+	if now != b.Commit {
+		return moved(b, now)
+	}
+	f, err := g.follow(ctx, repository, b, to)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := f.check(ctx, c); err != nil {
+			return err
+		}
+	}
+	ctx = context.WithoutCancel(ctx) // what follows takes a moment, and should not end in the middle
+	for i, c := range all {
+		if err := f.update(ctx, c, b.Commit, to); err != nil {
+			return f.undo(ctx, all[:i], err)
+		}
+	}
+	err = g.logRefs(ctx, repository, "fleet: landed work", update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit})
+	if err == nil {
+		return nil
+	}
+	if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
+		err = moved(b, now)
+	}
+	return f.undo(ctx, all, err)
+}
+
+// moved returns BRANCH_MOVED.
+func moved(b fleet.Branch, now string) error {
+	if now == "" {
+		return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q no longer exists", b.Name)
+	}
+	return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q is no longer at %s: it is at %s", b.Name, b.Commit, now).With("commit", now)
+}
+
+// checkMove returns an error unless the commit to has the branch in its history.
+func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, to string) error {
+	if err := g.Has(ctx, repository, to); err != nil {
+		return err
+	}
+	ok, err := g.Contains(ctx, repository, to, b.Commit)
+	if err == nil && !ok {
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "to", "the commit %s does not have the commit %s of the branch %q in its history", to, b.Commit, b.Name)
+	}
+	return err
+}
+
+// branchCommit returns the newest commit of the branch; empty if there is no such branch.
+func (g *Git) branchCommit(ctx context.Context, repository, name string) (string, error) {
+	have, err := g.refs(ctx, Tree{Repository: repository})
+	return have["refs/heads/"+name].oid, err
+}
+
+// follower updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of the
+// repository and with its configuration, which says for example which files a sparse checkout has. It runs no programs that the
+// configuration names: hooks and filters are off, and a file that needs a filter is an error.
+type follower struct {
+	git      *Git
+	branch   fleet.Branch
+	to       string
+	options  []string // of each call of git
+	changed  []changedFile
+	filtered string // a file that needs a filter
+}
+
+// follow returns a follower of the branch.
+func (g *Git) follow(ctx context.Context, repository string, b fleet.Branch, to string) (*follower, error) {
+	f := &follower{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	if f.changed, err = v.changedFiles(ctx, b.Commit, to); err != nil {
+		return nil, err
+	}
+	names, err := g.filters(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		for _, setting := range []string{"clean=", "smudge=", "process=", "required=false"} {
+			f.options = append(f.options, "-c", "filter."+name+"."+setting)
+		}
+	}
+	var paths []string
+	for _, c := range f.changed {
+		if strings.Trim(c.new, "0") != "" {
+			paths = append(paths, c.path)
+		}
+	}
+	f.filtered, err = g.filtered(ctx, repository, to, names, paths)
+	return f, err
+}
+
+// run runs git in the working tree.
+func (f *follower) run(ctx context.Context, c checkout, args ...string) error {
+	return f.git.pipe(ctx, nil, nil, c.dir, nil, io.Discard, append(append([]string{}, f.options...), args...)...)
+}
+
+// refused matches git's messages about a file that it would overwrite.
+var refused = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
+
+// check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
+func (f *follower) check(ctx context.Context, c checkout) error {
+	const then = "commit, stash or remove it, or check out another branch there, and try again"
+	switch what := c.unfinished(""); {
+	case what != "":
+		return c.busy(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
+	case f.filtered != "":
+		return c.busy(f.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", f.filtered).With("file", f.filtered)
+	}
+	if path := c.inTheWay(f.changed); path != "" {
+		return c.busy(f.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
+	}
+	_ = f.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
+	err := f.run(ctx, c, "read-tree", "-n", "-m", "-u", f.branch.Commit, f.to)
+	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
+		if m := refused.FindStringSubmatch(e.Message); m != nil {
+			return c.busy(f.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
+		}
+		return c.busy(f.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
+	}
+	return err
+}
+
+// update changes the files of the working tree from one commit to the other.
+func (f *follower) update(ctx context.Context, c checkout, from, to string) error {
+	return f.run(ctx, c, "read-tree", "-m", "-u", from, to)
+}
+
+// undo changes the files of working trees back, unless people have committed them meanwhile. It returns cause, and what else has failed.
+func (f *follower) undo(ctx context.Context, all []checkout, cause error) error {
+	for _, c := range all {
+		if f.run(ctx, c, "diff-index", "--cached", "--quiet", "HEAD") == nil {
+			continue
+		}
+		if err := f.update(ctx, c, f.to, f.branch.Commit); err != nil {
+			cause = errors.Join(cause, err)
+		}
+	}
+	return cause
+}
+
+// inTheWay returns the first file of the working tree that git does not track and that one of the changed files would replace. git itself
+// overwrites such a file if it is ignored.
+func (c checkout) inTheWay(changed []changedFile) string {
+	tracked := map[string]bool{}
+	for _, f := range changed {
+		tracked[f.path] = strings.Trim(f.old, "0") != ""
+	}
+	for _, f := range changed {
+		if tracked[f.path] {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(c.dir, f.path))
+		if err != nil || hasTrackedParent(tracked, f.path) {
+			continue // there is none, or it is below a link that becomes a directory
+		}
+		if !info.IsDir() {
+			return f.path
+		}
+		found := ""
+		_ = filepath.WalkDir(filepath.Join(c.dir, f.path), func(path string, d fs.DirEntry, err error) error {
+			if name, rerr := filepath.Rel(c.dir, path); err == nil && rerr == nil && !d.IsDir() && !tracked[name] {
+				found = name
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// hasTrackedParent reports whether a file is at the place of one of the path's directories.
+func hasTrackedParent(tracked map[string]bool, path string) bool {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if tracked[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// MoveSource changes a branch of a mirror's source, and of the mirror, from b.Commit to a later commit.
+func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Branch, to string) error {
+	defer g.lock("branches of " + mirror)()
+	if err := g.checkMove(ctx, mirror, b, to); err != nil {
+		return err
+	}
+	if err := g.push(ctx, pushing{repository: mirror, url: source, branch: b.Name, commit: to, lease: b.Commit}); err != nil {
+		if moved, ok := errors.AsType[*fleet.Error](err); ok && moved.Reason == fleet.ReasonBranchMoved {
+			if now, ferr := g.Branch(ctx, mirror, source, b.Name); ferr == nil && now.Commit == to {
+				return nil // an interrupted call has moved it
+			}
+		}
+		return err
+	}
+	return g.updateRefs(context.WithoutCancel(ctx), mirror, update{name: remoteBranches + b.Name, oid: to})
+}

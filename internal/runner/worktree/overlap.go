@@ -1,0 +1,282 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"fleet/internal/fleet"
+)
+
+// work is a contribution as it would be on top of the branch.
+type work struct {
+	name    string
+	commit  string                // a synthetic commit on top of the branch, perhaps with conflict markers
+	files   map[string]*fileLines // by path; a renamed file counts with both paths
+	added   []string              // paths that the branch does not have
+	moved   map[string]bool       // directories from which files were renamed
+	changed bool
+}
+
+// fileLines is how a work changes a file.
+type fileLines struct {
+	spans []span
+	plain bool // it only changes lines
+}
+
+// span is a part of a file that is replaced: size lines after the first begin lines.
+type span struct{ begin, size int }
+
+func (s span) end() int { return s.begin + s.size }
+
+// touches reports whether git cannot combine changes of both parts, if they differ.
+func (s span) touches(o span) bool { return s.begin <= o.end() && o.begin <= s.end() }
+
+// shared returns the lines that both change, first and last, or nil.
+func (s span) shared(o span) *[2]int {
+	switch begin, end := max(s.begin, o.begin), min(s.end(), o.end()); {
+	case begin < end:
+		return &[2]int{begin + 1, end}
+	case begin == end && s.size == 0 && o.size == 0: // both insert lines there
+		return &[2]int{begin, begin}
+	case begin == end && (s.size == 0 && s.begin > o.begin && s.begin < o.end() || o.size == 0 && o.begin > s.begin && o.begin < s.end()):
+		return &[2]int{begin, begin + 1}
+	}
+	return nil
+}
+
+// Overlaps compares the contributions with each other: see fleet.Repository. It merges only those pairs that could be in conflict.
+func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
+	commits := []string{onto}
+	for _, c := range all {
+		commits = append(commits, c.Head)
+	}
+	d, err := g.openDraft(ctx, repository, commits...)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	works := make([]work, len(all))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, c := range all {
+		group.Go(func() (err error) {
+			works[i], err = d.work(within, onto, c)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	pairs := make([]*fleet.WorkOverlap, len(works)*len(works))
+	group, within = errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range works {
+		for j := range i {
+			group.Go(func() (err error) {
+				pairs[j*len(works)+i], err = d.overlap(within, &works[j], &works[i])
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var found []fleet.WorkOverlap
+	for _, p := range pairs {
+		if p != nil {
+			found = append(found, *p)
+		}
+	}
+	return found, nil
+}
+
+// work brings the contribution onto the branch.
+func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w work, err error) {
+	w = work{name: c.Name, files: map[string]*fileLines{}, moved: map[string]bool{}}
+	base, err := d.base(ctx, c, onto)
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // another history, with which nothing can be combined
+		return w, nil
+	}
+	if err != nil || base.commit == c.Head {
+		return w, err
+	}
+	if err := d.useAttributes(ctx, onto, base.commit, c.Head); err != nil {
+		return w, err
+	}
+	tree, err := d.mergeTree(ctx, base, onto, c.Head)
+	if err != nil {
+		return w, err
+	}
+	if w.commit, err = d.synthetic(ctx, tree, onto); err != nil {
+		return w, err
+	}
+	p := &patchReader{w: &w}
+	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
+	err = d.pipe(ctx, nil, &lineWriter{cut: true, each: p.line}, args...)
+	w.changed = len(w.files) > 0
+	return w, err
+}
+
+// mergeTree works like mergeWork, but returns only the tree, perhaps with conflict markers. Several calls can run at the same time.
+func (d *draft) mergeTree(ctx context.Context, base workBase, onto, head string) (string, error) {
+	onto, err := d.standIn(ctx, base, onto)
+	if err != nil {
+		return "", err
+	}
+	tree, _, err := d.tryMerge(ctx, onto, head)
+	return tree, err
+}
+
+// tryMerge returns the tree of the merge, and whether there are conflicts.
+func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string, conflict bool, err error) {
+	var first string
+	out := &lineWriter{cut: true, each: func(line string) {
+		if first == "" {
+			first = line
+		}
+	}}
+	err = d.pipe(ctx, nil, out, "merge-tree", "--write-tree", "--no-messages", "--name-only", ours, theirs)
+	if conflict = exitCode(err) == 1; conflict {
+		err = nil
+	}
+	return first, conflict, err
+}
+
+// overlap compares two works. It returns nil if they neither change the same lines nor are in conflict.
+func (d *draft) overlap(ctx context.Context, a, b *work) (*fleet.WorkOverlap, error) {
+	if !a.changed || !b.changed {
+		return nil, nil
+	}
+	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.hides(b) || b.hides(a), false
+	for name, in := range a.files {
+		other := b.files[name]
+		if other == nil {
+			continue
+		}
+		f := fleet.OverlapFile{Path: name}
+		merge = merge || !in.plain || !other.plain
+		for _, s := range in.spans {
+			// The spans are sorted: those before from end before s.
+			from, _ := slices.BinarySearchFunc(other.spans, s.begin, func(o span, begin int) int { return o.end() - begin })
+			for _, t := range other.spans[from:] {
+				if t.begin > s.end() {
+					break
+				}
+				merge = true
+				if both := s.shared(t); both != nil {
+					f.Lines = append(f.Lines, *both)
+				}
+			}
+		}
+		lines = lines || len(f.Lines) > 0
+		o.Files = append(o.Files, f)
+	}
+	if merge {
+		var err error
+		if _, o.Conflict, err = d.tryMerge(ctx, a.commit, b.commit); err != nil {
+			return nil, err
+		}
+	}
+	if !o.Conflict && !lines {
+		return nil, nil
+	}
+	slices.SortFunc(o.Files, func(a, b fleet.OverlapFile) int { return strings.Compare(a.Path, b.Path) })
+	return o, nil
+}
+
+// hides reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
+// renamed files from.
+func (w *work) hides(b *work) bool {
+	return slices.ContainsFunc(b.added, func(name string) bool {
+		if w.moved[path.Dir(name)] {
+			return true
+		}
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if w.files[dir] != nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// patchReader reads what diff-tree prints with --raw and -p.
+type patchReader struct {
+	w       *work
+	patches []*fileLines // the files whose patches follow, in order
+	current *fileLines
+	inPatch bool
+}
+
+// line reads a line.
+func (p *patchReader) line(text string) {
+	switch {
+	case !p.inPatch && strings.HasPrefix(text, ":"):
+		p.raw(text)
+	case strings.HasPrefix(text, "diff --git "): // a line of a file begins with another character
+		p.inPatch, p.current = true, nil
+		if len(p.patches) > 0 {
+			p.current, p.patches = p.patches[0], p.patches[1:]
+		}
+	case p.current != nil && strings.HasPrefix(text, "@@ -"):
+		if s, ok := parseSpan(text); ok {
+			p.current.spans = append(p.current.spans, s)
+		}
+	case p.current != nil && strings.HasPrefix(text, "Binary files "):
+		p.current.plain = false
+	}
+}
+
+// raw reads a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
+func (p *patchReader) raw(text string) {
+	fields := strings.Split(text, "\t")
+	entry := strings.Fields(fields[0])
+	if len(entry) != 5 || len(fields) < 2 {
+		return
+	}
+	status := entry[4][0]
+	f := &fileLines{plain: status == 'M' && entry[0] == ":"+entry[1]}
+	for _, name := range fields[1:] {
+		p.w.files[unquotePath(name)] = f
+	}
+	p.patches = append(p.patches, f)
+	switch status {
+	case 'A':
+		p.w.added = append(p.w.added, unquotePath(fields[1]))
+	case 'T': // two patches: one removes the file, and the other adds it
+		p.patches = append(p.patches, f)
+	case 'R':
+		p.w.moved[path.Dir(unquotePath(fields[1]))] = true
+		p.w.added = append(p.w.added, unquotePath(fields[len(fields)-1]))
+	}
+}
+
+// unquotePath returns the path that git has perhaps quoted.
+func unquotePath(name string) string {
+	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return plain
+	}
+	return name
+}
+
+// parseSpan returns the replaced lines of a header such as "@@ -10,2 +11 @@".
+func parseSpan(header string) (s span, ok bool) {
+	old, _, _ := strings.Cut(strings.TrimPrefix(header, "@@ -"), " ")
+	first, count, many := strings.Cut(old, ",")
+	n, err := strconv.Atoi(first)
+	s = span{n - 1, 1}
+	if many && err == nil {
+		s.size, err = strconv.Atoi(count)
+	}
+	if s.size == 0 {
+		s.begin = n // lines are inserted after line n
+	}
+	return s, err == nil
+}

@@ -1,0 +1,162 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+// pushing is one commit for a branch of another repository.
+type pushing struct {
+	repository string // that has the commit
+	url        string
+	branch     string
+	commit     string
+	lease      string   // the commit at which the branch must be; empty: any that the pushed one has in its history
+	env        []string // credentials; none: those of the user of this process
+}
+
+// Push writes the commit to a branch of another repository: see fleet.Repository. source is the URL of a mirror's source.
+func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push) (fleet.Pushed, error) {
+	name, to := "origin", source
+	if source == "" {
+		var err error
+		if name, to, err = g.remote(ctx, repository, p.Remote); err != nil {
+			return fleet.Pushed{}, err
+		}
+	} else if p.Remote != "" && p.Remote != name {
+		return fleet.Pushed{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: it has origin", fleet.Shorten(p.Remote, 100))
+	}
+	if err := g.Has(ctx, repository, p.Commit); err != nil {
+		return fleet.Pushed{}, err
+	}
+	if !validBranch.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
+		return fleet.Pushed{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
+	}
+	if err := g.push(ctx, pushing{repository: repository, url: to, branch: p.Branch, commit: p.Commit, env: p.Env}); err != nil {
+		return fleet.Pushed{}, err
+	}
+	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
+	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
+		return fleet.Pushed{}, err // people's repository may have another place for it
+	}
+	plain, _ := withoutPassword(to)
+	return fleet.Pushed{Remote: name, URL: Scrub(plain)}, nil
+}
+
+// validBranch matches names of branches. git checks the rest.
+var validBranch = regexp.MustCompile(`^[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00-\x20\x7f~^:?*\[\\]*$`)
+
+// remote returns the name and the URL of a remote of the repository. An empty name selects the only one, or origin.
+func (g *Git) remote(ctx context.Context, repository, name string) (found, to string, err error) {
+	out, err := g.run(ctx, repository, "remote")
+	if err != nil {
+		return "", "", err
+	}
+	names := strings.Fields(out)
+	switch {
+	case name == "" && len(names) == 1:
+		name = names[0]
+	case name == "":
+		name = "origin"
+	}
+	if !slices.Contains(names, name) {
+		list := "it has none"
+		if len(names) > 0 {
+			list = "it has " + strings.Join(names, ", ")
+		}
+		return "", "", fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: %s", fleet.Shorten(name, 100), list)
+	}
+	to, err = g.run(ctx, repository, "remote", "get-url", "--push", "--", name)
+	if err == nil && !Remote(to) && !filepath.IsAbs(to) { // relative to the repository
+		to = filepath.Join(repository, to)
+	}
+	return name, to, err
+}
+
+// push pushes with git's own transport. No program of the repository runs: neither the pre-push hook nor one that signs the push.
+func (g *Git) push(ctx context.Context, p pushing) error {
+	v, err := g.view(p.repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	v.policy = nil // git needs the network and the user's keys
+	plain, env := withoutPassword(p.url)
+	if len(p.env) > 0 {
+		if env, err = v.onlyCredentials(plain, p.env); err != nil {
+			return err
+		}
+	}
+	v.env = append(v.env, env...)
+	args := []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"}
+	if p.lease != "" {
+		args = append(args, "--force-with-lease=refs/heads/"+p.branch+":"+p.lease)
+	}
+	var out bytes.Buffer
+	err = v.pipe(ctx, nil, &out, append(args, "--", plain, p.commit+":refs/heads/"+p.branch)...)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	for _, why := range []string{"(non-fast-forward)", "(fetch first)", "(stale info)"} {
+		if strings.Contains(out.String(), why) {
+			return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q of %s has commits that the pushed one does not have", p.branch, Scrub(plain))
+		}
+	}
+	if m := refusedPush.FindStringSubmatch(out.String()); m != nil {
+		err = &Error{Message: fmt.Sprintf("%s refused the branch %q: %s", Scrub(plain), p.branch, m[1])}
+	}
+	return scrubSecrets(err, append(p.env, env...))
+}
+
+// refusedPush matches the line about a branch that the other repository has refused.
+var refusedPush = regexp.MustCompile(`(?m)^!\t.*\[(?:remote )?rejected\] \((.*)\)`)
+
+// scrubSecrets removes the values of the variables from the error's message.
+func scrubSecrets(err error, env []string) error {
+	text := err.Error()
+	for _, v := range env {
+		if _, value, _ := strings.Cut(v, "="); len(value) >= minSecret {
+			text = strings.ReplaceAll(text, value, "***")
+		}
+	}
+	return &Error{Message: text}
+}
+
+// minSecret is the length from which the value of a variable is removed from messages.
+const minSecret = 6
+
+// onlyCredentials makes git use the credentials in env, and never those of the user of this process if they are wrong. It returns the
+// environment for git.
+func (v *view) onlyCredentials(to string, env []string) ([]string, error) {
+	config := "[credential]\n\thelper =\n[http]\n\textraHeader =\n"
+	if u, err := url.Parse(to); err == nil && u.Host != "" {
+		at := u.Scheme + "://" + u.Host
+		config += fmt.Sprintf("[credential %s]\n\thelper =\n[http %s]\n\textraHeader =\n", quoteConfig(at), quoteConfig(at+"/"))
+	}
+	if err := agentfile.Append(filepath.Join(v.tmp, "config"), []byte(config)); err != nil {
+		return nil, err
+	}
+	own := []string{"HOME=" + v.tmp, "SSH_AUTH_SOCK=", "GIT_ASKPASS=", "SSH_ASKPASS=", // for example ~/.netrc
+		"GIT_SSH_COMMAND=ssh -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityFile=none -o IdentityAgent=none"}
+	for _, e := range v.git.env {
+		if home, ok := strings.CutPrefix(e, "HOME="); ok {
+			for _, name := range []string{".gitconfig", ".config/git/config"} { // may have a proxy or certificates
+				if _, err := os.Stat(filepath.Join(home, name)); err == nil {
+					own = append(own, "GIT_CONFIG_GLOBAL="+filepath.Join(home, name))
+					break
+				}
+			}
+		}
+	}
+	return append(own, env...), nil
+}
