@@ -38,13 +38,48 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
 	}
-	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
-		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
-	}
 	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
 	} else if !claimed {
 		return fleet.CheckResult{}, w.noTask(r.TaskID)
+	}
+	return w.runCheck(ctx, r, c)
+}
+
+// treeChecks is in the place of a task's id in the run of a check that belongs to no task.
+const treeChecks = "tree"
+
+// CheckTree works like Check, for a check that belongs to no task. Workspace.Work is called each time before the command starts.
+func (w Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.CheckResult{}, err
+	}
+	return w.runCheck(ctx, fleet.Run{TaskID: treeChecks}, c)
+}
+
+// CheckTreeEnded reports whether the last check of CheckTree has ended, and when. It is the zero time if there was none.
+func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
+	runs, err := h.checkRuns(fleet.Run{TaskID: treeChecks})
+	for _, run := range runs {
+		claimed, cerr := settleUnclaimed(run)
+		if err = errors.Join(err, cerr); err != nil || !claimed {
+			continue
+		}
+		e, serr := run.Settle()
+		if err = errors.Join(err, serr); e == nil {
+			return false, time.Time{}, err
+		}
+		if e.Ended.After(at) {
+			at = e.Ended
+		}
+	}
+	return true, at, err
+}
+
+// runCheck executes the check, or returns the result of an earlier execution.
+func (w Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
+		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
 	for retry := false; ; retry = true {
 		run := w.home.checkRun(r, c.ID, retry)

@@ -105,11 +105,10 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	c := &confinement{
 		policy: sandbox.Policy{Write: []string{h.work(), homeDir, tmpDir}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
-		env: map[string]string{
-			"HOME": homeDir, "TMPDIR": tmpDir, "TMP": tmpDir, "TEMP": tmpDir, "CLAUDE_CONFIG_DIR": filepath.Join(homeDir, ".claude"), "CLAUDE_CODE_TMPDIR": tmpDir,
-			"IS_SANDBOX": "1", // otherwise Claude Code refuses bypassPermissions to root
-		},
+		env:    h.environ(),
 	}
+	c.env["CLAUDE_CONFIG_DIR"], c.env["CLAUDE_CODE_TMPDIR"] = filepath.Join(homeDir, ".claude"), tmpDir
+	c.env["IS_SANDBOX"] = "1" // otherwise Claude Code refuses bypassPermissions to root
 	for _, m := range versionManagers {
 		if dir := p.managedDir(m); dir != "" {
 			c.env[m.variable] = dir
@@ -131,9 +130,21 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, p.config.Read, proj.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, p.config.Write, proj.Write)
+	return c, p.equip(proj, h, r, c)
+}
+
+// environ returns the variables with which programs use the home as their own.
+func (h home) environ() map[string]string {
+	tmp := h.join("tmp")
+	return map[string]string{"HOME": h.join("home"), "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
+}
+
+// equip creates the agent's own directories and files, and adds what they need to the confinement.
+func (p *Place) equip(proj project, h home, r *record, c *confinement) (err error) {
+	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	for _, dir := range []string{homeDir, tmpDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, runner.HostError("cannot create the agent's own directory", err)
+			return runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
 	name := proj.Name // an agent without a record has no name yet
@@ -143,7 +154,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	e := runner.GitFiles(gitEnviron(p.config), name, proj.Git)
 	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
 	if e.Caches, err = p.shareCaches(proj, r, c); err != nil {
-		return nil, err
+		return err
 	}
 	if f, ok := proj.driver.(driver.HomeFilesDriver); ok {
 		for name, text := range f.HomeFiles() {
@@ -157,15 +168,12 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 		}
 		real, err := filepath.EvalSymlinks(userFile) // no agent can change the path, see checkPaths
 		if err != nil {
-			return nil, runner.HostError("cannot find the login of the agent's program", err)
+			return runner.HostError("cannot find the login of the agent's program", err)
 		}
 		e.Links[login] = userFile
 		c.policy.Write = append(c.policy.Write, real)
 	}
-	if err := runner.Equip(context.Background(), homeDir, e); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return runner.Equip(context.Background(), homeDir, e)
 }
 
 // serverVariable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

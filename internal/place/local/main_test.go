@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "server":
 			serveUntilKilled(os.Args[2])
+		case "treecheck":
+			treeCheckServer(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once under the race detector

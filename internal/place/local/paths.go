@@ -49,7 +49,7 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	if err := all.addConfig(c); err != nil {
 		return all, err
 	}
-	return all, all.firstConflict(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"))
+	return all, all.firstConflict(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"), filepath.Join(c.Dir, "checks"))
 }
 
 // checkDir returns an error if there is no such directory, or if the sandboxes of agents depend on it, so that no agent may work in it.

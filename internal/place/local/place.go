@@ -25,6 +25,7 @@ type Place struct {
 	temp      *scratch.Dir
 	keptMu    sync.Mutex // only one call removes or restores kept homes
 	cachesMu  sync.Mutex // no run begins to use a shared cache while it is retired
+	checks    treeCalls
 	closeHost func() error
 }
 
@@ -68,6 +69,7 @@ func New(c Config) (*Place, error) {
 	})}
 	p.setup.Store(&setup{projects: projects, paths: all})
 	p.closeHost = sync.OnceValue(func() error {
+		p.checks.running.Wait()
 		p.host.Close()
 		return p.temp.Close()
 	})

@@ -66,11 +66,6 @@ func (r repository) Overlaps(ctx context.Context, onto string, all []fleet.Contr
 	return found, r.wrap(ctx, "cannot compare the work", err)
 }
 
-// Check implements fleet.Repository.
-func (r repository) Check(context.Context, string, fleet.Check) (fleet.CheckResult, error) {
-	return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "checks before landing are not supported yet")
-}
-
 // Move implements fleet.Repository. In a repository with a URL, it first pushes to the source.
 func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 	if r.source != "" {

@@ -49,11 +49,19 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 	if common == "" {
 		return "", noRepository(t.Repository)
 	}
-	worktree, err := filepath.Rel(t.GitDir, t.Dir)
+	config, hooks, err := g.copyConfig(ctx, common)
 	if err != nil {
 		return "", err
 	}
-	config, hooks, err := g.copyConfig(ctx, common)
+	if dir, err = t.makeGitDir(common, config, have); err != nil {
+		return "", err
+	}
+	return dir, copyHooks(hooks, filepath.Join(dir, "hooks"))
+}
+
+// makeGitDir creates a git directory with the configuration, without hooks, for newGitDir.
+func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err error) {
+	worktree, err := filepath.Rel(t.GitDir, t.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +98,7 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 			return "", err
 		}
 	}
-	return dir, copyHooks(hooks, filepath.Join(dir, "hooks"))
+	return dir, nil
 }
 
 // maxCopied limits the size of a file that is copied from a repository, in bytes.
