@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ func BenchmarkList(b *testing.B) {
 	s := t.serve(b, nil)
 	p := newPeers(b, s.agents(b, agents))
 	list, tool := request("/v1/agents", "", ""), request("/mcp", listTool, "")
+	packed := request("/v1/agents", "", "Accept-Encoding: gzip\r\n")
 	unchanged := request("/v1/agents", "", "If-None-Match: "+headerOf(b, s.HTTPAddr(), list, "ETag")+"\r\n")
 	const d = time.Second / 4
 	for _, load := range []struct {
@@ -63,6 +65,7 @@ func BenchmarkList(b *testing.B) {
 			}
 			versus(b, d, row{name: "gRPC", tail: load.tail, turn: overGRPC(s.conn)}, peer{grpcGo, 0.95})
 			versus(b, d, row{name: "REST", tail: load.tail, turn: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})
+			versus(b, d, row{name: "REST-gzip", tail: load.tail, turn: overHTTP(s.HTTPAddr(), packed, agents)}, peer{netHTTP, 1})
 			versus(b, d, row{name: "REST-304", turn: overHTTP(s.HTTPAddr(), unchanged, 0)}, peer{netHTTP, 5}, peer{netHTTP304, 0})
 			versus(b, d, row{name: "MCP", tail: load.tail, turn: overHTTP(s.HTTPAddr(), tool, agents)}, mcpPeers...)
 			for _, p := range append(mcpPeers, peer{row: grpcGo}, peer{row: netHTTP}, peer{row: netHTTP304}) {
@@ -71,6 +74,7 @@ func BenchmarkList(b *testing.B) {
 			if load.clients == 1 { // with many clients that change the list, the store would be the bottleneck
 				versus(b, d, row{name: "gRPC-changed", turn: overGRPC(s.conn, s.touch)}, peer{grpcGo, 0})
 				versus(b, d, row{name: "REST-changed", turn: overHTTP(s.HTTPAddr(), list, agents, s.touch)}, peer{netHTTP, 0})
+				versus(b, d, row{name: "REST-gzip-changed", turn: overHTTP(s.HTTPAddr(), packed, agents, s.touch)}, peer{netHTTP, 0})
 				versus(b, d, row{name: "MCP-changed", turn: overHTTP(s.HTTPAddr(), tool, agents, s.touch)}, peer{mcpGo, 0})
 			}
 		})
@@ -139,8 +143,15 @@ func connect(b *testing.B, addr string, agents int, requests ...string) func(cli
 		clients = append(clients, newHTTPClient(b, addr))
 	}
 	var body bytes.Buffer
-	_, err := clients[0].do(requests[0], &body)
+	header, err := clients[0].do(requests[0], &body)
 	require.NoError(b, err)
+	if header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(bytes.NewReader(body.Bytes()))
+		require.NoError(b, err)
+		body.Reset()
+		_, err = body.ReadFrom(z)
+		require.NoError(b, err)
+	}
 	require.Equal(b, agents == 0, body.Len() == 0)
 	require.GreaterOrEqual(b, strings.Count(body.String(), "current_task_id"), agents, "%.300s", body.String())
 	return func(client int) error {

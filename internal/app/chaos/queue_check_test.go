@@ -116,24 +116,34 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 }
 
 // events returns the events of tasks and agents, in the order of the log.
-func (run *queueRun) events(t *testing.T) (all []fleet.Event) {
+func (run *queueRun) events(t *testing.T) []fleet.Event {
 	t.Helper()
 	types := []fleet.EventType{
 		fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted, fleet.EventTaskCreated, fleet.EventTaskAssigned, fleet.EventTaskEnded,
 	}
+	all, err := eventsOf(run.store, types...)
+	require.NoError(t, err)
+	return all
+}
+
+// eventsOf returns the events of the types.
+func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, err error) {
 	for seq, n := int64(0), -1; n != len(all); {
 		n = len(all)
-		require.NoError(t, run.store.View(context.Background(), func(tx fleet.ReadTx) error {
+		err := store.View(context.Background(), func(tx fleet.ReadTx) error {
 			all = all[:n]
 			part, err := tx.Events(fleet.EventFilter{Types: types}, fleet.EventWindow{After: seq, Limit: 5000})
 			all = append(all, part...)
 			return err
-		}))
+		})
+		if err != nil {
+			return nil, err
+		}
 		if len(all) > 0 {
 			seq = all[len(all)-1].Seq
 		}
 	}
-	return all
+	return all, nil
 }
 
 // checkOrder checks that the tasks that began while nothing disturbed the servers were before all others that could start, in the order of

@@ -1,6 +1,9 @@
 package encoded_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,13 +78,23 @@ func TestJSON(t *testing.T) {
 		return line
 	}
 	first := check(a)
+	packed, err := a.Gzip()
+	require.NoError(t, err)
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	unpacked, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, string(first), string(unpacked))
+	again, err := (&encoded.Answer{Part: a.Part, Live: a.Live}).Gzip()
+	require.NoError(t, err)
+	require.Same(t, &packed[0], &again[0], "the answer must be compressed only once")
 	require.Same(t, &first[0], &check(a)[0], "the part must be encoded only once")
 	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
 	require.NotEqual(t, string(first), string(check(later)))
 	check(a)
 	check(&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{}), Live: &fleetv1.ListAgentsResponse{}})
 
-	_, _, err := (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
+	_, _, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
 	require.Error(t, err)
 	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).Line()
 	require.ErrorContains(t, err, "the first field of fleet.v1.Agent is not a list")

@@ -51,6 +51,7 @@ type whole struct {
 	line []byte // the JSON, and a line end
 	text func() []byte
 	tag  func() string
+	gzip func() []byte // line, compressed
 }
 
 // json returns the answer as JSON. It reuses the JSON of the previous answer unless the live fields have changed since.
@@ -77,6 +78,7 @@ func (a *Answer) json() (*whole, error) {
 		return wire.AppendString(make([]byte, 0, len(w.line)*3/2), string(w.json()))
 	})
 	w.tag = sync.OnceValue(func() string { return Tag(w.line) })
+	w.gzip = sync.OnceValue(func() []byte { return Gzip(w.line) })
 	a.Part.last.Store(w)
 	a.whole = w
 	return w, nil
@@ -109,4 +111,13 @@ func (a *Answer) Tag() (string, error) {
 		return "", err
 	}
 	return w.tag(), nil
+}
+
+// Gzip returns the answer as a line of JSON, compressed by gzip. The caller must not change it.
+func (a *Answer) Gzip() ([]byte, error) {
+	w, err := a.json()
+	if err != nil {
+		return nil, err
+	}
+	return w.gzip(), nil
 }

@@ -61,8 +61,8 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		r.Body = b
-		if rt.list {
-			w = &listWriter{ResponseWriter: w, ctx: ctx, ifNoneMatch: r.Header.Values("If-None-Match")}
+		if !rt.method.IsStreamingServer() {
+			w = newAnswerWriter(w, r, rt)
 		}
 		h(w, r, pathValues)
 	}

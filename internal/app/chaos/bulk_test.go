@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// bulkFleet is a fleet of three servers of which some are killed while they run a bulk operation.
+type bulkFleet struct {
+	*fleetUnder
+	store  fleet.Store
+	serves atomic.Int32 // index of the server that runs the plan
+	broken int          // calls that ended with a server
+}
+
+// TestChaosBulk queues a task for each of many agents, and then stops them all, while the server that does it is killed three times. Each
+// agent must get one task and be stopped once, and the results must be what the plan says, or name the difference: for agents that are
+// deleted, or begin a task, between the plan and the run. With CHAOS, there are 5,000 agents.
+func TestChaosBulk(t *testing.T) {
+	pgtest.Need(t)
+	count := 60
+	if os.Getenv("CHAOS") != "" {
+		count = 5000
+	}
+	dir := t.TempDir()
+	db := newDatabase(t, false)
+	f := &bulkFleet{fleetUnder: newFleet(t, "Postgres", fleet.Limits{Agents: 2 * count, RunningTasks: 2 * count})}
+	for i := range 3 {
+		f.addTo(t, db, fmt.Sprintf("b%d", i+1), filepath.Join(dir, fmt.Sprint(i+1)))
+	}
+	f.start(t)
+	store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	f.store = store
+	f.create(t, count)
+
+	queue := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_queue, All: true, Text: "done", Labels: map[string]string{"batch": "b1"}})
+	queued := f.run(t, queue, count, "is queued", isCreated)
+	require.EqualValues(t, count, queued.GetDoneCount(), queued.GetMessage())
+	tasks := map[string]string{} // by agent
+	for _, i := range queued.GetItems() {
+		tasks[i.GetAgentName()] = i.GetTaskId()
+	}
+	for _, e := range f.events(t, isCreated) {
+		require.Equal(t, tasks[e.AgentName], e.TaskID, "the agent %s has another task than the result says, or two", e.AgentName)
+		delete(tasks, e.AgentName)
+	}
+	require.Empty(t, tasks, "the results name tasks that do not exist")
+	f.awaitQueue(t, 0, time.Duration(count)*100*time.Millisecond+patience)
+	f.settle(t)
+
+	stop := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_stop, All: true})
+	differs := map[string]string{} // reasons by agent
+	for i, item := range stop.GetItems()[:6] {
+		name := item.GetAgentName()
+		if i%2 == 0 {
+			differs[name] = "AGENT_NOT_FOUND"
+			require.NoError(t, overGRPC(t.Context(), f.servers[0], "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name}, &fleetv1.DeleteAgentResponse{}))
+			continue
+		}
+		differs[name] = "PLAN_OUTDATED"
+		require.NoError(t, overGRPC(t.Context(), f.servers[0], "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: "wait for-ever"}, &fleetv1.StartAgentTaskResponse{}))
+	}
+	stopped := f.run(t, stop, count-len(differs), "is stopped", isStopRequest)
+	want := map[string]bool{}
+	for _, i := range stopped.GetItems() {
+		require.Equal(t, differs[i.GetAgentName()], i.GetReason(), i)
+		if i.GetOutcome() == fleetv1.BulkItem_done {
+			want[i.GetAgentName()] = true
+		}
+	}
+	require.Len(t, want, count-len(differs))
+	for _, e := range f.events(t, isStopRequest) {
+		require.True(t, want[e.AgentName], "%s is stopped twice, or although the result says otherwise", e.AgentName)
+		delete(want, e.AgentName)
+	}
+	require.Empty(t, want, "the results say that agents are stopped that are not")
+	list := &fleetv1.ListAgentsResponse{}
+	require.NoError(t, overGRPC(t.Context(), f.servers[1], "ListAgents", &fleetv1.ListAgentsRequest{}, list))
+	for _, a := range list.GetAgents() {
+		require.Equal(t, differs[a.GetName()] == "PLAN_OUTDATED", a.GetState() == fleetv1.Agent_running, a)
+	}
+	require.Positive(t, f.broken, "no call was interrupted")
+}
+
+// create creates the agents.
+func (f *bulkFleet) create(t *testing.T, count int) {
+	t.Helper()
+	began := time.Now()
+	var all errgroup.Group
+	all.SetLimit(24)
+	for i := range count {
+		all.Go(func() error {
+			name := fmt.Sprintf("%s%05d", sharedPrefix, i)
+			return overGRPC(t.Context(), f.servers[i%len(f.servers)], "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: fake.DefaultProjects()[0].Name, Spec: "x", RequestId: name}, &fleetv1.CreateAgentResponse{})
+		})
+	}
+	require.NoError(t, all.Wait())
+	t.Logf("%d agents were created in %s", count, time.Since(began).Round(time.Millisecond))
+}
+
+// plan makes the plan.
+func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv1.PlanBulkResponse {
+	t.Helper()
+	began := time.Now()
+	plan := &fleetv1.PlanBulkResponse{}
+	require.NoError(t, overGRPC(t.Context(), f.servers[0], "PlanBulk", request, plan))
+	require.Zero(t, plan.GetRefusedCount()+plan.GetUnchangedCount(), plan.GetMessage())
+	t.Logf("the plan of %d was made in %s", plan.GetTotalCount(), time.Since(began).Round(time.Millisecond))
+	return plan
+}
+
+// run runs the plan until it is finished. When a quarter, a half and three quarters of the effects are in the log, it kills the server that
+// runs the plan. All servers must then answer the same.
+func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects int, what string, is func(*fleet.Event) bool) *fleetv1.RunBulkResponse {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	killed := make(chan int, 1)
+	go func() { killed <- f.killMidway(ctx, t, effects, is) }()
+	began := time.Now()
+	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + patience)
+	request := &fleetv1.RunBulkRequest{PlanId: plan.GetPlanId(), WaitSeconds: new(int32(5))}
+	answer := &fleetv1.RunBulkResponse{}
+	for {
+		require.Less(t, time.Now(), deadline, answer.GetMessage())
+		s := f.servers[int(f.serves.Load())%len(f.servers)]
+		answer.Reset()
+		if err := overGRPC(ctx, s, "RunBulk", request, answer); err != nil {
+			require.Empty(t, reasonOf(err), "%s", err)
+			f.broken++
+			f.serves.Add(1)
+			continue
+		}
+		if !answer.GetUnfinished() {
+			break
+		}
+	}
+	cancel()
+	t.Logf("of %d agents, each %s: %s, after %s with %d kills", plan.GetTotalCount(), what, answer.GetMessage(), time.Since(began).Round(time.Millisecond), <-killed)
+	require.Len(t, answer.GetItems(), int(plan.GetTotalCount()))
+	for _, s := range f.servers {
+		_, err := s.awaitServing(patience)
+		require.NoError(t, err)
+		again := &fleetv1.RunBulkResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "RunBulk", request, again))
+		require.True(t, proto.Equal(answer, again), "%s answers another result", s.name)
+	}
+	return answer
+}
+
+// killMidway kills the server that runs the plan three times, and starts it again. It returns how often it did.
+func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, is func(*fleet.Event) bool) (kills int) {
+	signal, unsubscribe := f.store.Subscribe()
+	defer unsubscribe()
+	for kills < 3 {
+		select {
+		case <-signal:
+		case <-ctx.Done():
+			return kills
+		}
+		if len(f.events(t, is)) < effects*(kills+1)/4 {
+			continue
+		}
+		s := f.servers[int(f.serves.Load())%len(f.servers)]
+		s.Kill()
+		kills++
+		if err := s.Start(0); err != nil {
+			t.Error(err)
+			return kills
+		}
+	}
+	return kills
+}
+
+func isCreated(e *fleet.Event) bool { return e.Type == fleet.EventTaskCreated }
+
+func isStopRequest(e *fleet.Event) bool {
+	return e.Type == fleet.EventAgentChanged && e.Text == "stop requested"
+}
+
+// events returns the matching events.
+func (f *bulkFleet) events(t *testing.T, is func(*fleet.Event) bool) (found []fleet.Event) {
+	t.Helper()
+	all, err := eventsOf(f.store, fleet.EventTaskCreated, fleet.EventAgentChanged)
+	if err != nil {
+		t.Error(err)
+	}
+	for i := range all {
+		if is(&all[i]) {
+			found = append(found, all[i])
+		}
+	}
+	return found
+}

@@ -1,0 +1,31 @@
+package encoded
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// packer is a compressor and its buffer, which calls use one after the other.
+type packer struct {
+	b bytes.Buffer
+	z *gzip.Writer
+}
+
+var packers = sync.Pool{New: func() any {
+	p := &packer{}
+	p.z, _ = gzip.NewWriterLevel(&p.b, gzip.BestSpeed) // the level is valid
+	return p
+}}
+
+// Gzip returns the data compressed by gzip.
+func Gzip(data []byte) []byte {
+	p, _ := packers.Get().(*packer)
+	defer packers.Put(p)
+	p.b.Reset()
+	p.z.Reset(&p.b)
+	_, _ = p.z.Write(data) // a buffer takes everything
+	_ = p.z.Close()
+	return bytes.Clone(p.b.Bytes())
+}

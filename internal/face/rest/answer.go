@@ -1,0 +1,101 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"fleet/internal/face/encoded"
+)
+
+// minGzip is the size in bytes from which answers are compressed. Smaller ones fit into a packet or two.
+const minGzip = 1 << 10
+
+// answerWriter writes an answer that is not a stream. It compresses large answers for clients that accept gzip. To a list it adds an
+// entity tag, and answers 304 without the list if the client has a list with this tag (RFC 9110, section 13.1.2). The tags are weak, so
+// they are those of the compressed list too.
+//
+// The length of a compressed answer cannot reveal a secret to somebody who makes a victim repeat requests (BREACH): another site cannot make
+// requests of the caller, since it has neither the token nor, because of SameSite=Strict, the cookie of the page, and a new secret is in
+// one answer only.
+type answerWriter struct {
+	http.ResponseWriter
+	ctx         context.Context //nolint:containedctx // of the request, for its offer
+	list        bool
+	gzip        bool     // the client accepts it
+	ifNoneMatch []string // the If-None-Match header
+	wroteHeader bool
+	noBody      bool // the body is left out
+}
+
+func newAnswerWriter(w http.ResponseWriter, r *http.Request, rt *route) *answerWriter {
+	return &answerWriter{
+		ResponseWriter: w, ctx: r.Context(), list: rt.list,
+		gzip: acceptsGzip(r.Header.Values("Accept-Encoding")), ifNoneMatch: r.Header.Values("If-None-Match"),
+	}
+}
+
+// Unwrap returns the writer for http.ResponseController.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader sends the status of an error.
+func (w *answerWriter) WriteHeader(status int) {
+	w.wroteHeader = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends the answer. The gateway writes it in one piece.
+func (w *answerWriter) Write(b []byte) (int, error) {
+	if w.wroteHeader {
+		if w.noBody {
+			return len(b), nil
+		}
+		return w.ResponseWriter.Write(b)
+	}
+	w.wroteHeader = true
+	h, shared := w.Header(), encoded.OfferOf(w.ctx).Answer()
+	h.Set("Vary", "Accept-Encoding")
+	if w.list {
+		tag := tagOf(shared, b)
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
+		h.Set("Vary", "Authorization, Accept-Encoding")
+		if hasTag(w.ifNoneMatch, tag) {
+			w.noBody = true
+			h.Del("Content-Type")
+			h.Del("Content-Length")
+			w.ResponseWriter.WriteHeader(http.StatusNotModified)
+			return len(b), nil
+		}
+	}
+	if !w.gzip || len(b) < minGzip {
+		return w.ResponseWriter.Write(b)
+	}
+	packed := gzipOf(shared, b)
+	h.Set("Content-Encoding", "gzip")
+	h.Set("Content-Length", strconv.Itoa(len(packed)))
+	if _, err := w.ResponseWriter.Write(packed); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// tagOf returns the entity tag of the body, which is the shared answer unless that is nil.
+func tagOf(shared *encoded.Answer, body []byte) string {
+	if shared != nil {
+		if tag, err := shared.Tag(); err == nil {
+			return tag // this needs no hash of the body
+		}
+	}
+	return encoded.Tag(body)
+}
+
+// gzipOf returns the compressed body, which is the shared answer unless that is nil.
+func gzipOf(shared *encoded.Answer, body []byte) []byte {
+	if shared != nil {
+		if packed, err := shared.Gzip(); err == nil {
+			return packed // this is compressed once
+		}
+	}
+	return encoded.Gzip(body)
+}

@@ -1,0 +1,85 @@
+package rest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestLargeAnswersAreCompressed checks what a client gets that accepts gzip, and what one gets that does not.
+func TestLargeAnswersAreCompressed(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	large := strings.Repeat("papi ", 1000)
+	answers := map[string]proto.Message{
+		"ListAgents": &fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: large}}},
+		"ShowAgent":  &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Name: large}},
+		"ShowTask":   &fleetv1.ShowTaskResponse{Task: &fleetv1.TaskDetail{Id: "small"}},
+	}
+	s.answer = func(method string, _ proto.Message) (proto.Message, error) { return answers[method], nil }
+	f := newTestFace(t, s, Config{})
+	for _, path := range []string{"/v1/agents", "/v1/agents/papi"} {
+		plain := serve(f, "GET", path, "")
+		require.Equal(t, http.StatusOK, plain.Code, plain.Body)
+		require.Empty(t, plain.Header().Get("Content-Encoding"))
+		require.Contains(t, plain.Header().Get("Vary"), "Accept-Encoding")
+		for _, accepts := range []string{"gzip", "br, GZIP;q=0.5", "*"} {
+			packed := serve(f, "GET", path, "", "Accept-Encoding", accepts)
+			require.Equal(t, "gzip", packed.Header().Get("Content-Encoding"), accepts)
+			require.Equal(t, plain.Header().Get("Vary"), packed.Header().Get("Vary"))
+			require.Equal(t, plain.Header().Get("ETag"), packed.Header().Get("ETag"), "a weak tag is that of both forms")
+			require.Equal(t, strconv.Itoa(packed.Body.Len()), packed.Header().Get("Content-Length"))
+			require.Less(t, packed.Body.Len(), plain.Body.Len()/10)
+			require.Equal(t, plain.Body.String(), unpacked(t, packed))
+		}
+		for _, accepts := range []string{"", "br", "gzip;q=0", "*, gzip;q=0"} {
+			same := serve(f, "GET", path, "", "Accept-Encoding", accepts)
+			require.Empty(t, same.Header().Get("Content-Encoding"), accepts)
+			require.Equal(t, plain.Body.String(), same.Body.String())
+		}
+	}
+
+	small := serve(f, "GET", "/v1/tasks/small", "", "Accept-Encoding", "gzip")
+	require.Equal(t, http.StatusOK, small.Code, small.Body)
+	require.Empty(t, small.Header().Get("Content-Encoding"))
+	require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
+
+	tag := serve(f, "GET", "/v1/agents", "").Header().Get("ETag")
+	unchanged := serve(f, "GET", "/v1/agents", "", "Accept-Encoding", "gzip", "If-None-Match", tag)
+	require.Equal(t, http.StatusNotModified, unchanged.Code)
+	require.Empty(t, unchanged.Header().Get("Content-Encoding"))
+	require.Zero(t, unchanged.Body.Len())
+
+	refused := serve(f, "GET", "/v1/agents?limit="+strings.Repeat("9", 2000), "", "Accept-Encoding", "gzip")
+	require.Equal(t, http.StatusBadRequest, refused.Code)
+	require.Empty(t, refused.Header().Get("Content-Encoding"))
+
+	s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+		return out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Text: large}}})
+	}
+	for _, form := range []string{"text/event-stream", "application/x-ndjson"} {
+		stream := serve(f, "GET", "/v1/events", "", "Accept-Encoding", "gzip", "Accept", form)
+		require.Equal(t, http.StatusOK, stream.Code, stream.Body)
+		require.Empty(t, stream.Header().Get("Content-Encoding"), "a stream must not wait until there is enough to compress")
+		require.Contains(t, stream.Body.String(), large)
+	}
+}
+
+func unpacked(t *testing.T, r *httptest.ResponseRecorder) string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(r.Body.Bytes()))
+	require.NoError(t, err)
+	all, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return string(all)
+}
