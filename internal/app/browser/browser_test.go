@@ -25,7 +25,7 @@ import (
 // TestMain lets the test binary also act as the fleet program, because a server under test starts that program for its
 // runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token", "agent"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "claude", "model", "token", "agent"}, os.Args[1]) {
 		os.Exit(app.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -195,7 +195,7 @@ func (b *tab) press(name string) {
 	b.t.Helper()
 	require.NoError(b.t, b.until(`name => {
 		const found = [...document.querySelectorAll('dialog[open] button, dialog[open] a')].concat([...document.querySelectorAll('main button, main a, main summary, header button, header a')])
-			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled)
+			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled && e.ariaDisabled !== 'true')
 		found?.click()
 		return !!found
 	}`, name), "nothing to press is called %q", name)

@@ -25,7 +25,7 @@ func TestDownload(t *testing.T) {
 	call(b, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID,
 	})
-	b.goTo("/tasks/" + id)
+	b.goTo("/tasks/" + id + "?view=output")
 	b.press("Download result")
 	path := filepath.Join(dir, "task-"+id+".txt")
 	waittest.Until(t, "the browser does not signal that a file is saved", func() bool {

@@ -56,7 +56,7 @@ func TestNarrow(t *testing.T) {
 		{"tasks", "/tasks", "3 tasks"},
 		{"agent", "/agents/" + long, "What it is for"},
 		{"asker", "/agents/asker", word + "?"},
-		{"task", "/tasks/" + failed, "Summary"},
+		{"task", "/tasks/" + failed, "Exit code"},
 		{"asking", "/tasks/" + asking, word + "?"},
 		{"usage", "/usage", "3 tasks"},
 		{"usage-projects", "/usage?by=projects", word},

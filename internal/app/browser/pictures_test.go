@@ -77,7 +77,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 		{"fleet", "/", "6 agents", ""},
 		{"timeline", "/?view=timeline", "Review the last ten commits", ""},
 		{"attention", "/attention", "Commit 4 removes", ""},
-		{"output", "/tasks/" + running, "picture 12", ""},
+		{"output", "/tasks/" + running + "?view=output", "picture 12", ""},
 		{"changes", "/tasks/" + changed + "?view=changes", "1 file", "math.Ceil"},
 	} {
 		b.run(chromedp.EmulateViewport(1100, 700))

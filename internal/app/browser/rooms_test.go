@@ -41,7 +41,7 @@ func TestRooms(t *testing.T) {
 		{"tasks", "/tasks", "3 tasks"},
 		{"agent", "/agents/worker", "What it is for"},
 		{"task", "/tasks/" + ended, "200"},
-		{"steps", "/tasks/" + running + "?view=steps", "tabs or spaces?"},
+		{"asking", "/tasks/" + running, "tabs or spaces?"},
 		{"changes", "/tasks/" + ended + "?view=changes", "does not work in a repository"},
 		{"usage", "/usage", "Usage"},
 		{"contracts", "/toolsets/contracts", "No contracts"},

@@ -67,7 +67,7 @@ func TestKeyboardWalk(t *testing.T) {
 	b.sees("completed")
 	b.hit(`"$FLEET_ASK"`)
 	b.sees("it is 42")
-	for _, view := range []string{"result", "changes", "checks", "steps", "output"} {
+	for _, view := range []string{"result", "changes", "checks", "output", "conversation"} {
 		b.hit(view)
 		require.NoError(t, b.until(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
 	}

@@ -112,7 +112,7 @@ func TestLongOutput(t *testing.T) {
 	s.agent(t, "papi")
 	id := s.task(t, "papi", `seq 1 100; echo early-$((40 + 2)); until [ -e more ]; do sleep 0.1; done; echo late-$((40 + 2)); until [ -e done ]; do sleep 0.1; done`)
 	b := open(t, s.home)
-	b.goTo("/tasks/" + id)
+	b.goTo("/tasks/" + id + "?view=output")
 	b.sees("early-42")
 	s.touch(t, "papi", "more")
 	b.sees("late-42")

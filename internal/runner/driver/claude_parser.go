@@ -240,6 +240,9 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 			p.usage.addCall(b)
 			p.open[b.ID] = true
 			pieces = append(pieces, e.withSubagent(toolCallStep(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
+			if items := todosIn(b); len(items) > 0 {
+				pieces = append(pieces, e.withSubagent(todoListStep(items)))
+			}
 		case b.Type == "thinking" && strings.TrimSpace(b.Thinking) != "":
 			pieces = append(pieces, e.withSubagent(thoughtStep(b.Thinking)))
 		case b.Type == "text" && strings.TrimSpace(b.Text) == "":
@@ -251,6 +254,21 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 		}
 	}
 	return pieces
+}
+
+// todosIn returns the list of things to do that the call writes, if it is such a call.
+func todosIn(b claudeBlock) []fleet.TodoItem {
+	var input struct {
+		Todos []struct{ Content, Status string }
+	}
+	if b.Name != "TodoWrite" || json.Unmarshal(b.Input, &input) != nil {
+		return nil
+	}
+	items := make([]fleet.TodoItem, len(input.Todos))
+	for i, t := range input.Todos {
+		items[i] = fleet.TodoItem{Text: t.Content, Status: oneLine(toValidUTF8(t.Status))}
+	}
+	return items
 }
 
 // withSubagent adds to the piece which subagent took its step.

@@ -152,6 +152,7 @@ export class Hub {
       follow: 'true',
       quiet: 'true',
       output_without_text: 'true',
+      details: 'true', // so that the views of the shown tasks know of every step
       cursor: this.cursor,
     })
     for (const id of this.shown) query.append('output_of', id)
@@ -277,7 +278,10 @@ async function* batches(body: ReadableStream<Uint8Array>, alive: () => void): As
         return // the server ended the stream
       }
       const data = lines.find((line) => line.startsWith('data: '))
-      if (data) events.push(JSON.parse(data.slice(6)) as FleetEvent)
+      if (!data) continue
+      const event = JSON.parse(data.slice(6)) as FleetEvent
+      delete event.step // the views read the steps when they need them
+      events.push(event)
     }
     if (events.length > 0) yield events
   }

@@ -12,6 +12,8 @@ class Stream {
   /** open says whether a connection is open. While it is not, since is when it was lost. A short loss is not shown. */
   open = $state(false)
   since = $state(Date.now())
+  /** opened grows when a connection is opened. What happened just before may not be in it, if its cursor is newer. */
+  opened = $state(0)
   /** epoch grows when events were missed, so that everything that is shown must be read again. */
   epoch = $state(0)
   /** begun grows when the stream starts at the end of the log. Answers that were read before may be older. */
@@ -102,6 +104,7 @@ class Stream {
         break
       case 'open':
         this.open = true
+        this.opened++
         this.refusals = 0
         setPatience(news.patience)
         break
@@ -141,5 +144,5 @@ export const stream = new Stream()
  * tellsOutput reports whether the event only reports output or a step of a task. Such events change nothing else of it.
  */
 export function tellsOutput(e: FleetEvent): boolean {
-  return ['task_output', 'task_more_output', 'task_step'].includes(e.type)
+  return ['task_output', 'task_more_output', 'task_step', 'task_detail'].includes(e.type)
 }

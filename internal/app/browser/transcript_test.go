@@ -1,0 +1,175 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+	"fleet/internal/place/local"
+)
+
+// talk is what a program says that speaks like Claude Code. It waits until the file go exists before each line "wait".
+type talk []string
+
+func (k *talk) add(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	*k = append(*k, string(b))
+}
+
+type object = map[string]any
+
+// message adds a message of the model, by a subagent if parent is not empty.
+func (k *talk) message(parent string, content ...object) {
+	k.add(object{"type": "assistant", "parent_tool_use_id": parent, "message": object{
+		"id": fmt.Sprint("m", len(*k)), "model": "opus", "role": "assistant", "content": content,
+		"usage": object{"input_tokens": 1200, "output_tokens": 34},
+	}})
+}
+
+func (k *talk) say(text string) { k.message("", object{"type": "text", "text": text}) }
+
+func (k *talk) call(parent, id, name string, input any) {
+	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
+}
+
+// answer adds the result of a tool. more is what Claude Code reports beside it.
+func (k *talk) answer(parent, id, result string, failed bool, more any) {
+	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
+	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
+		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
+	}})
+}
+
+func (k *talk) wait() { *k = append(*k, "wait") }
+
+// program writes the program into a directory, and returns it and how to start the program.
+func (k *talk) program(t *testing.T) (dir string, argv []string) {
+	t.Helper()
+	dir = t.TempDir()
+	lines := append([]string{`{"type":"system","subtype":"init","session_id":"s1","model":"opus"}`}, *k...)
+	lines = append(lines, `{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s1","total_cost_usd":0.25,"num_turns":3}`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "talk.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	script := `while IFS= read -r l; do case "$l" in wait) while ! [ -e go ]; do sleep 0.05; done; rm go;; *) printf '%s\n' "$l";; esac; done < ` + dir + "/talk.jsonl\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "talk.sh"), []byte(script), 0o600))
+	return dir, []string{"sh", filepath.Join(dir, "talk.sh")}
+}
+
+// serveTalk starts a server whose project "talk" runs the program.
+func serveTalk(t *testing.T, k *talk) *server {
+	t.Helper()
+	dir, argv := k.program(t)
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: "talk", Driver: "claude", Command: argv, Read: []string{dir}})
+	})
+	s.agentOf(t, "claude", "talk", "", "Try things")
+	return s
+}
+
+// TestTranscript follows a conversation: Markdown, tool calls with their results, an edit, a list of things to do, a
+// subagent, a thought.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	var k talk
+	k.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
+	k.say("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+	k.call("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
+	k.answer("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
+	k.call("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
+	k.answer("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
+		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{" package login", "-var limit = one + rest", "+var limit = two + rest"}},
+	}})
+	k.call("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
+	k.answer("", "c3", "ok", false, nil)
+	k.call("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
+	k.call("c4", "c5", "Grep", object{"pattern": "limit"})
+	k.answer("c4", "c5", "login.go:2", false, nil)
+	k.answer("", "c4", "Seen.", false, nil)
+	k.wait()
+	k.say("All is well.")
+	s := serveTalk(t, &k)
+	id := s.task(t, "claude", "Fix the login")
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.sees("Look around")
+	b.sees("running")
+	text := b.text()
+	for _, want := range []string{"Where should I begin?", "go test ./...", "failed", "login.go", "1 step", "Tell the team", "<img src=x onerror=alert(1)>", "[bad](javascript:alert(1))"} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "TestLogin", "results are folded")
+	require.Equal(t, []string{"fix"}, eval[[]string](b, `[...document.querySelectorAll('.markdown strong')].map(e => e.textContent)`))
+	require.Equal(t, "https://example.com/test", eval[string](b, `document.querySelector('.markdown a').href`))
+	require.Equal(t, `fmt.Println("code")`, eval[string](b, `document.querySelector('.markdown pre').textContent`))
+	require.Equal(t, "1", eval[string](b, `document.querySelector('.markdown td').textContent`))
+	unfold := func(name string) {
+		t.Helper()
+		eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes(`+"`"+name+"`"+`)).click(), true`)
+	}
+	unfold("go test")
+	b.sees("FAIL: TestLogin")
+	unfold("Edit")
+	b.sees("package login")
+	require.Equal(t, "one,two", eval[string](b, `[...document.querySelectorAll('.changed')].map(e => e.textContent).join()`))
+	require.NotContains(t, b.text(), "Grep")
+	unfold("Look around")
+	b.sees("Grep")
+	b.sees("Seen.")
+	b.picture("transcript", 400, 1280, 2560)
+	s.touch(t, "claude", "go")
+	b.sees("All is well.")
+	b.sees("completed")
+	b.sees("$0.25")
+	b.sees("opus")
+}
+
+// TestLongTranscript opens a conversation at its end, scrolls to its beginning, and jumps back.
+func TestLongTranscript(t *testing.T) {
+	t.Parallel()
+	var k talk
+	k.say("the beginning")
+	for i := range 500 {
+		id := fmt.Sprint("c", i)
+		k.call("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
+		k.answer("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
+	}
+	k.wait()
+	k.say("the end")
+	s := serveTalk(t, &k)
+	id := s.task(t, "claude", "Count")
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.sees("echo call 499")
+	require.NotContains(t, b.text(), "echo call 100")
+	scroll := func(to string) {
+		t.Helper()
+		eval[bool](b, `document.querySelector('[aria-label="Conversation"]').scrollTo(0, `+to+`), true`)
+	}
+	for range 20 {
+		scroll("0")
+		if eval[bool](b, `document.body.innerText.includes('the beginning')`) {
+			break
+		}
+	}
+	require.NoError(t, b.until(`() => { document.querySelector('[aria-label="Conversation"]').scrollTo(0, 0); return document.body.innerText.includes('the beginning') }`))
+	b.sees("echo call 0")
+	eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes('echo call 0')).click(), true`)
+	b.sees("line of result 0") // the long result is read when it is needed
+	s.touch(t, "claude", "go")
+	b.press("Jump to now")
+	b.sees("the end")
+	b.misses("Jump to now")
+	eval[bool](b, `document.querySelector('[aria-label="Conversation"]').focus(), true`)
+	b.run(chromedp.KeyEvent(kb.Home))
+	b.sees("Jump to the end")
+}
