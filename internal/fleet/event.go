@@ -32,6 +32,7 @@ const (
 	EventTaskLabelled  EventType = "task_labelled"
 	EventTaskQueued    EventType = "task_queued"
 	EventTaskAssigned  EventType = "task_assigned"
+	EventTaskLanding   EventType = "task_landing"
 	EventPoolChanged   EventType = "pool_changed"
 	EventFleetChanged  EventType = "fleet_changed"
 	EventSchedule      EventType = "schedule_changed"

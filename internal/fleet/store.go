@@ -169,6 +169,7 @@ func (*Token) row()          {}
 func (*Identity) row()       {}
 func (*Resource) row()       {}
 func (*LedgerEntry) row()    {}
+func (*Review) row()         {}
 
 // Part is something that is stored with a task or, if it is *Remains, with an agent.
 type Part interface{ part() }
@@ -190,6 +191,7 @@ func (*TaskChecks) part()  {}
 func (*Remains) part()     {}
 func (Labels) part()       {}
 func (*QueueEntry) part()  {}
+func (*Landing) part()     {}
 
 // Request is a completed call that changed something. It is remembered so that a repeated call is not executed again.
 type Request struct {

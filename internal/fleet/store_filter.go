@@ -108,7 +108,8 @@ type TaskFilter struct {
 	Project   string   // only tasks of agents of this project; empty: of all projects
 	Role      string   // only tasks of agents with this role; empty: of all roles
 	Status    TaskStatus
-	Ended     bool // only tasks that have ended
+	Ended     bool           // only tasks that have ended
+	Landing   []LandingState // only tasks whose work is in one of the states; empty: all tasks
 	Source    Source
 	Since     time.Time // only tasks that were created then or later
 	Until     time.Time // only tasks that were created before; zero for no limit

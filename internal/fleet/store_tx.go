@@ -70,6 +70,12 @@ type TaskReader interface {
 	// Checks returns the recorded state of the task's checks.
 	Checks(taskID string) (*TaskChecks, error)
 
+	// Landings returns the matching landings, in any order.
+	Landings(f LandingFilter) ([]*Landing, error)
+
+	// Reviews returns the reviews of the task, oldest first.
+	Reviews(taskID string) ([]*Review, error)
+
 	// Attachments returns the attachments of the task in their order, with their contents if content is set.
 	Attachments(taskID string, content bool) ([]Attachment, error)
 }

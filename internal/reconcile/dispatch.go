@@ -47,7 +47,10 @@ const (
 func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
 	for {
 		begun := time.Now()
-		next, err := r.start(held)
+		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from starting tasks.
+		look, cancel := context.WithTimeout(held, r.cfg.LeaseTTL)
+		next, err := r.start(look)
+		cancel()
 		if err != nil {
 			if held.Err() == nil {
 				r.log.ErrorContext(held, "tasks of the queue do not start, retrying", slog.Any("error", err))

@@ -29,6 +29,7 @@ const (
 // dropTask are the statements that remove the rows that refer to a task, and then the task.
 var dropTask = []string{
 	`DELETE FROM payloads WHERE task_id = $1`, dropRest, `DELETE FROM task_changes WHERE task_id = $1`, `DELETE FROM task_checks WHERE task_id = $1`, `DELETE FROM task_queue WHERE task_id = $1`,
+	`DELETE FROM task_reviews WHERE task_id = $1`, `DELETE FROM task_landings WHERE task_id = $1`,
 	`DELETE FROM task_attachments WHERE task_id = $1`,
 	`DELETE FROM messages WHERE task_id = $1`, `DELETE FROM questions WHERE task_id = $1`,
 	`DELETE FROM inbox WHERE task_id = $1`, // before the log, because events move from the inbox to the log
@@ -128,6 +129,9 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	}
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))
+	}
+	if len(f.Landing) > 0 {
+		c.where += record.LandingCondition(`id`, f.Landing, dialect.In, c.arg) + ` AND `
 	}
 	for _, condition := range record.SelectorConditions(f.Selector, dialect.In, c.arg) {
 		c.where += condition + ` AND `

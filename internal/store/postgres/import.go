@@ -16,7 +16,7 @@ import (
 
 // importedTables are the tables that Import fills. Each table comes after the tables that it refers to.
 var importedTables = []string{
-	"agents", "agent_configs", "tasks", "task_descriptions", "task_queue", "payloads", "task_changes", "task_checks", "task_attachments", "messages", "questions", "events",
+	"agents", "agent_configs", "tasks", "task_descriptions", "task_queue", "payloads", "task_changes", "task_checks", "task_landings", "task_reviews", "task_attachments", "messages", "questions", "events",
 	"requests", "audit", "tokens", "identities", "sessions", "tools", "resources", "budget_ledger", "budget_totals", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 	"usage_days",
 }
@@ -261,7 +261,7 @@ func advanceSequences(ctx context.Context, tx pgx.Tx) error {
 		`UPDATE sequencer SET seq = (SELECT coalesce(max(seq), 0) FROM events) WHERE id = 1`,
 		`SELECT setval(pg_get_serial_sequence('inbox', 'id'), (SELECT seq + 1 FROM sequencer WHERE id = 1))`,
 	}
-	for _, table := range []string{"agents", "tasks", "messages", "questions", "tokens", "sessions", "tools", "audit", "budget_ledger"} {
+	for _, table := range []string{"agents", "tasks", "messages", "questions", "tokens", "sessions", "tools", "audit", "budget_ledger", "task_reviews"} {
 		statements = append(statements, fmt.Sprintf(`SELECT setval(pg_get_serial_sequence('%[1]s', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM %[1]s))`, table))
 	}
 	_, err := tx.Exec(ctx, strings.Join(statements, "; "), pgx.QueryExecModeSimpleProtocol)

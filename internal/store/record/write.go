@@ -29,6 +29,8 @@ func (t Tx) Insert(r fleet.Row) error {
 		return t.putResource(r)
 	case *fleet.LedgerEntry:
 		return t.insertLedgerEntry(r)
+	case *fleet.Review:
+		return t.insertReview(r)
 	}
 	return t.DB.Fail(fmt.Errorf("insert: no table for %T", r))
 }
@@ -78,6 +80,8 @@ func (t Tx) Put(id string, p fleet.Part) error {
 		return t.putChecks(id, p)
 	case *fleet.QueueEntry:
 		return t.putEntry(id, p)
+	case *fleet.Landing:
+		return t.putLanding(id, p)
 	case fleet.Labels:
 		return t.putLabels(id, p)
 	case *fleet.Remains:

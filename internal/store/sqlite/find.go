@@ -96,6 +96,9 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	if f.Role != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE role = ?)`, f.Role)
 	}
+	if len(f.Landing) > 0 {
+		q.add(record.LandingCondition(lead(`id`), f.Landing, uidsIn, q.arg))
+	}
 	for _, c := range record.SelectorConditions(f.Selector, uidsIn, q.arg) {
 		q.add(c)
 	}

@@ -25,6 +25,8 @@ const (
 	dropChanges   = `DELETE FROM task_changes WHERE task_id = ?`
 	dropChecks    = `DELETE FROM task_checks WHERE task_id = ?`
 	dropEntry     = `DELETE FROM task_queue WHERE task_id = ?`
+	dropReviews   = `DELETE FROM task_reviews WHERE task_id = ?`
+	dropLanding   = `DELETE FROM task_landings WHERE task_id = ?`
 	dropMessages  = `DELETE FROM messages WHERE task_id = ?`
 	dropQuestions = `DELETE FROM questions WHERE task_id = ?`
 	dropTask      = `DELETE FROM tasks WHERE id = ?`
@@ -49,7 +51,7 @@ func (t *tx) deleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	for _, query := range []string{dropPayload, dropRest, dropChanges, dropChecks, dropEntry, dropAttachments, dropMessages, dropQuestions, dropEvents, dropTask} {
+	for _, query := range []string{dropPayload, dropRest, dropChanges, dropChecks, dropEntry, dropReviews, dropLanding, dropAttachments, dropMessages, dropQuestions, dropEvents, dropTask} {
 		if err == nil {
 			_, err = t.exec(query, id)
 		}

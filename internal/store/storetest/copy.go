@@ -22,6 +22,7 @@ func Fill(t *testing.T, s fleet.Store) {
 		for _, err := range []error{
 			tx.Insert(a), tx.Insert(gone), tx.Insert(ended), tx.Insert(task),
 			tx.Put("t0", fleet.Payload("pay\x00load")), tx.Put("t0", &fleet.Changes{Base: "b"}), tx.Put("t0", &fleet.TaskChecks{Try: 1}),
+			tx.Put("t0", &fleet.Landing{State: fleet.LandingReview, Head: "h"}), tx.Insert(&fleet.Review{ID: "r1", TaskID: "t0", Text: "good"}),
 			tx.Put("t0", fleet.Attachments{{Name: "a.bin", MediaType: "image/png", Content: []byte("\x00\xff")}}),
 			tx.Insert(&fleet.Message{ID: "m1", TaskID: "t1", Text: "hello", CreatedAt: noon}),
 			tx.Insert(newQuestion("t1-1", "t1", a)),
@@ -70,6 +71,10 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Landing, error) {
+			return tx.Landings(fleet.LandingFilter{TaskIDs: []string{id}})
+		})
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Review, error) { return tx.Reviews(id) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
 		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(fleet.MessageFilter{TaskID: id}) })
 	}

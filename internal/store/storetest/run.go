@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Tools", toolCases},
 		{"Resources", resourceCases},
 		{"Ledger", ledgerCases},
+		{"Landings", landingCases},
 		{"Tokens", tokenCases},
 		{"Identities", identityCases},
 		{"Projects", projectCases},

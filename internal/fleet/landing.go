@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+)
+
+// LandingState is how far the work of a task is on its way into a branch of its project.
+type LandingState string
+
+// The states of work. Landed and abandoned are final.
+const (
+	LandingBranch    LandingState = "branch"            // nobody has looked at it
+	LandingReview    LandingState = "review"            // people have commented on it
+	LandingChanges   LandingState = "changes_requested" // people or checks demand changes
+	LandingApproved  LandingState = "approved"
+	LandingQueued    LandingState = "queued"    // it lands as soon as it is its turn
+	LandingConflict  LandingState = "conflict"  // it cannot be combined with the branch
+	LandingLanded    LandingState = "landed"    // the branch has it
+	LandingReplaced  LandingState = "replaced"  // a later task of the agent has it and goes on with it
+	LandingAbandoned LandingState = "abandoned" // somebody has said that it is not needed
+)
+
+// Settled reports whether the work needs nothing more.
+func (s LandingState) Settled() bool {
+	return s == LandingLanded || s == LandingAbandoned || s == LandingReplaced
+}
+
+// Landing is the way of a task's work into a branch. A task has one if it has changed something in a repository.
+type Landing struct {
+	TaskID  string       `json:"-"`
+	State   LandingState `json:"-"`
+	Place   string       `json:"place"`
+	Project string       `json:"project"`
+
+	// These are from Changes.
+	Base       string `json:"base"`
+	Head       string `json:"head"`
+	Branch     string `json:"branch,omitempty"`
+	Files      int    `json:"files"`
+	Insertions int    `json:"insertions"`
+	Deletions  int    `json:"deletions"`
+
+	// Order says how it lands; nil if nobody has asked for that.
+	Order *LandingOrder `json:"order,omitempty"`
+	// Candidate is the commit to which the branch is about to move, written before it moves. Only with it, the next server knows
+	// whether a killed server has moved the branch.
+	Candidate string `json:"candidate,omitempty"`
+	// Commit is the commit of Order.Into that has the work; empty unless it has landed.
+	Commit string `json:"commit,omitempty"`
+	// EvidenceAt is when Fleet has last seen in the repository what State says; zero if it has not.
+	EvidenceAt time.Time `json:"evidence_at,omitzero"`
+
+	Problem   string        `json:"problem,omitempty"` // why it has not landed, for people
+	Conflicts []Conflict    `json:"conflicts,omitempty"`
+	Checks    []CheckResult `json:"checks,omitempty"` // of the commit that would have landed, or has
+
+	// NextTask is the task that goes on with the work: it makes the requested changes, or ends a conflict.
+	NextTask string `json:"next_task,omitempty"`
+	// Earlier are the tasks whose work this one continues, oldest first.
+	Earlier []string `json:"earlier,omitempty"`
+
+	Published *Published `json:"published,omitempty"`
+	UpdatedAt time.Time  `json:"updated_at"`
+}
+
+// MaxFixes is how many tasks of an agent in a row may try to make the same work land.
+const MaxFixes = 3
+
+// LandingOrder says who has asked for a landing, and how.
+type LandingOrder struct {
+	By       string    `json:"by"`
+	Kind     Kind      `json:"kind"`
+	Scope    Scope     `json:"scope"`
+	At       time.Time `json:"at"`
+	Into     string    `json:"into"` // name of the branch
+	Strategy Strategy  `json:"strategy"`
+	Message  string    `json:"message,omitempty"` // of the commit; empty: from the task
+	Batch    int       `json:"batch"`             // how many works may be checked together
+	Fix      bool      `json:"fix"`               // a conflict or failed checks become a task of the agent
+}
+
+// MaxBatch is the maximum of LandingOrder.Batch.
+const MaxBatch = 50
+
+// Published says where work was pushed to.
+type Published struct {
+	Remote      string    `json:"remote"`
+	URL         string    `json:"url,omitempty"`
+	Branch      string    `json:"branch"`
+	Commit      string    `json:"commit"`
+	PullRequest string    `json:"pull_request,omitempty"` // its address
+	At          time.Time `json:"at"`
+}
+
+// NewLanding returns the landing of what the task of the agent has changed; nil if that is nothing.
+func NewLanding(a *Agent, t *Task, c *Changes) *Landing {
+	if c == nil || c.Problem != "" || c.Commit == "" || c.Base == c.Commit {
+		return nil
+	}
+	return &Landing{
+		TaskID: t.ID, State: LandingBranch, Place: a.Place, Project: a.Project, Base: c.Base, Head: c.Commit, Branch: c.Branch,
+		Files: c.Files, Insertions: c.Insertions, Deletions: c.Deletions, EvidenceAt: c.At, UpdatedAt: c.At,
+	}
+}
+
+// Event returns an event about the landing of the task.
+func (l *Landing) Event(t *Task, now time.Time, text string) *Event {
+	e := t.Event(EventTaskLanding, now, text)
+	e.Status = string(l.State)
+	return e
+}
+
+// Size describes for people how much changed.
+func (l *Landing) Size() string {
+	return fmt.Sprintf("%d files, +%d -%d", l.Files, l.Insertions, l.Deletions)
+}
+
+// LandingFilter selects landings: those of the tasks, or those in the states. The zero value selects none.
+type LandingFilter struct {
+	TaskIDs []string
+	States  []LandingState
+}

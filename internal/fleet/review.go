@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Verdict is what a review says about work.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictComment Verdict = "comment"
+	VerdictApprove Verdict = "approve"
+	VerdictChanges Verdict = "request_changes"
+)
+
+// State returns the state of work after the verdict.
+func (v Verdict) State() LandingState {
+	switch v {
+	case VerdictApprove:
+		return LandingApproved
+	case VerdictChanges:
+		return LandingChanges
+	}
+	return LandingReview
+}
+
+// Review is what somebody says about the work of a task.
+type Review struct {
+	ID       string          `json:"-"`
+	TaskID   string          `json:"-"`
+	By       string          `json:"by"`
+	At       time.Time       `json:"at"`
+	Verdict  Verdict         `json:"verdict"`
+	Text     string          `json:"text,omitempty"`
+	Comments []ReviewComment `json:"comments,omitempty"`
+	Head     string          `json:"head"`                // the commit that was reviewed
+	NextTask string          `json:"next_task,omitempty"` // makes the requested changes
+}
+
+// ReviewComment is a comment on a line.
+type ReviewComment struct {
+	Path string `json:"path"`
+	Line int    `json:"line"` // 0: on the whole file
+	Old  bool   `json:"old,omitempty"`
+	Text string `json:"text"`
+}
+
+// These limit reviews.
+const (
+	MaxReviewText     = 16 << 10 // in bytes, also of a comment
+	MaxReviewComments = 200
+	MaxReviewSize     = 128 << 10 // of all texts, in bytes
+	MaxReviews        = 100       // of a task
+	maxReviewPath     = 4096
+)
+
+// Validate returns an error that names the field that is wrong.
+func (r *Review) Validate() error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case len(r.Text) > MaxReviewText:
+		return refuse("text", "text has %d bytes: use at most %d", len(r.Text), MaxReviewText)
+	case r.Verdict == VerdictChanges && IsBlank(r.Text) && len(r.Comments) == 0:
+		return refuse("text", "nothing says what to change: give text, or comments on lines")
+	case r.Verdict == VerdictComment && IsBlank(r.Text) && len(r.Comments) == 0:
+		return refuse("text", "the review says nothing: give text or comments, or another verdict")
+	case len(r.Comments) > MaxReviewComments:
+		return refuse("comments", "there are %d comments: give at most %d", len(r.Comments), MaxReviewComments)
+	}
+	size := len(r.Text)
+	for i, c := range r.Comments {
+		size += len(c.Path) + len(c.Text)
+		switch {
+		case c.Path == "" || len(c.Path) > maxReviewPath || !utf8.ValidString(c.Path) || strings.ContainsRune(c.Path, 0):
+			return refuse("comments", "comment %d has no valid path of a file: use one as `show_task_changes` lists it", i+1)
+		case IsBlank(c.Text):
+			return refuse("comments", "comment %d is empty: give text", i+1)
+		case len(c.Text) > MaxReviewText:
+			return refuse("comments", "comment %d has %d bytes: use at most %d", i+1, len(c.Text), MaxReviewText)
+		case c.Line < 0:
+			return refuse("comments", "comment %d is on line %d: count lines from 1, or give 0 for the whole file", i+1, c.Line)
+		}
+	}
+	if size > MaxReviewSize {
+		return refuse("comments", "the review has %d bytes: use at most %d, and a second review for the rest", size, MaxReviewSize)
+	}
+	return nil
+}
+
+// Where names the line of the comment for people.
+func (c ReviewComment) Where() string {
+	switch {
+	case c.Line == 0:
+		return c.Path
+	case c.Old:
+		return fmt.Sprintf("%s, line %d before the change", c.Path, c.Line)
+	}
+	return fmt.Sprintf("%s:%d", c.Path, c.Line)
+}
