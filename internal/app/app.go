@@ -212,7 +212,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service = service.New(st)
 	a.service.SetScheduled(rpc.ParseScheduledTask)
-	a.reconciler = reconcile.New(st, a.service.Dispatch)
+	a.reconciler = reconcile.New(st, a.service)
 	a.forgetProjects = func() (names []string) {
 		for _, p := range st.Places.All {
 			p.Catalog.Forget()

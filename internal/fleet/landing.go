@@ -37,6 +37,7 @@ type Landing struct {
 	Base       string `json:"base"`
 	Head       string `json:"head"`
 	Branch     string `json:"branch,omitempty"`
+	// Files is 0 if the size is not known.
 	Files      int    `json:"files"`
 	Insertions int    `json:"insertions"`
 	Deletions  int    `json:"deletions"`
@@ -69,9 +70,8 @@ const MaxFixes = 3
 
 // LandingOrder says who has asked for a landing, and how.
 type LandingOrder struct {
-	By       string    `json:"by"`
-	Kind     Kind      `json:"kind"`
-	Scope    Scope     `json:"scope"`
+	By string `json:"by"`
+	OnBehalf
 	At       time.Time `json:"at"`
 	Into     string    `json:"into"` // name of the branch
 	Strategy Strategy  `json:"strategy"`
@@ -121,3 +121,20 @@ type LandingFilter struct {
 	TaskIDs []string
 	States  []LandingState
 }
+
+// Into is the branch into which the work lands; empty if nobody has asked for that.
+func (l *Landing) Into() string {
+	if l.Order == nil {
+		return ""
+	}
+	return l.Order.Into
+}
+
+// ShortCommit returns as much of the id of a commit as people read.
+func ShortCommit(id string) string { return id[:min(len(id), 12)] }
+
+// Train is the work that lands in a project, one after the other.
+type Train struct{ Place, Project string }
+
+// Key identifies the train.
+func (t Train) Key() string { return t.Place + "/" + t.Project }

@@ -38,6 +38,11 @@ type OnBehalf struct {
 	Scope Scope `json:"scope"`
 }
 
+// Of returns the principal with the name that has asked.
+func (b OnBehalf) Of(name string) Principal {
+	return Principal{Name: name, Kind: b.Kind, Scope: b.Scope}
+}
+
 // Reuse says which agent of a pool a task may get.
 type Reuse string
 

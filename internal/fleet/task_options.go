@@ -20,6 +20,8 @@ type TaskOptions struct {
 	Attachments int `json:"attachments,omitempty"`
 	// Attached is set if the task is that a person uses the agent's program on a terminal. No caller can set it.
 	Attached *Attached `json:"attached,omitempty"`
+	// Continues is the id of the task whose work this one continues: it makes changes that a review demands, or ends a conflict.
+	Continues string `json:"continues,omitempty"`
 }
 
 // The names of the task options, as in the API.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // collectTries is how often Fleet tries to collect the work of a run before the task ends without it. It is also how often collecting
@@ -48,17 +49,17 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 		begun.Tries = known.Tries
 	}
 	if begun.Tries >= collectTries {
-		return w.putChanges(ctx, t, &fleet.Changes{Problem: leftAlone, Tries: begun.Tries, At: w.now()})
+		return w.putChanges(ctx, a, t, &fleet.Changes{Problem: leftAlone, Tries: begun.Tries, At: w.now()})
 	}
 	begun.Tries++
-	if err := w.putChanges(ctx, t, &begun); err != nil {
+	if err := w.putChanges(ctx, a, t, &begun); err != nil {
 		return err
 	}
 	c, err := w.collect(ctx, a, t, tries)
 	switch {
 	case ctx.Err() != nil:
 		begun.Tries-- // an orderly end of the server says nothing about the work
-		if err := w.putChanges(context.WithoutCancel(ctx), t, &begun); err != nil {
+		if err := w.putChanges(context.WithoutCancel(ctx), a, t, &begun); err != nil {
 			w.log.WarnContext(ctx, "a try to collect changes was not taken back", slog.String("task", t.ID), slog.Any("error", err))
 		}
 		return ctx.Err()
@@ -66,19 +67,22 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 		w.log.WarnContext(ctx, "changes of a task could not be kept", slog.String("task", t.ID), slog.Any("error", err))
 		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: true}
 	case c == nil:
-		return w.putChanges(ctx, t, nil)
+		return w.putChanges(ctx, a, t, nil)
 	}
 	c.At = w.now()
-	return w.putChanges(ctx, t, c)
+	return w.putChanges(ctx, a, t, c)
 }
 
 // putChanges writes the record of the changes, unless the task was deleted.
-func (w *worker) putChanges(ctx context.Context, t *fleet.Task, c *fleet.Changes) error {
+func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, c *fleet.Changes) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if t, err := tx.Task(t.ID); err != nil || t == nil {
 			return err
 		}
-		return tx.Put(t.ID, c)
+		if err := tx.Put(t.ID, c); err != nil {
+			return err
+		}
+		return state.PutWork(tx, a, t, c, w.now())
 	})
 }
 

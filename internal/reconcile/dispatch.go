@@ -49,7 +49,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		begun := time.Now()
 		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from starting tasks.
 		look, cancel := context.WithTimeout(held, r.cfg.LeaseTTL)
-		next, err := r.start(look)
+		next, err := r.foreman.Dispatch(look)
 		cancel()
 		if err != nil {
 			if held.Err() == nil {

@@ -56,8 +56,8 @@ type Reconciler struct {
 	leases *leases // on the agents that it works on
 
 	interrupts *state.Interrupts
-	start      func(context.Context) (next time.Time, err error) // starts pending tasks
-	settings   chan struct{}                                     // see SettingsChanged
+	foreman    Foreman       // may be nil
+	settings   chan struct{} // see SettingsChanged
 	looks      map[*state.ManagedPlace]chan chan<- struct{}      // requests of Look
 
 	mu        sync.Mutex
@@ -71,17 +71,26 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// New returns a reconciler for the state. Start starts it. The function start starts the pending tasks that can start, and returns
-// when to call it again although nothing happens; only one reconciler on the store calls it at a time. If start is nil, pending
-// tasks do not start.
-func New(s *state.Fleet, start func(context.Context) (next time.Time, err error)) *Reconciler {
+// Foreman decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, and only one
+// calls RunTrain for a train. Both return when to call them again although nothing happens; zero if that is not needed.
+type Foreman interface {
+	// Dispatch starts the pending tasks that can start.
+	Dispatch(ctx context.Context) (again time.Time, err error)
+	// Trains returns the trains that this process can run and that have work.
+	Trains(ctx context.Context) ([]fleet.Train, error)
+	// RunTrain lands the work of the train that can land.
+	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
+}
+
+// New returns a reconciler for the state. Start starts it. Without a foreman, pending tasks do not start, and nothing lands.
+func New(s *state.Fleet, foreman Foreman) *Reconciler {
 	looks := map[*state.ManagedPlace]chan chan<- struct{}{}
 	for _, p := range s.Places.All {
 		looks[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
 		looks: looks, settings: make(chan struct{}, 1),
-		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, start: start,
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, foreman: foreman,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
@@ -102,8 +111,9 @@ func (r *Reconciler) Start() {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}
 	r.running.Go(func() { r.prune(ctx) })
-	if r.start != nil {
+	if r.foreman != nil {
 		r.running.Go(func() { r.dispatch(ctx) })
+		r.running.Go(func() { r.land(ctx) })
 	}
 }
 

@@ -104,6 +104,9 @@ type Config struct {
 	Now    func() time.Time // nil means the store's clock
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
+	// PullRequest opens pull requests; nil means that the server knows no forge.
+	PullRequest fleet.PullRequester
+
 	// Fault is called at named points of the reconciler, so that a test can end the process there. The points are the
 	// constants Fault... of package reconcile. It may be nil.
 	Fault func(point string)
@@ -169,6 +172,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Ticked == nil {
 		c.Ticked = func(string, int) {}
+	}
+	if c.PullRequest == nil {
+		c.PullRequest = func(context.Context, fleet.PullRequest) (string, error) {
+			return "", fleet.Errorf(fleet.ReasonUnimplemented, "this server opens no pull requests").Next("open it on the pages of the repository")
+		}
 	}
 	if c.Fault == nil {
 		c.Fault = func(string) {}

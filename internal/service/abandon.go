@@ -1,0 +1,40 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// AbandonTask says that the work of the task is not needed. It does not land, and may be removed after the retention of such work.
+func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*LandingView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	if err := checkSize("reason", "reason", why); err != nil {
+		return nil, err
+	}
+	task, err := s.onceTask(ctx, Call{Method: "AbandonTask", RequestID: requestID, Body: []string{id, why}}, func(tx fleet.Tx) (*fleet.Task, error) {
+		t, _, l, err := s.openWork(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		if l.Candidate != "" {
+			return nil, fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
+		}
+		l.State, l.Order, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
+		if why = strings.TrimSpace(why); why != "" {
+			l.Problem += ": " + why
+		}
+		return t, s.putLanding(tx, t, l, l.Problem)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.landingView(ctx, task.ID)
+}

@@ -1,0 +1,235 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// LandRequest says what lands, and how. TaskIDs or Selector selects the work.
+type LandRequest struct {
+	TaskIDs  []string
+	Selector string
+	Project  string // only with Selector
+	Into     string // empty: the branch at which the work of the project begins
+	Strategy fleet.Strategy
+	Message  string // of the commit; only for one task
+	Batch    int
+	NoFix    bool // a conflict or failed checks do not become a task of the agent
+	DryRun   bool
+
+	RequestID string `json:"-"`
+}
+
+// MaxLandings is how many tasks one call may land.
+const MaxLandings = 100
+
+// validate returns an error that names the field that is wrong.
+func (r *LandRequest) validate() error {
+	refuse := func(field, format string, args ...any) *fleet.Error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case len(r.TaskIDs) == 0 && r.Selector == "" && r.Project == "":
+		return refuse("task_ids", "nothing says what lands: give task_ids, selector or project").Next("{list_reviews} shows the work that has not landed")
+	case len(r.TaskIDs) > 0 && (r.Selector != "" || r.Project != ""):
+		return refuse("selector", "task_ids is given besides selector or project: give the one or the others")
+	case len(r.TaskIDs) > MaxLandings:
+		return refuse("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
+	case r.Message != "" && len(r.TaskIDs) != 1:
+		return refuse("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
+	case len(r.Message) > fleet.MaxReviewText:
+		return refuse("message", "message has %d bytes: use at most %d", len(r.Message), fleet.MaxReviewText)
+	case r.Batch < 0 || r.Batch > fleet.MaxBatch:
+		return refuse("batch", "batch is %d: give 1 to %d", r.Batch, fleet.MaxBatch)
+	}
+	return nil
+}
+
+// Landed is what a call does with the work of one task.
+type Landed struct {
+	*fleet.Landing
+	Task *fleet.Task
+	Err  error // why it does not land; nil if it does, as far as that is known
+}
+
+// LandTasks puts the work of tasks into the queue of the branch: it lands as soon as it is its turn, if it can be combined with the
+// branch and passes the checks of the project. With DryRun, nothing changes, and the results say what can be combined.
+func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if r.Strategy == "" {
+		r.Strategy = fleet.Squash
+	}
+	r.Batch = max(r.Batch, 1)
+	c := Call{Method: "LandTasks", RequestID: r.RequestID, Body: r}
+	if old, err := s.EarlierResult(ctx, c); err != nil {
+		return nil, err
+	} else if old != nil {
+		return s.ordered(ctx, old.TaskID)
+	}
+	ids := r.TaskIDs
+	if len(ids) == 0 {
+		if ids, err = s.landable(ctx, p, r); err != nil {
+			return nil, err
+		}
+	}
+	work, err := s.workToLand(ctx, p, ids)
+	if err != nil {
+		return nil, err
+	}
+	branches := map[[2]string]fleet.Branch{}
+	for _, w := range work {
+		key := [2]string{w.Place, w.Project}
+		if _, known := branches[key]; known {
+			continue
+		}
+		repo, err := s.repository(w.Place, w.Project)
+		if err != nil {
+			return nil, err
+		}
+		if branches[key], err = repo.Branch(ctx, r.Into); err != nil {
+			return nil, err
+		}
+	}
+	if r.DryRun {
+		return work, s.predict(ctx, p, r, work, branches)
+	}
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		ids := make([]string, len(work))
+		for i, w := range work {
+			ids[i] = w.Task.ID
+			t, _, l, err := s.openWork(tx, p, w.Task.ID, fleet.AccessRun)
+			if err != nil {
+				return CallResult{}, err
+			}
+			if l.State == fleet.LandingQueued && l.Candidate != "" { // it is landing
+				continue
+			}
+			l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
+			l.Order = &fleet.LandingOrder{
+				By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: branches[[2]string{l.Place, l.Project}].Name,
+				Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
+			}
+			if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Order.Into)); err != nil {
+				return CallResult{}, err
+			}
+		}
+		return CallResult{TaskID: strings.Join(ids, " ")}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.ordered(ctx, made.TaskID)
+}
+
+// ordered returns the work of the tasks with the ids, as it is now.
+func (s *Service) ordered(ctx context.Context, ids string) (work []*Landed, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		work = nil
+		for _, id := range strings.Fields(ids) {
+			t, err := tx.Task(id)
+			if err != nil {
+				return err
+			}
+			l, err := landingOf(tx, id)
+			if err != nil {
+				return err
+			}
+			if t != nil && l != nil { // it was not deleted meanwhile
+				work = append(work, &Landed{Landing: l, Task: t})
+			}
+		}
+		return nil
+	})
+	return work, err
+}
+
+// landable returns the ids of the completed tasks that match and whose work nobody has found wrong, oldest first.
+func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest) ([]string, error) {
+	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
+	if err != nil {
+		return nil, err
+	}
+	if noProject != nil {
+		return nil, asInvalid(noProject, "project")
+	}
+	f.Status, f.Landing = fleet.TaskCompleted, []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingApproved}
+	var found fleet.FoundTasks
+	if err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		found, err = tx.FindTasks(f, fleet.TaskWindow{Limit: MaxLandings + 1, Count: MaxLandings + 1})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if found.Total > MaxLandings {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "selector", "more than %d tasks match: select fewer", MaxLandings)
+	}
+	ids := make([]string, len(found.Tasks))
+	for i, t := range found.Tasks {
+		ids[len(ids)-1-i] = t.ID
+	}
+	return ids, nil
+}
+
+// workToLand returns the work of the tasks, each once.
+func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) (work []*Landed, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		work = nil
+		for _, id := range ids {
+			t, _, l, err := s.openWork(tx, p, id, fleet.AccessRun)
+			if err != nil {
+				return err
+			}
+			if t.Status != fleet.TaskCompleted && l.State == fleet.LandingBranch {
+				return fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
+					Next("approve it with {review_task} if it is good nevertheless")
+			}
+			if !slices.ContainsFunc(work, func(w *Landed) bool { return w.Task.ID == t.ID }) {
+				work = append(work, &Landed{Landing: l, Task: t})
+			}
+		}
+		return nil
+	})
+	return work, err
+}
+
+// predict says of each work whether it can be combined with its branch and with the work before it.
+func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, work []*Landed, branches map[[2]string]fleet.Branch) error {
+	for _, w := range work {
+		key := [2]string{w.Place, w.Project}
+		repo, err := s.repository(w.Place, w.Project)
+		if err != nil {
+			return err
+		}
+		if err := s.collect(ctx, repo, w.Task); err != nil {
+			w.Err = err
+			continue
+		}
+		b := branches[key]
+		w.Order = &fleet.LandingOrder{By: p.Name, At: s.now(), Into: b.Name, Strategy: r.Strategy, Message: r.Message}
+		combined, err := repo.Combine(ctx, s.combination(w.Task, w.Landing, b.Commit))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			w.Err = err
+		case combined.Commit == "":
+			w.State, w.Conflicts, w.Problem = fleet.LandingConflict, combined.Conflicts, conflictText(b.Name, combined.Conflicts)
+		default:
+			w.Problem, w.Conflicts = "", nil
+			b.Commit = combined.Commit
+			branches[key] = b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// LandingView is the work of a task on its way into a branch.
+type LandingView struct {
+	*fleet.Landing
+	Task    *fleet.Task
+	Reviews []*fleet.Review // oldest first
+}
+
+// landingOf returns the landing of the task; nil if the task has changed nothing, or has not ended.
+func landingOf(tx fleet.ReadTx, taskID string) (*fleet.Landing, error) {
+	return fleet.First(tx.Landings(fleet.LandingFilter{TaskIDs: []string{taskID}}))
+}
+
+// openWork returns the task, its agent and its work, which has neither landed nor been abandoned. p needs the access to the agent.
+func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, *fleet.Agent, *fleet.Landing, error) {
+	t, err := s.task(tx, p, id, needed)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	l, err := landingOf(tx, t.ID)
+	switch {
+	case err != nil:
+		return nil, nil, nil, err
+	case l == nil:
+		return nil, nil, nil, noWork(tx, t)
+	case l.State.Settled():
+		return nil, nil, nil, settledWork(t, l)
+	}
+	a, err := tx.Agent(t.AgentUID)
+	return t, a, l, err
+}
+
+// noWork says why the task has no work that could land.
+func noWork(tx fleet.ReadTx, t *fleet.Task) error {
+	why := "it changed nothing in a repository"
+	if t.Active() {
+		why = "it has not ended: {wait_tasks} waits for that"
+	} else if c, err := tx.Changes(t.ID); err != nil {
+		return err
+	} else if c != nil && c.Problem != "" {
+		why = c.Problem
+	}
+	return fleet.Errorf(fleet.ReasonChangesNotFound, "task %s has no work that could land", t.Ref()).With("task_id", t.ID).Next(why)
+}
+
+func settledWork(t *fleet.Task, l *fleet.Landing) error {
+	e := fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is %s", t.Ref(), l.State).With("task_id", t.ID).With("state", string(l.State))
+	switch l.State {
+	case fleet.LandingLanded:
+		return e.Next(fmt.Sprintf("the branch %s has it with the commit %s", l.Into(), fleet.ShortCommit(l.Commit)))
+	case fleet.LandingReplaced:
+		return e.Next(fmt.Sprintf("task %s goes on with it", l.NextTask))
+	}
+	return e
+}
+
+// putLanding writes the landing with its event.
+func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text string) error {
+	l.UpdatedAt = s.now()
+	if err := tx.Put(t.ID, l); err != nil {
+		return err
+	}
+	return tx.Append(l.Event(t, l.UpdatedAt, text))
+}
+
+// repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place brings no work together, or
+// belongs to another server.
+func (s *Service) repository(place, project string) (fleet.Repository, error) {
+	p := s.places.Lookup(place)
+	if p == nil {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the place %q, which is another server's", project, place).
+			Next("call that server")
+	}
+	i, ok := p.Place.(fleet.Integrator)
+	if !ok {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the place %q cannot land work: push the branches from its workspaces", p.Name)
+	}
+	return i.Repository(project)
+}
+
+// contribution returns the work as its repository gets it.
+func contribution(l *fleet.Landing) fleet.Contribution {
+	return fleet.Contribution{Name: l.TaskID, Head: l.Head, Since: l.Base}
+}
+
+// collect makes sure that the repository has the work.
+func (s *Service) collect(ctx context.Context, repo fleet.Repository, t *fleet.Task) error {
+	var a *fleet.Agent
+	var c *fleet.Changes
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if c, err = tx.Changes(t.ID); err == nil {
+			a, err = tx.Agent(t.AgentUID)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if a == nil || c == nil {
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of task %s are not known any more", t.Ref())
+	}
+	return repo.Collect(ctx, *a, *c)
+}
+
+// continueWork queues a task of the agent that goes on with the work of t, and returns it. The landing gets its id, and is not written.
+func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, description string) (*fleet.Task, error) {
+	v, err := state.AgentView(tx, t.AgentUID)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+		return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q of task %s was deleted, so it cannot go on with its work", t.AgentName, t.Ref()).
+			With("agent_name", t.AgentName).Next("{restore_agent} may bring it back")
+	}
+	r := QueueTaskRequest{StartTaskRequest: StartTaskRequest{Description: description, Timeout: t.Timeout, Options: fleet.TaskOptions{
+		Model: t.Options.Model, Effort: t.Options.Effort, MaxTurns: t.Options.MaxTurns, MaxCostUSD: t.Options.MaxCostUSD, Continues: t.ID,
+	}}}
+	checks, err := tx.Checks(t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if checks != nil {
+		r.Checks = checks.Asked
+	}
+	next, err := s.queueTask(ctx, tx, p, assignee{agent: v}, r)
+	if err == nil {
+		l.NextTask = next.ID
+	}
+	return next, err
+}

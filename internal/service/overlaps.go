@@ -1,0 +1,66 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// Overlaps is the open work of a project, and what of it changes the same lines.
+type Overlaps struct {
+	Project string
+	Work    []*LandingView // without reviews, newest first
+	Pairs   []fleet.WorkOverlap
+	Missing []*LandingView // work that the repository has lost
+}
+
+// MaxCompared is how many works ShowOverlaps compares.
+const MaxCompared = 100
+
+// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned.
+func (s *Service) ShowOverlaps(ctx context.Context, project string) (*Overlaps, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if project == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
+	}
+	found, place, err := s.places.FindInFleet(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := s.repository(place.Name, found.Name)
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := s.taskFilter(ctx, p, ListTasksRequest{Project: project})
+	if err != nil {
+		return nil, err
+	}
+	f.Landing, f.Ended = openStates, true
+	o := &Overlaps{Project: found.Name}
+	var open []*LandingView
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		tasks, err := tx.FindTasks(f, fleet.TaskWindow{Limit: MaxCompared, Count: MaxCompared})
+		if err == nil {
+			open, err = workOf(tx, tasks.Tasks)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	var all []fleet.Contribution
+	for _, v := range open {
+		switch err := s.collect(ctx, repo, v.Task); {
+		case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
+			o.Missing = append(o.Missing, v)
+		case err != nil:
+			return nil, err
+		default:
+			o.Work, all = append(o.Work, v), append(all, contribution(v.Landing))
+		}
+	}
+	o.Pairs, err = repo.Overlaps(ctx, all)
+	return o, err
+}

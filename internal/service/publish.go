@@ -1,0 +1,107 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// PublishRequest says where the work of a task is pushed to.
+type PublishRequest struct {
+	TaskID string
+	Remote string // empty: the only remote of the repository, or origin
+	Branch string // at the remote; empty: the name of the agent's branch
+
+	PullRequest bool
+	Into        string // of the pull request; empty: the branch at which the work of the project begins
+	Title, Text string // of the pull request; empty: from the task
+	Draft       bool
+
+	RequestID string `json:"-"`
+}
+
+// PublishTask pushes the work of a task to another repository, with the credentials of the server's user, and may open a pull request
+// there. A repeated call pushes what is new and returns the pull request that exists.
+func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.TaskID == "" {
+		return nil, errNoTaskID()
+	}
+	var t *fleet.Task
+	var l *fleet.Landing
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if t, err = s.task(tx, p, r.TaskID, fleet.AccessRun); err != nil {
+			return err
+		}
+		if l, err = landingOf(tx, t.ID); err == nil && l == nil {
+			err = noWork(tx, t)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	repo, err := s.repository(l.Place, l.Project)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.collect(ctx, repo, t); err != nil {
+		return nil, err
+	}
+	branch := r.Branch
+	if branch == "" {
+		branch = strings.TrimPrefix(l.Branch, "refs/heads/")
+	}
+	if branch == "" || strings.HasPrefix(branch, "refs/") {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "the agent has worked on no branch: name the branch to push to")
+	}
+	pushed, err := repo.Push(ctx, fleet.Push{Commit: l.Head, Branch: branch, Remote: r.Remote})
+	if err != nil {
+		return nil, err
+	}
+	published := &fleet.Published{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
+	if r.PullRequest {
+		into := r.Into
+		if into == "" {
+			b, err := repo.Branch(ctx, "")
+			if err != nil {
+				return nil, err
+			}
+			into = b.Name
+		}
+		message := s.combination(t, &fleet.Landing{Order: &fleet.LandingOrder{}}, "").Message
+		title, text, _ := strings.Cut(message, "\n")
+		if r.Title != "" {
+			title = r.Title
+		}
+		if r.Text != "" {
+			text = r.Text
+		}
+		if published.PullRequest, err = s.cfg.PullRequest(ctx, fleet.PullRequest{
+			URL: pushed.URL, Branch: branch, Into: into, Title: title, Text: strings.TrimSpace(text), Draft: r.Draft,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.store.Update(ctx, func(tx fleet.Tx) error {
+		now, err := landingOf(tx, t.ID)
+		if err != nil || now == nil {
+			return err
+		}
+		if now.Published != nil && now.Published.PullRequest != "" && published.PullRequest == "" && now.Published.Branch == branch {
+			published.PullRequest = now.Published.PullRequest
+		}
+		now.Published = published
+		text := "pushed to " + branch + " of " + published.Remote
+		if r.PullRequest {
+			text = "published as " + published.PullRequest
+		}
+		return s.putLanding(tx, t, now, text)
+	}); err != nil {
+		return nil, err
+	}
+	return s.landingView(ctx, t.ID)
+}

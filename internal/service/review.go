@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// ReviewTask adds a review to the work of a task. A review that requests changes becomes the next task of the same agent, in the same
+// conversation.
+func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.TaskID == "" {
+		return nil, nil, errNoTaskID()
+	}
+	if err := r.Validate(); err != nil {
+		return nil, nil, err
+	}
+	made, _, err := s.Once(ctx, Call{Method: "ReviewTask", RequestID: requestID, Body: []any{r, r.TaskID}}, func(tx fleet.Tx) (CallResult, error) {
+		t, _, l, err := s.openWork(tx, p, r.TaskID, fleet.AccessRun)
+		if err != nil {
+			return CallResult{}, err
+		}
+		all, err := tx.Reviews(t.ID)
+		if err != nil {
+			return CallResult{}, err
+		}
+		if len(all) >= fleet.MaxReviews {
+			return CallResult{}, fleet.LimitReached("reviews", "the task has", int64(len(all)), fleet.MaxReviews, "reviews", "{start_agent_task} gives its agent a new task")
+		}
+		made := r
+		made.ID, made.TaskID, made.By, made.At, made.Head, made.NextTask = fmt.Sprintf("%s/%d", t.ID, len(all)+1), t.ID, p.Name, s.now(), l.Head, ""
+		text := "commented on by " + p.Name
+		switch r.Verdict {
+		case fleet.VerdictApprove:
+			text = "approved by " + p.Name
+		case fleet.VerdictChanges:
+			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(t, &made))
+			if err != nil {
+				return CallResult{}, err
+			}
+			made.NextTask, text = next.ID, "changes requested by "+p.Name
+			l.Order = nil // it does not land before they are made
+		}
+		if err := tx.Insert(&made); err != nil {
+			return CallResult{}, err
+		}
+		// A comment does not take a verdict back, and only changes that are requested keep work from landing that waits for its turn.
+		if r.Verdict == fleet.VerdictChanges || l.State == fleet.LandingBranch || r.Verdict == fleet.VerdictApprove && l.State != fleet.LandingQueued {
+			l.State = r.Verdict.State()
+		}
+		return CallResult{AgentUID: t.AgentUID, TaskID: made.ID}, s.putLanding(tx, t, l, text)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	taskID, _, _ := strings.Cut(made.TaskID, "/")
+	v, err := s.landingView(ctx, taskID)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, old := range v.Reviews {
+		if old.ID == made.TaskID {
+			return old, v, nil
+		}
+	}
+	return nil, nil, taskNotFound(taskID) // it was deleted meanwhile
+}
+
+// landingView returns the landing of the task with its reviews.
+func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingView, err error) {
+	v = &LandingView{}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if v.Task, err = tx.Task(taskID); err != nil {
+			return err
+		}
+		if v.Landing, err = landingOf(tx, taskID); err != nil {
+			return err
+		}
+		if v.Task == nil || v.Landing == nil {
+			return taskNotFound(taskID)
+		}
+		v.Reviews, err = tx.Reviews(taskID)
+		return err
+	})
+	return v, err
+}
+
+// requestedChanges returns the description of the task that makes the changes that a review requests. Each line but the first begins
+// with #, so that a shell, which runs some descriptions, takes it for a comment.
+func requestedChanges(t *fleet.Task, r *fleet.Review) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s has reviewed your work on %q and requests changes. Make them, and say what you did.\n", r.By, t.Title())
+	if !fleet.IsBlank(r.Text) {
+		b.WriteString("#\n")
+		quoteLines(&b, strings.TrimSpace(r.Text))
+	}
+	for _, c := range r.Comments {
+		b.WriteString("#\n# " + c.Where() + ":\n")
+		quoteLines(&b, strings.TrimSpace(c.Text))
+	}
+	return b.String()
+}

@@ -1,0 +1,110 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// ReviewsRequest selects work: that of a task, or all that matches.
+type ReviewsRequest struct {
+	TaskID   string
+	Project  string
+	States   []fleet.LandingState // empty: all that has neither landed nor been abandoned
+	Selector string               // of labels
+	fleet.PageRequest
+}
+
+// openStates are the states of work that needs something.
+var openStates = []fleet.LandingState{
+	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
+}
+
+// ReviewList is a page of work, newest first.
+type ReviewList struct {
+	Work  []*LandingView
+	Total int
+	Next  string
+}
+
+// ListReviews returns work that the caller may see, with its reviews.
+func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewList, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.TaskID != "" {
+		return s.reviewsOf(ctx, p, r.TaskID)
+	}
+	offset, count, err := r.Window(fleet.DefaultPageSize)
+	if err != nil {
+		return nil, err
+	}
+	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
+	if err != nil {
+		return nil, err
+	}
+	f.Landing, f.Ended = r.States, true
+	if len(f.Landing) == 0 {
+		f.Landing = openStates
+	}
+	l := &ReviewList{}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: count, Offset: offset, Count: s.cfg.MaxCounted})
+		if err == nil && found.Total == 0 && r.Project != "" {
+			err = knownProject(tx, f, noProject)
+		}
+		if err != nil {
+			return err
+		}
+		l.Total, l.Next = found.Total, fleet.NextCursor(offset, len(found.Tasks), found.Total)
+		if l.Work, err = workOf(tx, found.Tasks); err != nil {
+			return err
+		}
+		for _, v := range l.Work {
+			if v.Reviews, err = tx.Reviews(v.TaskID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return l, err
+}
+
+// workOf returns the work of the tasks that have some, without its reviews.
+func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	landings, err := tx.Landings(fleet.LandingFilter{TaskIDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	work := []*LandingView{}
+	for _, t := range tasks {
+		if i := slices.IndexFunc(landings, func(l *fleet.Landing) bool { return l.TaskID == t.ID }); i >= 0 {
+			work = append(work, &LandingView{Landing: landings[i], Task: t})
+		}
+	}
+	return work, nil
+}
+
+// reviewsOf returns the work of one task. If it has none, the list is empty.
+func (s *Service) reviewsOf(ctx context.Context, p fleet.Principal, id string) (l *ReviewList, err error) {
+	l = &ReviewList{}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		t, err := s.task(tx, p, id, fleet.AccessView)
+		if err != nil {
+			return err
+		}
+		if l.Work, err = workOf(tx, []*fleet.Task{t}); err != nil || len(l.Work) == 0 {
+			return err
+		}
+		l.Total = 1
+		l.Work[0].Reviews, err = tx.Reviews(t.ID)
+		return err
+	})
+	return l, err
+}

@@ -1,0 +1,66 @@
+package state
+
+import (
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// PutWork records what the task has changed as work that can land. Work that goes on with that of an earlier task replaces it: it begins
+// where the earlier work begins, and lands by itself if somebody has asked for that.
+func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
+	l := fleet.NewLanding(a, t, c)
+	if l == nil {
+		return nil
+	}
+	old, err := fleet.First(tx.Landings(fleet.LandingFilter{TaskIDs: []string{t.ID}}))
+	if err != nil {
+		return err
+	}
+	if old != nil { // the tree was examined again
+		if old.State.Settled() || old.Candidate != "" || old.Head == l.Head {
+			return nil
+		}
+		old.Head, old.Branch, old.Files, old.Insertions, old.Deletions, old.EvidenceAt, old.UpdatedAt = l.Head, l.Branch, l.Files, l.Insertions, l.Deletions, c.At, now
+		return tx.Put(t.ID, old)
+	}
+	if id := t.Options.Continues; id != "" {
+		if err := replaceWork(tx, id, l, now); err != nil {
+			return err
+		}
+	}
+	l.UpdatedAt = now
+	if err := tx.Put(t.ID, l); err != nil {
+		return err
+	}
+	text := "changed " + l.Size()
+	if len(l.Earlier) > 0 {
+		text = "goes on with the work of task " + l.Earlier[len(l.Earlier)-1]
+	}
+	return tx.Append(l.Event(t, now, text))
+}
+
+// replaceWork makes l go on with the work of the task with the id.
+func replaceWork(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
+	t, err := tx.Task(id)
+	if err != nil || t == nil {
+		return err
+	}
+	earlier, err := fleet.First(tx.Landings(fleet.LandingFilter{TaskIDs: []string{id}}))
+	if err != nil || earlier == nil || earlier.State.Settled() {
+		return err
+	}
+	l.Base, l.Earlier = earlier.Base, append(earlier.Earlier, id)
+	l.Files, l.Insertions, l.Deletions = 0, 0, 0 // not known: this task may have added the changes of others
+	switch {
+	case earlier.Order != nil:
+		l.State, l.Order = fleet.LandingQueued, earlier.Order
+	case earlier.State != fleet.LandingBranch:
+		l.State = fleet.LandingReview
+	}
+	earlier.State, earlier.NextTask, earlier.UpdatedAt = fleet.LandingReplaced, l.TaskID, now
+	if err := tx.Put(id, earlier); err != nil {
+		return err
+	}
+	return tx.Append(earlier.Event(t, now, "replaced by the work of task "+l.TaskID))
+}
