@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,13 @@ const (
 	LandingAbandoned LandingState = "abandoned" // somebody has said that it is not needed
 )
 
+var landingStates = []LandingState{
+	LandingBranch, LandingReview, LandingChanges, LandingApproved, LandingQueued, LandingConflict, LandingLanded, LandingReplaced, LandingAbandoned,
+}
+
+// Valid reports whether s is one of the states.
+func (s LandingState) Valid() bool { return slices.Contains(landingStates, s) }
+
 // Settled reports whether the work needs nothing more.
 func (s LandingState) Settled() bool {
 	return s == LandingLanded || s == LandingAbandoned || s == LandingReplaced
@@ -34,13 +42,13 @@ type Landing struct {
 	Project string       `json:"project"`
 
 	// These are from Changes.
-	Base       string `json:"base"`
-	Head       string `json:"head"`
-	Branch     string `json:"branch,omitempty"`
+	Base   string `json:"base"`
+	Head   string `json:"head"`
+	Branch string `json:"branch,omitempty"`
 	// Files is 0 if the size is not known.
-	Files      int    `json:"files"`
-	Insertions int    `json:"insertions"`
-	Deletions  int    `json:"deletions"`
+	Files      int `json:"files"`
+	Insertions int `json:"insertions"`
+	Deletions  int `json:"deletions"`
 
 	// Order says how it lands; nil if nobody has asked for that.
 	Order *LandingOrder `json:"order,omitempty"`

@@ -64,6 +64,8 @@ func (r *Review) Validate() error {
 		return Invalid(ReasonInvalidArgument, field, format, args...)
 	}
 	switch {
+	case r.Verdict != VerdictComment && r.Verdict != VerdictApprove && r.Verdict != VerdictChanges:
+		return refuse("verdict", "verdict is %q: use comment, approve or request_changes", Shorten(string(r.Verdict), 40))
 	case len(r.Text) > MaxReviewText:
 		return refuse("text", "text has %d bytes: use at most %d", len(r.Text), MaxReviewText)
 	case r.Verdict == VerdictChanges && IsBlank(r.Text) && len(r.Comments) == 0:

@@ -103,6 +103,8 @@ type Task struct {
 	// If one is false, a read would find nothing.
 	HasMessages, HasQuestions, HasChecks bool
 
+	Landing *Landing // of its work; only what lists and shows tasks sets it
+
 	Revision int64 // incremented by every write; set by the store
 }
 

@@ -56,9 +56,9 @@ type Reconciler struct {
 	leases *leases // on the agents that it works on
 
 	interrupts *state.Interrupts
-	foreman    Foreman       // may be nil
-	settings   chan struct{} // see SettingsChanged
-	looks      map[*state.ManagedPlace]chan chan<- struct{}      // requests of Look
+	foreman    Foreman                                      // may be nil
+	settings   chan struct{}                                // see SettingsChanged
+	looks      map[*state.ManagedPlace]chan chan<- struct{} // requests of Look
 
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid

@@ -40,6 +40,8 @@ func (r *LandRequest) validate() error {
 		return refuse("selector", "task_ids is given besides selector or project: give the one or the others")
 	case len(r.TaskIDs) > MaxLandings:
 		return refuse("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
+	case !slices.Contains([]fleet.Strategy{"", fleet.Squash, fleet.Rebase, fleet.Merge}, r.Strategy):
+		return refuse("strategy", "strategy is %q: use squash, rebase or merge", fleet.Shorten(string(r.Strategy), 40))
 	case r.Message != "" && len(r.TaskIDs) != 1:
 		return refuse("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
 	case len(r.Message) > fleet.MaxReviewText:

@@ -9,6 +9,7 @@ import (
 // Overlaps is the open work of a project, and what of it changes the same lines.
 type Overlaps struct {
 	Project string
+	Into    fleet.Branch
 	Work    []*LandingView // without reviews, newest first
 	Pairs   []fleet.WorkOverlap
 	Missing []*LandingView // work that the repository has lost
@@ -17,8 +18,9 @@ type Overlaps struct {
 // MaxCompared is how many works ShowOverlaps compares.
 const MaxCompared = 100
 
-// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned.
-func (s *Service) ShowOverlaps(ctx context.Context, project string) (*Overlaps, error) {
+// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned, as if it
+// came into the branch. An empty into is the branch at which the work of the project begins.
+func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Overlaps, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -34,12 +36,16 @@ func (s *Service) ShowOverlaps(ctx context.Context, project string) (*Overlaps, 
 	if err != nil {
 		return nil, err
 	}
+	b, err := repo.Branch(ctx, into)
+	if err != nil {
+		return nil, err
+	}
 	f, _, err := s.taskFilter(ctx, p, ListTasksRequest{Project: project})
 	if err != nil {
 		return nil, err
 	}
 	f.Landing, f.Ended = openStates, true
-	o := &Overlaps{Project: found.Name}
+	o := &Overlaps{Project: found.Name, Into: b}
 	var open []*LandingView
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tasks, err := tx.FindTasks(f, fleet.TaskWindow{Limit: MaxCompared, Count: MaxCompared})
@@ -61,6 +67,6 @@ func (s *Service) ShowOverlaps(ctx context.Context, project string) (*Overlaps, 
 			o.Work, all = append(o.Work, v), append(all, contribution(v.Landing))
 		}
 	}
-	o.Pairs, err = repo.Overlaps(ctx, all)
+	o.Pairs, err = repo.Overlaps(ctx, b.Commit, all)
 	return o, err
 }

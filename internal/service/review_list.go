@@ -34,6 +34,11 @@ func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewLis
 	if err != nil {
 		return nil, err
 	}
+	for _, state := range r.States {
+		if !state.Valid() {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "states", "states has %q, which is no state of work", fleet.Shorten(string(state), 40))
+		}
+	}
 	if r.TaskID != "" {
 		return s.reviewsOf(ctx, p, r.TaskID)
 	}
@@ -72,7 +77,7 @@ func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewLis
 	return l, err
 }
 
-// workOf returns the work of the tasks that have some, without its reviews.
+// workOf returns the work of the tasks that have some, without its reviews. It also sets Task.Landing.
 func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
 	ids := make([]string, len(tasks))
 	for i, t := range tasks {
@@ -85,6 +90,7 @@ func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
 	work := []*LandingView{}
 	for _, t := range tasks {
 		if i := slices.IndexFunc(landings, func(l *fleet.Landing) bool { return l.TaskID == t.ID }); i >= 0 {
+			t.Landing = landings[i]
 			work = append(work, &LandingView{Landing: landings[i], Task: t})
 		}
 	}

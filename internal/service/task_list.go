@@ -49,7 +49,9 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	}
 	var found fleet.FoundTasks
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		found, err = tx.FindTasks(f, w)
+		if found, err = tx.FindTasks(f, w); err == nil {
+			_, err = workOf(tx, found.Tasks)
+		}
 		if err != nil || found.Total > 0 || r.Project == "" {
 			return err
 		}

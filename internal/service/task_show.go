@@ -44,6 +44,9 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 				return err
 			}
 		}
+		if shown.Landing, err = landingOf(tx, shown.ID); err != nil {
+			return err
+		}
 		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
 			return err
 		}

@@ -78,6 +78,8 @@ const (
 	Event_task_queued Event_Type = 22
 	// The pending task was given to its agent; text says how long it has waited.
 	Event_task_assigned Event_Type = 23
+	// The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.
+	Event_task_landing Event_Type = 32
 	// A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.
 	Event_pool_changed Event_Type = 24
 	// An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.
@@ -113,6 +115,7 @@ var (
 		21: "task_labelled",
 		22: "task_queued",
 		23: "task_assigned",
+		32: "task_landing",
 		24: "pool_changed",
 		30: "fleet_changed",
 		31: "schedule_changed",
@@ -142,6 +145,7 @@ var (
 		"task_labelled":    21,
 		"task_queued":      22,
 		"task_assigned":    23,
+		"task_landing":     32,
 		"pool_changed":     24,
 		"fleet_changed":    30,
 		"schedule_changed": 31,
@@ -297,7 +301,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\a\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\a\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -305,10 +309,10 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x1a\n" +
-	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
-	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
+	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12w\n" +
+	"\x06status\x18\a \x01(\tB_\xba\xf4\x18[B\x14fleet.v1.Task.StatusB\x16fleet.v1.Landing.StateB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xc9\x04\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xdb\x04\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -337,6 +341,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\rtask_labelled\x10\x15\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x0f\n" +
 	"\vtask_queued\x10\x16\x12\x11\n" +
 	"\rtask_assigned\x10\x17\x12\x10\n" +
+	"\ftask_landing\x10 \x12\x10\n" +
 	"\fpool_changed\x10\x18\x12\x11\n" +
 	"\rfleet_changed\x10\x1e\x12\x14\n" +
 	"\x10schedule_changed\x10\x1fB\a\n" +

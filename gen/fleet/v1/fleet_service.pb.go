@@ -148,6 +148,63 @@ func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40, 0}
 }
 
+// Strategy says how work comes into a branch.
+type LandTasksRequest_Strategy int32
+
+const (
+	// The same as squash.
+	LandTasksRequest_strategy_unspecified LandTasksRequest_Strategy = 0
+	// One new commit with the whole work.
+	LandTasksRequest_squash LandTasksRequest_Strategy = 1
+	// Each commit of the work again, on top of the branch.
+	LandTasksRequest_rebase LandTasksRequest_Strategy = 2
+	// One commit that joins the branch and the work.
+	LandTasksRequest_merge LandTasksRequest_Strategy = 3
+)
+
+// Enum value maps for LandTasksRequest_Strategy.
+var (
+	LandTasksRequest_Strategy_name = map[int32]string{
+		0: "strategy_unspecified",
+		1: "squash",
+		2: "rebase",
+		3: "merge",
+	}
+	LandTasksRequest_Strategy_value = map[string]int32{
+		"strategy_unspecified": 0,
+		"squash":               1,
+		"rebase":               2,
+		"merge":                3,
+	}
+)
+
+func (x LandTasksRequest_Strategy) Enum() *LandTasksRequest_Strategy {
+	p := new(LandTasksRequest_Strategy)
+	*p = x
+	return p
+}
+
+func (x LandTasksRequest_Strategy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LandTasksRequest_Strategy) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_fleet_service_proto_enumTypes[2].Descriptor()
+}
+
+func (LandTasksRequest_Strategy) Type() protoreflect.EnumType {
+	return &file_fleet_v1_fleet_service_proto_enumTypes[2]
+}
+
+func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LandTasksRequest_Strategy.Descriptor instead.
+func (LandTasksRequest_Strategy) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123, 0}
+}
+
 // CreateAgentRequest describes the agent to create.
 type CreateAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8614,11 +8671,926 @@ func (x *ListAgentSharesResponse) GetShares() []*Share {
 	return nil
 }
 
+// ReviewTaskRequest is a review.
+type ReviewTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. comment (the default), approve or request_changes.
+	Verdict Review_Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=fleet.v1.Review_Verdict" json:"verdict,omitempty"`
+	// Optional. What you say about the whole work. Required to request changes without comments on lines.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// Optional. What you say about lines.
+	Comments []*ReviewComment `protobuf:"bytes,4,rep,name=comments,proto3" json:"comments,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewTaskRequest) Reset() {
+	*x = ReviewTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewTaskRequest) ProtoMessage() {}
+
+func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewTaskRequest.ProtoReflect.Descriptor instead.
+func (*ReviewTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
+}
+
+func (x *ReviewTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ReviewTaskRequest) GetVerdict() Review_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Review_verdict_unspecified
+}
+
+func (x *ReviewTaskRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ReviewTaskRequest) GetComments() []*ReviewComment {
+	if x != nil {
+		return x.Comments
+	}
+	return nil
+}
+
+func (x *ReviewTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ReviewTaskResponse has the review.
+type ReviewTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The review.
+	Review *Review `protobuf:"bytes,1,opt,name=review,proto3" json:"review,omitempty"`
+	// How far the work is now.
+	Landing *Landing `protobuf:"bytes,2,opt,name=landing,proto3" json:"landing,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewTaskResponse) Reset() {
+	*x = ReviewTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewTaskResponse) ProtoMessage() {}
+
+func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewTaskResponse.ProtoReflect.Descriptor instead.
+func (*ReviewTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
+}
+
+func (x *ReviewTaskResponse) GetReview() *Review {
+	if x != nil {
+		return x.Review
+	}
+	return nil
+}
+
+func (x *ReviewTaskResponse) GetLanding() *Landing {
+	if x != nil {
+		return x.Landing
+	}
+	return nil
+}
+
+func (x *ReviewTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ListReviewsRequest selects work; without arguments, all that has neither landed nor been abandoned.
+type ListReviewsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Only the work of this task, however far it is: its id, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Only work on this project.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Only work in these states.
+	States []Landing_State `protobuf:"varint,3,rep,packed,name=states,proto3,enum=fleet.v1.Landing_State" json:"states,omitempty"`
+	// Optional. Only work of tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector string `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Optional. The next_cursor of the previous answer, to continue from there.
+	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many tasks, by default 20; next_cursor says where to continue.
+	Limit         *int32 `protobuf:"varint,6,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReviewsRequest) Reset() {
+	*x = ListReviewsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReviewsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReviewsRequest) ProtoMessage() {}
+
+func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReviewsRequest.ProtoReflect.Descriptor instead.
+func (*ListReviewsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
+}
+
+func (x *ListReviewsRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ListReviewsRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ListReviewsRequest) GetStates() []Landing_State {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListReviewsRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
+}
+
+func (x *ListReviewsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListReviewsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListReviewsResponse has the work, newest first.
+type ListReviewsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks that did the work.
+	Tasks []*ReviewedTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Number of all matching tasks.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Cursor of the next tasks; absent at the end.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReviewsResponse) Reset() {
+	*x = ListReviewsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReviewsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReviewsResponse) ProtoMessage() {}
+
+func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReviewsResponse.ProtoReflect.Descriptor instead.
+func (*ListReviewsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
+}
+
+func (x *ListReviewsResponse) GetTasks() []*ReviewedTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ListReviewsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListReviewsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ShowOverlapsRequest names the project.
+type ShowOverlapsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The project, as `list_agent_projects` lists it.
+	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. The branch with which the work is compared; by default the one at which the agents of the project begin.
+	Into          string `protobuf:"bytes,2,opt,name=into,proto3" json:"into,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowOverlapsRequest) Reset() {
+	*x = ShowOverlapsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowOverlapsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowOverlapsRequest) ProtoMessage() {}
+
+func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowOverlapsRequest.ProtoReflect.Descriptor instead.
+func (*ShowOverlapsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
+}
+
+func (x *ShowOverlapsRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ShowOverlapsRequest) GetInto() string {
+	if x != nil {
+		return x.Into
+	}
+	return ""
+}
+
+// ShowOverlapsResponse has the overlaps.
+type ShowOverlapsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The branch with which the work was compared.
+	Into string `protobuf:"bytes,1,opt,name=into,proto3" json:"into,omitempty"`
+	// The newest commit of the branch.
+	Sha string `protobuf:"bytes,2,opt,name=sha,proto3" json:"sha,omitempty"`
+	// The work that was compared, without reviews, newest first; at most 100 tasks.
+	Tasks []*ReviewedTask `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// The work of two tasks that overlaps.
+	Overlaps []*Overlap `protobuf:"bytes,4,rep,name=overlaps,proto3" json:"overlaps,omitempty"`
+	// Ids of tasks whose work the repository does not have any more.
+	MissingTaskIds []string `protobuf:"bytes,5,rep,name=missing_task_ids,json=missingTaskIds,proto3" json:"missing_task_ids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ShowOverlapsResponse) Reset() {
+	*x = ShowOverlapsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowOverlapsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowOverlapsResponse) ProtoMessage() {}
+
+func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowOverlapsResponse.ProtoReflect.Descriptor instead.
+func (*ShowOverlapsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
+}
+
+func (x *ShowOverlapsResponse) GetInto() string {
+	if x != nil {
+		return x.Into
+	}
+	return ""
+}
+
+func (x *ShowOverlapsResponse) GetSha() string {
+	if x != nil {
+		return x.Sha
+	}
+	return ""
+}
+
+func (x *ShowOverlapsResponse) GetTasks() []*ReviewedTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ShowOverlapsResponse) GetOverlaps() []*Overlap {
+	if x != nil {
+		return x.Overlaps
+	}
+	return nil
+}
+
+func (x *ShowOverlapsResponse) GetMissingTaskIds() []string {
+	if x != nil {
+		return x.MissingTaskIds
+	}
+	return nil
+}
+
+// LandTasksRequest says what lands, and how.
+type LandTasksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Ids of the tasks, in the order in which they land. Required unless selector or project is given.
+	TaskIds []string `protobuf:"bytes,1,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
+	// Optional. Instead of task_ids: all completed tasks whose labels match this selector and that nobody has requested changes of, oldest
+	// first.
+	Selector string `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Optional. Instead of task_ids: all such tasks of this project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. The branch; by default the one at which the agents of the project begin.
+	Into string `protobuf:"bytes,4,opt,name=into,proto3" json:"into,omitempty"`
+	// Optional. squash (the default): one new commit with the whole work of a task. rebase: its commits again, on top of the branch. merge:
+	// a commit that joins the branch and the agent's branch.
+	Strategy LandTasksRequest_Strategy `protobuf:"varint,5,opt,name=strategy,proto3,enum=fleet.v1.LandTasksRequest_Strategy" json:"strategy,omitempty"`
+	// Optional. The message of the commit, if one task lands; by default its title and the agent's report.
+	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// Optional. How many tasks may land together after the checks have passed on all of them, 1 to 50; by default 1, so that each commit
+	// passes the checks by itself. With more, a batch that fails is divided until the task is found that fails.
+	Batch *int32 `protobuf:"varint,7,opt,name=batch,proto3,oneof" json:"batch,omitempty"`
+	// Optional. A conflict or failed checks do not become a task of the agent.
+	NoFix bool `protobuf:"varint,8,opt,name=no_fix,json=noFix,proto3" json:"no_fix,omitempty"`
+	// Optional. Only say which work can be combined with the branch. The checks do not run.
+	DryRun bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LandTasksRequest) Reset() {
+	*x = LandTasksRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LandTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LandTasksRequest) ProtoMessage() {}
+
+func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LandTasksRequest.ProtoReflect.Descriptor instead.
+func (*LandTasksRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
+}
+
+func (x *LandTasksRequest) GetTaskIds() []string {
+	if x != nil {
+		return x.TaskIds
+	}
+	return nil
+}
+
+func (x *LandTasksRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
+}
+
+func (x *LandTasksRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *LandTasksRequest) GetInto() string {
+	if x != nil {
+		return x.Into
+	}
+	return ""
+}
+
+func (x *LandTasksRequest) GetStrategy() LandTasksRequest_Strategy {
+	if x != nil {
+		return x.Strategy
+	}
+	return LandTasksRequest_strategy_unspecified
+}
+
+func (x *LandTasksRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LandTasksRequest) GetBatch() int32 {
+	if x != nil && x.Batch != nil {
+		return *x.Batch
+	}
+	return 0
+}
+
+func (x *LandTasksRequest) GetNoFix() bool {
+	if x != nil {
+		return x.NoFix
+	}
+	return false
+}
+
+func (x *LandTasksRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *LandTasksRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// LandTasksResponse says what happens to the work of each task.
+type LandTasksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks, in the order in which they land.
+	Tasks []*LandedTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LandTasksResponse) Reset() {
+	*x = LandTasksResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LandTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LandTasksResponse) ProtoMessage() {}
+
+func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LandTasksResponse.ProtoReflect.Descriptor instead.
+func (*LandTasksResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
+}
+
+func (x *LandTasksResponse) GetTasks() []*LandedTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *LandTasksResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// PublishTaskRequest says where to push.
+type PublishTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Name of the remote of the project's repository; by default the only one, or origin.
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Optional. The branch there; by default the name of the agent's branch.
+	Branch string `protobuf:"bytes,3,opt,name=branch,proto3" json:"branch,omitempty"`
+	// Optional. Also open a pull request (merge request), with the program gh or glab of the server's user.
+	PullRequest bool `protobuf:"varint,4,opt,name=pull_request,json=pullRequest,proto3" json:"pull_request,omitempty"`
+	// Optional. The branch into which the pull request should be merged; by default the one at which the agents of the project begin.
+	Into string `protobuf:"bytes,5,opt,name=into,proto3" json:"into,omitempty"`
+	// Optional. The title of the pull request; by default that of the task.
+	Title string `protobuf:"bytes,6,opt,name=title,proto3" json:"title,omitempty"`
+	// Optional. The text of the pull request; by default the agent's report.
+	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	// Optional. The pull request is a draft.
+	Draft bool `protobuf:"varint,8,opt,name=draft,proto3" json:"draft,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishTaskRequest) Reset() {
+	*x = PublishTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishTaskRequest) ProtoMessage() {}
+
+func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishTaskRequest.ProtoReflect.Descriptor instead.
+func (*PublishTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
+}
+
+func (x *PublishTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetPullRequest() bool {
+	if x != nil {
+		return x.PullRequest
+	}
+	return false
+}
+
+func (x *PublishTaskRequest) GetInto() string {
+	if x != nil {
+		return x.Into
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *PublishTaskRequest) GetDraft() bool {
+	if x != nil {
+		return x.Draft
+	}
+	return false
+}
+
+func (x *PublishTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// PublishTaskResponse says where the work is.
+type PublishTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far the work is now.
+	Landing *Landing `protobuf:"bytes,1,opt,name=landing,proto3" json:"landing,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishTaskResponse) Reset() {
+	*x = PublishTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishTaskResponse) ProtoMessage() {}
+
+func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishTaskResponse.ProtoReflect.Descriptor instead.
+func (*PublishTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
+}
+
+func (x *PublishTaskResponse) GetLanding() *Landing {
+	if x != nil {
+		return x.Landing
+	}
+	return nil
+}
+
+func (x *PublishTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// AbandonTaskRequest names the task.
+type AbandonTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Why the work is not needed.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbandonTaskRequest) Reset() {
+	*x = AbandonTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbandonTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbandonTaskRequest) ProtoMessage() {}
+
+func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbandonTaskRequest.ProtoReflect.Descriptor instead.
+func (*AbandonTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
+}
+
+func (x *AbandonTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *AbandonTaskRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AbandonTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// AbandonTaskResponse has the work.
+type AbandonTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far the work is now.
+	Landing *Landing `protobuf:"bytes,1,opt,name=landing,proto3" json:"landing,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbandonTaskResponse) Reset() {
+	*x = AbandonTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbandonTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbandonTaskResponse) ProtoMessage() {}
+
+func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbandonTaskResponse.ProtoReflect.Descriptor instead.
+func (*AbandonTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
+}
+
+func (x *AbandonTaskResponse) GetLanding() *Landing {
+	if x != nil {
+		return x.Landing
+	}
+	return nil
+}
+
+func (x *AbandonTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -9530,7 +10502,90 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xe1G\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\"\x80\x02\n" +
+	"\x11ReviewTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x127\n" +
+	"\averdict\x18\x02 \x01(\x0e2\x18.fleet.v1.Review.VerdictB\x03\xe0A\x01R\averdict\x12\x1d\n" +
+	"\x04text\x18\x03 \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\rR\x04text\x128\n" +
+	"\bcomments\x18\x04 \x03(\v2\x17.fleet.v1.ReviewCommentB\x03\xe0A\x01R\bcomments\x120\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x85\x01\n" +
+	"\x12ReviewTaskResponse\x12(\n" +
+	"\x06review\x18\x01 \x01(\v2\x10.fleet.v1.ReviewR\x06review\x12+\n" +
+	"\alanding\x18\x02 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xf6\x01\n" +
+	"\x12ListReviewsRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x01R\x06taskId\x12\x1d\n" +
+	"\aproject\x18\x02 \x01(\tB\x03\xe0A\x01R\aproject\x124\n" +
+	"\x06states\x18\x03 \x03(\x0e2\x17.fleet.v1.Landing.StateB\x03\xe0A\x01R\x06states\x12\x1f\n" +
+	"\bselector\x18\x04 \x01(\tB\x03\xe0A\x01R\bselector\x12\x1b\n" +
+	"\x06cursor\x18\x05 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x06 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\x9a\x01\n" +
+	"\x13ListReviewsResponse\x12,\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x16.fleet.v1.ReviewedTaskR\x05tasks\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"T\n" +
+	"\x13ShowOverlapsRequest\x12$\n" +
+	"\aproject\x18\x01 \x01(\tB\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aproject\x12\x17\n" +
+	"\x04into\x18\x02 \x01(\tB\x03\xe0A\x01R\x04into\"\xc3\x01\n" +
+	"\x14ShowOverlapsResponse\x12\x12\n" +
+	"\x04into\x18\x01 \x01(\tR\x04into\x12\x10\n" +
+	"\x03sha\x18\x02 \x01(\tR\x03sha\x12,\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x16.fleet.v1.ReviewedTaskR\x05tasks\x12-\n" +
+	"\boverlaps\x18\x04 \x03(\v2\x11.fleet.v1.OverlapR\boverlaps\x12(\n" +
+	"\x10missing_task_ids\x18\x05 \x03(\tR\x0emissingTaskIds\"\xd9\x03\n" +
+	"\x10LandTasksRequest\x12\"\n" +
+	"\btask_ids\x18\x01 \x03(\tB\a\xe0A\x01\xb8\xf6\x18\x01R\ataskIds\x12\x1f\n" +
+	"\bselector\x18\x02 \x01(\tB\x03\xe0A\x01R\bselector\x12\x1d\n" +
+	"\aproject\x18\x03 \x01(\tB\x03\xe0A\x01R\aproject\x12\x17\n" +
+	"\x04into\x18\x04 \x01(\tB\x03\xe0A\x01R\x04into\x12D\n" +
+	"\bstrategy\x18\x05 \x01(\x0e2#.fleet.v1.LandTasksRequest.StrategyB\x03\xe0A\x01R\bstrategy\x12#\n" +
+	"\amessage\x18\x06 \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\rR\amessage\x12\x1e\n" +
+	"\x05batch\x18\a \x01(\x05B\x03\xe0A\x01H\x00R\x05batch\x88\x01\x01\x12\x1a\n" +
+	"\x06no_fix\x18\b \x01(\bB\x03\xe0A\x01R\x05noFix\x12\x1c\n" +
+	"\adry_run\x18\t \x01(\bB\x03\xe0A\x01R\x06dryRun\x120\n" +
+	"\n" +
+	"request_id\x18\n" +
+	" \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"G\n" +
+	"\bStrategy\x12\x18\n" +
+	"\x14strategy_unspecified\x10\x00\x12\n" +
+	"\n" +
+	"\x06squash\x10\x01\x12\n" +
+	"\n" +
+	"\x06rebase\x10\x02\x12\t\n" +
+	"\x05merge\x10\x03B\b\n" +
+	"\x06_batch\"Y\n" +
+	"\x11LandTasksResponse\x12*\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x14.fleet.v1.LandedTaskR\x05tasks\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xbf\x02\n" +
+	"\x12PublishTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x12\x1b\n" +
+	"\x06remote\x18\x02 \x01(\tB\x03\xe0A\x01R\x06remote\x12\x1b\n" +
+	"\x06branch\x18\x03 \x01(\tB\x03\xe0A\x01R\x06branch\x12&\n" +
+	"\fpull_request\x18\x04 \x01(\bB\x03\xe0A\x01R\vpullRequest\x12\x17\n" +
+	"\x04into\x18\x05 \x01(\tB\x03\xe0A\x01R\x04into\x12\x19\n" +
+	"\x05title\x18\x06 \x01(\tB\x03\xe0A\x01R\x05title\x12\x1d\n" +
+	"\x04text\x18\a \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\rR\x04text\x12\x19\n" +
+	"\x05draft\x18\b \x01(\bB\x03\xe0A\x01R\x05draft\x120\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
+	"\x13PublishTaskResponse\x12+\n" +
+	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x8c\x01\n" +
+	"\x12AbandonTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x01R\x06reason\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
+	"\x13AbandonTaskResponse\x12+\n" +
+	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xb8M\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -9600,7 +10655,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
 	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
 	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12e\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12v\n" +
+	"\n" +
+	"ReviewTask\x12\x1b.fleet.v1.ReviewTaskRequest\x1a\x1c.fleet.v1.ReviewTaskResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/review\x12\x8d\x01\n" +
+	"\vListReviews\x12\x1c.fleet.v1.ListReviewsRequest\x1a\x1d.fleet.v1.ListReviewsResponse\"A\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/reviews\x90\x02\x01\x12n\n" +
+	"\fShowOverlaps\x12\x1d.fleet.v1.ShowOverlapsRequest\x1a\x1e.fleet.v1.ShowOverlapsResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overlaps\x90\x02\x01\x12e\n" +
+	"\tLandTasks\x12\x1a.fleet.v1.LandTasksRequest\x1a\x1b.fleet.v1.LandTasksResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/landings\x12z\n" +
+	"\vPublishTask\x12\x1c.fleet.v1.PublishTaskRequest\x1a\x1d.fleet.v1.PublishTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/tasks/{task_id}/publish\x12z\n" +
+	"\vAbandonTask\x12\x1c.fleet.v1.AbandonTaskRequest\x1a\x1d.fleet.v1.AbandonTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/tasks/{task_id}/abandon\x12e\n" +
 	"\n" +
 	"CreatePool\x12\x1b.fleet.v1.CreatePoolRequest\x1a\x1c.fleet.v1.CreatePoolResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/pools\x12l\n" +
 	"\n" +
@@ -9662,447 +10725,492 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_fleet_service_proto_rawDescData
 }
 
-var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 128)
+var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 140)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
-	(*CreateAgentRequest)(nil),           // 2: fleet.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),          // 3: fleet.v1.CreateAgentResponse
-	(*ListAgentsRequest)(nil),            // 4: fleet.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),           // 5: fleet.v1.ListAgentsResponse
-	(*ShowAgentRequest)(nil),             // 6: fleet.v1.ShowAgentRequest
-	(*ShowAgentResponse)(nil),            // 7: fleet.v1.ShowAgentResponse
-	(*ShowAgentTaskHistoryRequest)(nil),  // 8: fleet.v1.ShowAgentTaskHistoryRequest
-	(*ShowAgentTaskHistoryResponse)(nil), // 9: fleet.v1.ShowAgentTaskHistoryResponse
-	(*DeleteAgentRequest)(nil),           // 10: fleet.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),          // 11: fleet.v1.DeleteAgentResponse
-	(*ListKeptWorkRequest)(nil),          // 12: fleet.v1.ListKeptWorkRequest
-	(*ListKeptWorkResponse)(nil),         // 13: fleet.v1.ListKeptWorkResponse
-	(*RestoreAgentRequest)(nil),          // 14: fleet.v1.RestoreAgentRequest
-	(*RestoreAgentResponse)(nil),         // 15: fleet.v1.RestoreAgentResponse
-	(*StartAgentTaskRequest)(nil),        // 16: fleet.v1.StartAgentTaskRequest
-	(*NewAttachment)(nil),                // 17: fleet.v1.NewAttachment
-	(*StartAgentTaskResponse)(nil),       // 18: fleet.v1.StartAgentTaskResponse
-	(*RetryTaskRequest)(nil),             // 19: fleet.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),            // 20: fleet.v1.RetryTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 21: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 22: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 23: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 24: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 25: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 26: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 27: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 28: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 29: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 30: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 31: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 32: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 33: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 34: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 35: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 36: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 37: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 38: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 39: fleet.v1.ShowTaskOutputResponse
-	(*ListTaskStepsRequest)(nil),         // 40: fleet.v1.ListTaskStepsRequest
-	(*ListTaskStepsResponse)(nil),        // 41: fleet.v1.ListTaskStepsResponse
-	(*ListTasksRequest)(nil),             // 42: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 43: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 44: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 45: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 46: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 47: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 48: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 49: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 50: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 51: fleet.v1.AnswerQuestionResponse
-	(*RemoveAgentRuleRequest)(nil),       // 52: fleet.v1.RemoveAgentRuleRequest
-	(*RemoveAgentRuleResponse)(nil),      // 53: fleet.v1.RemoveAgentRuleResponse
-	(*StartAgentRequest)(nil),            // 54: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 55: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 56: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 57: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 58: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 59: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 60: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 61: fleet.v1.ShowAgentLogResponse
-	(*QueueTaskRequest)(nil),             // 62: fleet.v1.QueueTaskRequest
-	(*QueueTaskResponse)(nil),            // 63: fleet.v1.QueueTaskResponse
-	(*CreatePoolRequest)(nil),            // 64: fleet.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),           // 65: fleet.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),            // 66: fleet.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),           // 67: fleet.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),            // 68: fleet.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),           // 69: fleet.v1.DeletePoolResponse
-	(*ListPoolsRequest)(nil),             // 70: fleet.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 71: fleet.v1.ListPoolsResponse
-	(*ShowPoolRequest)(nil),              // 72: fleet.v1.ShowPoolRequest
-	(*ShowPoolResponse)(nil),             // 73: fleet.v1.ShowPoolResponse
-	(*Schedule)(nil),                     // 74: fleet.v1.Schedule
-	(*CreateScheduleRequest)(nil),        // 75: fleet.v1.CreateScheduleRequest
-	(*CreateScheduleResponse)(nil),       // 76: fleet.v1.CreateScheduleResponse
-	(*UpdateScheduleRequest)(nil),        // 77: fleet.v1.UpdateScheduleRequest
-	(*UpdateScheduleResponse)(nil),       // 78: fleet.v1.UpdateScheduleResponse
-	(*DeleteScheduleRequest)(nil),        // 79: fleet.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),       // 80: fleet.v1.DeleteScheduleResponse
-	(*ListSchedulesRequest)(nil),         // 81: fleet.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),        // 82: fleet.v1.ListSchedulesResponse
-	(*ShowScheduleRequest)(nil),          // 83: fleet.v1.ShowScheduleRequest
-	(*ShowScheduleResponse)(nil),         // 84: fleet.v1.ShowScheduleResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 85: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 86: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 87: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 88: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 89: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 90: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 91: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 92: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 93: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 94: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 95: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 96: fleet.v1.ShowQueueResponse
-	(*SetBudgetRequest)(nil),             // 97: fleet.v1.SetBudgetRequest
-	(*SetBudgetResponse)(nil),            // 98: fleet.v1.SetBudgetResponse
-	(*DeleteBudgetRequest)(nil),          // 99: fleet.v1.DeleteBudgetRequest
-	(*DeleteBudgetResponse)(nil),         // 100: fleet.v1.DeleteBudgetResponse
-	(*ListBudgetsRequest)(nil),           // 101: fleet.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),          // 102: fleet.v1.ListBudgetsResponse
-	(*ShowBudgetRequest)(nil),            // 103: fleet.v1.ShowBudgetRequest
-	(*ShowBudgetResponse)(nil),           // 104: fleet.v1.ShowBudgetResponse
-	(*RaiseTaskBudgetRequest)(nil),       // 105: fleet.v1.RaiseTaskBudgetRequest
-	(*RaiseTaskBudgetResponse)(nil),      // 106: fleet.v1.RaiseTaskBudgetResponse
-	(*ListCredentialsRequest)(nil),       // 107: fleet.v1.ListCredentialsRequest
-	(*ListCredentialsResponse)(nil),      // 108: fleet.v1.ListCredentialsResponse
-	(*ReleaseCredentialRequest)(nil),     // 109: fleet.v1.ReleaseCredentialRequest
-	(*ReleaseCredentialResponse)(nil),    // 110: fleet.v1.ReleaseCredentialResponse
-	(*SetLabelsRequest)(nil),             // 111: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 112: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 113: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 114: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 115: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 116: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 117: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 118: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 119: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 120: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 121: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 122: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 123: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 124: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 125: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 126: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 127: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 128: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 129: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 130: fleet.v1.Agent
-	(Agent_Status)(0),                    // 131: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 132: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 133: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 134: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 135: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 136: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 137: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 138: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 139: google.protobuf.Struct
-	(*Role)(nil),                         // 140: fleet.v1.Role
-	(*Project)(nil),                      // 141: fleet.v1.Project
-	(*Event)(nil),                        // 142: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 143: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 144: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 145: fleet.v1.FileChange
-	(StepKind)(0),                        // 146: fleet.v1.StepKind
-	(*Step)(nil),                         // 147: fleet.v1.Step
-	(Task_Status)(0),                     // 148: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 149: fleet.v1.Task.Source
-	(*Question)(nil),                     // 150: fleet.v1.Question
-	(Question_Remember)(0),               // 151: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 152: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 153: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 154: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 155: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 156: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 157: fleet.v1.Pause
-	(*Budget)(nil),                       // 158: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 159: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 160: fleet.v1.Credential
-	(Share_Access)(0),                    // 161: fleet.v1.Share.Access
-	(*Share)(nil),                        // 162: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 163: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 164: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 165: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 166: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 167: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 168: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 169: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 170: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 171: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 172: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 173: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 174: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 175: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 176: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 177: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 178: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 179: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 180: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 181: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 182: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 183: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 184: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 185: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 186: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 187: fleet.v1.ReloadConfigResponse
+	(LandTasksRequest_Strategy)(0),       // 2: fleet.v1.LandTasksRequest.Strategy
+	(*CreateAgentRequest)(nil),           // 3: fleet.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),          // 4: fleet.v1.CreateAgentResponse
+	(*ListAgentsRequest)(nil),            // 5: fleet.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),           // 6: fleet.v1.ListAgentsResponse
+	(*ShowAgentRequest)(nil),             // 7: fleet.v1.ShowAgentRequest
+	(*ShowAgentResponse)(nil),            // 8: fleet.v1.ShowAgentResponse
+	(*ShowAgentTaskHistoryRequest)(nil),  // 9: fleet.v1.ShowAgentTaskHistoryRequest
+	(*ShowAgentTaskHistoryResponse)(nil), // 10: fleet.v1.ShowAgentTaskHistoryResponse
+	(*DeleteAgentRequest)(nil),           // 11: fleet.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),          // 12: fleet.v1.DeleteAgentResponse
+	(*ListKeptWorkRequest)(nil),          // 13: fleet.v1.ListKeptWorkRequest
+	(*ListKeptWorkResponse)(nil),         // 14: fleet.v1.ListKeptWorkResponse
+	(*RestoreAgentRequest)(nil),          // 15: fleet.v1.RestoreAgentRequest
+	(*RestoreAgentResponse)(nil),         // 16: fleet.v1.RestoreAgentResponse
+	(*StartAgentTaskRequest)(nil),        // 17: fleet.v1.StartAgentTaskRequest
+	(*NewAttachment)(nil),                // 18: fleet.v1.NewAttachment
+	(*StartAgentTaskResponse)(nil),       // 19: fleet.v1.StartAgentTaskResponse
+	(*RetryTaskRequest)(nil),             // 20: fleet.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),            // 21: fleet.v1.RetryTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 22: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 23: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 24: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 25: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 26: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 27: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 28: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 29: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 30: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 31: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 32: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 33: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 34: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 35: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 36: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 37: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 38: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 39: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 40: fleet.v1.ShowTaskOutputResponse
+	(*ListTaskStepsRequest)(nil),         // 41: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 42: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 43: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 44: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 45: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 46: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 47: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 48: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 49: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 50: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 51: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 52: fleet.v1.AnswerQuestionResponse
+	(*RemoveAgentRuleRequest)(nil),       // 53: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 54: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 55: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 56: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 57: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 58: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 59: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 60: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 61: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 62: fleet.v1.ShowAgentLogResponse
+	(*QueueTaskRequest)(nil),             // 63: fleet.v1.QueueTaskRequest
+	(*QueueTaskResponse)(nil),            // 64: fleet.v1.QueueTaskResponse
+	(*CreatePoolRequest)(nil),            // 65: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 66: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 67: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 68: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 69: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 70: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 71: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 72: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 73: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 74: fleet.v1.ShowPoolResponse
+	(*Schedule)(nil),                     // 75: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 76: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 77: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 78: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 79: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 80: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 81: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 82: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 83: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 84: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 85: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 86: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 87: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 88: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 89: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 90: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 91: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 92: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 93: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 94: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 95: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 96: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 97: fleet.v1.ShowQueueResponse
+	(*SetBudgetRequest)(nil),             // 98: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 99: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 100: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 101: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 102: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 103: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 104: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 105: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 106: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 107: fleet.v1.RaiseTaskBudgetResponse
+	(*ListCredentialsRequest)(nil),       // 108: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 109: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 110: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 111: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 112: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 113: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 114: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 115: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 116: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 117: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 118: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 119: fleet.v1.ListAgentSharesResponse
+	(*ReviewTaskRequest)(nil),            // 120: fleet.v1.ReviewTaskRequest
+	(*ReviewTaskResponse)(nil),           // 121: fleet.v1.ReviewTaskResponse
+	(*ListReviewsRequest)(nil),           // 122: fleet.v1.ListReviewsRequest
+	(*ListReviewsResponse)(nil),          // 123: fleet.v1.ListReviewsResponse
+	(*ShowOverlapsRequest)(nil),          // 124: fleet.v1.ShowOverlapsRequest
+	(*ShowOverlapsResponse)(nil),         // 125: fleet.v1.ShowOverlapsResponse
+	(*LandTasksRequest)(nil),             // 126: fleet.v1.LandTasksRequest
+	(*LandTasksResponse)(nil),            // 127: fleet.v1.LandTasksResponse
+	(*PublishTaskRequest)(nil),           // 128: fleet.v1.PublishTaskRequest
+	(*PublishTaskResponse)(nil),          // 129: fleet.v1.PublishTaskResponse
+	(*AbandonTaskRequest)(nil),           // 130: fleet.v1.AbandonTaskRequest
+	(*AbandonTaskResponse)(nil),          // 131: fleet.v1.AbandonTaskResponse
+	nil,                                  // 132: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 133: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 134: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 135: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 136: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 137: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 138: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 139: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 140: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 141: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 142: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 143: fleet.v1.Agent
+	(Agent_Status)(0),                    // 144: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 145: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 146: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 147: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 148: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 149: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 150: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 151: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 152: google.protobuf.Struct
+	(*Role)(nil),                         // 153: fleet.v1.Role
+	(*Project)(nil),                      // 154: fleet.v1.Project
+	(*Event)(nil),                        // 155: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 156: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 157: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 158: fleet.v1.FileChange
+	(StepKind)(0),                        // 159: fleet.v1.StepKind
+	(*Step)(nil),                         // 160: fleet.v1.Step
+	(Task_Status)(0),                     // 161: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 162: fleet.v1.Task.Source
+	(*Question)(nil),                     // 163: fleet.v1.Question
+	(Question_Remember)(0),               // 164: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 165: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 166: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 167: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 168: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 169: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 170: fleet.v1.Pause
+	(*Budget)(nil),                       // 171: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 172: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 173: fleet.v1.Credential
+	(Share_Access)(0),                    // 174: fleet.v1.Share.Access
+	(*Share)(nil),                        // 175: fleet.v1.Share
+	(Review_Verdict)(0),                  // 176: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 177: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 178: fleet.v1.Review
+	(*Landing)(nil),                      // 179: fleet.v1.Landing
+	(Landing_State)(0),                   // 180: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 181: fleet.v1.ReviewedTask
+	(*Overlap)(nil),                      // 182: fleet.v1.Overlap
+	(*LandedTask)(nil),                   // 183: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 184: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 185: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 186: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 187: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 188: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 189: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 190: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 191: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 192: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 193: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 194: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 195: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 196: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 197: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 198: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 199: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 200: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 201: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 202: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 203: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 204: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 205: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 206: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 207: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 208: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	119, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	120, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	130, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	131, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	132, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	133, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	134, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	130, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	133, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	135, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	136, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	137, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	138, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	130, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	139, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	121, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	136, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	136, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	136, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	140, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	141, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	134, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	142, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	132, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	133, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	143, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	144, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	145, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	146, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	147, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	143, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	146, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	148, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	149, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	150, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	151, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	143, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	152, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	18,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	134, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	149, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	144, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	149, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	144, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	149, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	144, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	153, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	154, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	147, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	155, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	136, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	143, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	144, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	145, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	146, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	147, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	148, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	149, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	133, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	149, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	156, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	157, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	158, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	159, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	160, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	161, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	162, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	146, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	136, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	136, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	150, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	151, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	150, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	135, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	130, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	130, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	122, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	130, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	139, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	123, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	133, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	133, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	152, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	136, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	153, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	124, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	125, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	154, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	153, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	154, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	154, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	154, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	154, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	133, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	139, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	139, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	133, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	133, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	133, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	62,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	133, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	126, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	74,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	62,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	133, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	127, // 76: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	74,  // 77: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	74,  // 78: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	74,  // 79: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	133, // 80: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	133, // 81: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	152, // 82: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	136, // 83: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	136, // 84: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	136, // 85: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	136, // 86: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	155, // 87: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	156, // 88: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	133, // 89: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	157, // 90: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	158, // 91: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	158, // 92: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	158, // 93: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	159, // 94: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	136, // 95: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	160, // 96: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	128, // 97: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	129, // 98: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	161, // 99: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	162, // 100: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	162, // 101: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	162, // 102: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 103: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 104: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 105: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 106: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 107: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 108: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 109: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 110: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 111: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 112: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 113: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 114: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 115: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 116: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 117: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 118: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 119: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 120: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 121: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 122: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 123: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	163, // 124: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	164, // 125: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	165, // 126: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 127: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 128: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 129: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 130: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 131: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 132: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 133: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 134: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 135: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	85,  // 136: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	87,  // 137: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	89,  // 138: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	91,  // 139: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	93,  // 140: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	64,  // 141: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	66,  // 142: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	68,  // 143: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	70,  // 144: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	72,  // 145: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	95,  // 146: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	75,  // 147: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	77,  // 148: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	79,  // 149: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	81,  // 150: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	83,  // 151: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	166, // 152: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	167, // 153: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	97,  // 154: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	99,  // 155: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	101, // 156: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	103, // 157: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	105, // 158: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	107, // 159: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	109, // 160: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	111, // 161: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	168, // 162: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	169, // 163: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	113, // 164: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	115, // 165: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	117, // 166: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	170, // 167: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	171, // 168: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	172, // 169: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	173, // 170: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	174, // 171: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 172: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 173: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 174: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 175: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 176: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 177: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 178: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 179: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 180: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 181: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 182: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 183: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 184: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 185: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 186: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 187: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	175, // 188: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	175, // 189: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 190: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 191: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 192: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 193: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	176, // 194: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	177, // 195: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	178, // 196: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 197: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 198: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 199: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 200: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 201: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 202: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 203: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 204: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 205: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	86,  // 206: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	88,  // 207: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	90,  // 208: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	92,  // 209: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	94,  // 210: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 211: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 212: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 213: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 214: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 215: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	96,  // 216: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	76,  // 217: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	78,  // 218: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	80,  // 219: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	82,  // 220: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	84,  // 221: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	179, // 222: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	180, // 223: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	98,  // 224: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	100, // 225: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	102, // 226: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	104, // 227: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	106, // 228: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	108, // 229: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	110, // 230: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	112, // 231: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	181, // 232: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	182, // 233: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	114, // 234: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	116, // 235: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	118, // 236: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	183, // 237: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	184, // 238: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	185, // 239: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	186, // 240: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	187, // 241: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 242: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	173, // [173:243] is the sub-list for method output_type
-	103, // [103:173] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	149, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	149, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	163, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	164, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	163, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	148, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	143, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	143, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	135, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	143, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	152, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	18,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	136, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	146, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	146, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	165, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	149, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	166, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	137, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	138, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	167, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	166, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	167, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	167, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	167, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	167, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	146, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	152, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	152, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	146, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	146, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	146, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	63,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	146, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	139, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	75,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	63,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	146, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	140, // 76: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	75,  // 77: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	75,  // 78: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	75,  // 79: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	146, // 80: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	146, // 81: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	165, // 82: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	149, // 83: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	149, // 84: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	149, // 85: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	149, // 86: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	168, // 87: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	169, // 88: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	146, // 89: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	170, // 90: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	171, // 91: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	171, // 92: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	171, // 93: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	172, // 94: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	149, // 95: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	173, // 96: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	141, // 97: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	142, // 98: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	174, // 99: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	175, // 100: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	175, // 101: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	175, // 102: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	176, // 103: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	177, // 104: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	178, // 105: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	179, // 106: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	180, // 107: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	181, // 108: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	181, // 109: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	182, // 110: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	2,   // 111: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	183, // 112: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	179, // 113: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	179, // 114: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	3,   // 115: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	5,   // 116: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	7,   // 117: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	9,   // 118: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	11,  // 119: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	13,  // 120: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	15,  // 121: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	17,  // 122: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	20,  // 123: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	22,  // 124: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	24,  // 125: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	26,  // 126: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	28,  // 127: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	30,  // 128: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	32,  // 129: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	34,  // 130: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	35,  // 131: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	37,  // 132: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	39,  // 133: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	41,  // 134: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	43,  // 135: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	184, // 136: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	185, // 137: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	186, // 138: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	45,  // 139: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	47,  // 140: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	49,  // 141: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	51,  // 142: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	53,  // 143: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	55,  // 144: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	57,  // 145: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	59,  // 146: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	63,  // 147: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	86,  // 148: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	88,  // 149: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	90,  // 150: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	92,  // 151: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	94,  // 152: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	120, // 153: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	122, // 154: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	124, // 155: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	126, // 156: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	128, // 157: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	130, // 158: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	65,  // 159: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	67,  // 160: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	69,  // 161: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	71,  // 162: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	73,  // 163: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	96,  // 164: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	76,  // 165: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	78,  // 166: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	80,  // 167: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	82,  // 168: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	84,  // 169: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	187, // 170: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	188, // 171: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	98,  // 172: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	100, // 173: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	102, // 174: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	104, // 175: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	106, // 176: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	108, // 177: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	110, // 178: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	112, // 179: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	189, // 180: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	190, // 181: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	114, // 182: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	116, // 183: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	118, // 184: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	191, // 185: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	192, // 186: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	193, // 187: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	194, // 188: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	195, // 189: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	61,  // 190: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	4,   // 191: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	6,   // 192: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	8,   // 193: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	10,  // 194: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	12,  // 195: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	14,  // 196: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	16,  // 197: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	19,  // 198: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	21,  // 199: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	23,  // 200: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	25,  // 201: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	27,  // 202: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	29,  // 203: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	31,  // 204: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	33,  // 205: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	196, // 206: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	196, // 207: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	38,  // 208: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	40,  // 209: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	42,  // 210: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	44,  // 211: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	197, // 212: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	198, // 213: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	199, // 214: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	46,  // 215: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	48,  // 216: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	50,  // 217: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	52,  // 218: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	54,  // 219: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	56,  // 220: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	58,  // 221: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	60,  // 222: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	64,  // 223: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	87,  // 224: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	89,  // 225: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	91,  // 226: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	93,  // 227: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	95,  // 228: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	121, // 229: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	123, // 230: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	125, // 231: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	127, // 232: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	129, // 233: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	131, // 234: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	66,  // 235: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	68,  // 236: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	70,  // 237: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	72,  // 238: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	74,  // 239: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	97,  // 240: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	77,  // 241: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	79,  // 242: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	81,  // 243: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	83,  // 244: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	85,  // 245: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	200, // 246: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	201, // 247: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	99,  // 248: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	101, // 249: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	103, // 250: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	105, // 251: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	107, // 252: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	109, // 253: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	111, // 254: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	113, // 255: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	202, // 256: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	203, // 257: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	115, // 258: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	117, // 259: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	119, // 260: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	204, // 261: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	205, // 262: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	206, // 263: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	207, // 264: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	208, // 265: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	62,  // 266: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	191, // [191:267] is the sub-list for method output_type
+	115, // [115:191] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -10118,6 +11226,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_credential_proto_init()
 	file_fleet_v1_event_proto_init()
+	file_fleet_v1_landing_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_pause_proto_init()
 	file_fleet_v1_place_proto_init()
@@ -10186,13 +11295,16 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[105].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[106].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[119].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[120].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[123].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   128,
+			NumEnums:      3,
+			NumMessages:   140,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

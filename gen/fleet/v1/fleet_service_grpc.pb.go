@@ -58,6 +58,12 @@ const (
 	FleetService_ReleaseTask_FullMethodName          = "/fleet.v1.FleetService/ReleaseTask"
 	FleetService_StopTask_FullMethodName             = "/fleet.v1.FleetService/StopTask"
 	FleetService_ListQueue_FullMethodName            = "/fleet.v1.FleetService/ListQueue"
+	FleetService_ReviewTask_FullMethodName           = "/fleet.v1.FleetService/ReviewTask"
+	FleetService_ListReviews_FullMethodName          = "/fleet.v1.FleetService/ListReviews"
+	FleetService_ShowOverlaps_FullMethodName         = "/fleet.v1.FleetService/ShowOverlaps"
+	FleetService_LandTasks_FullMethodName            = "/fleet.v1.FleetService/LandTasks"
+	FleetService_PublishTask_FullMethodName          = "/fleet.v1.FleetService/PublishTask"
+	FleetService_AbandonTask_FullMethodName          = "/fleet.v1.FleetService/AbandonTask"
 	FleetService_CreatePool_FullMethodName           = "/fleet.v1.FleetService/CreatePool"
 	FleetService_UpdatePool_FullMethodName           = "/fleet.v1.FleetService/UpdatePool"
 	FleetService_DeletePool_FullMethodName           = "/fleet.v1.FleetService/DeletePool"
@@ -204,6 +210,21 @@ type FleetServiceClient interface {
 	StopTask(ctx context.Context, in *StopTaskRequest, opts ...grpc.CallOption) (*StopTaskResponse, error)
 	// List the pending tasks in the order in which they start, and why each of them waits.
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
+	// Review the work of a task: approve it, comment on it, or request changes, which become the next task of the same agent, in the same
+	// conversation, with the comments quoted.
+	ReviewTask(ctx context.Context, in *ReviewTaskRequest, opts ...grpc.CallOption) (*ReviewTaskResponse, error)
+	// List the work of tasks that has not landed, with its reviews, newest first; or the work of one task.
+	ListReviews(ctx context.Context, in *ListReviewsRequest, opts ...grpc.CallOption) (*ListReviewsResponse, error)
+	// Show which open work on a project changes the same lines, and which cannot be combined.
+	ShowOverlaps(ctx context.Context, in *ShowOverlapsRequest, opts ...grpc.CallOption) (*ShowOverlapsResponse, error)
+	// Land the work of tasks in a branch of their project, in order: each is combined with the newest commit of the branch and lands if the
+	// checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that
+	// conflicts or fails the checks becomes a task of its agent, whose result lands by itself.
+	LandTasks(ctx context.Context, in *LandTasksRequest, opts ...grpc.CallOption) (*LandTasksResponse, error)
+	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
+	PublishTask(ctx context.Context, in *PublishTaskRequest, opts ...grpc.CallOption) (*PublishTaskResponse, error)
+	// Say that the work of a task is not needed. It does not land, and `prune` may remove it.
+	AbandonTask(ctx context.Context, in *AbandonTaskRequest, opts ...grpc.CallOption) (*AbandonTaskResponse, error)
 	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
 	// Change how many agents a pool has, and how long they stay. A pool that has given up after failed creations tries again.
@@ -708,6 +729,66 @@ func (c *fleetServiceClient) ListQueue(ctx context.Context, in *ListQueueRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) ReviewTask(ctx context.Context, in *ReviewTaskRequest, opts ...grpc.CallOption) (*ReviewTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReviewTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_ReviewTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListReviews(ctx context.Context, in *ListReviewsRequest, opts ...grpc.CallOption) (*ListReviewsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReviewsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListReviews_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowOverlaps(ctx context.Context, in *ShowOverlapsRequest, opts ...grpc.CallOption) (*ShowOverlapsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowOverlapsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowOverlaps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) LandTasks(ctx context.Context, in *LandTasksRequest, opts ...grpc.CallOption) (*LandTasksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LandTasksResponse)
+	err := c.cc.Invoke(ctx, FleetService_LandTasks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) PublishTask(ctx context.Context, in *PublishTaskRequest, opts ...grpc.CallOption) (*PublishTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PublishTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_PublishTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) AbandonTask(ctx context.Context, in *AbandonTaskRequest, opts ...grpc.CallOption) (*AbandonTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AbandonTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_AbandonTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CreatePoolResponse)
@@ -1140,6 +1221,21 @@ type FleetServiceServer interface {
 	StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error)
 	// List the pending tasks in the order in which they start, and why each of them waits.
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
+	// Review the work of a task: approve it, comment on it, or request changes, which become the next task of the same agent, in the same
+	// conversation, with the comments quoted.
+	ReviewTask(context.Context, *ReviewTaskRequest) (*ReviewTaskResponse, error)
+	// List the work of tasks that has not landed, with its reviews, newest first; or the work of one task.
+	ListReviews(context.Context, *ListReviewsRequest) (*ListReviewsResponse, error)
+	// Show which open work on a project changes the same lines, and which cannot be combined.
+	ShowOverlaps(context.Context, *ShowOverlapsRequest) (*ShowOverlapsResponse, error)
+	// Land the work of tasks in a branch of their project, in order: each is combined with the newest commit of the branch and lands if the
+	// checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that
+	// conflicts or fails the checks becomes a task of its agent, whose result lands by itself.
+	LandTasks(context.Context, *LandTasksRequest) (*LandTasksResponse, error)
+	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
+	PublishTask(context.Context, *PublishTaskRequest) (*PublishTaskResponse, error)
+	// Say that the work of a task is not needed. It does not land, and `prune` may remove it.
+	AbandonTask(context.Context, *AbandonTaskRequest) (*AbandonTaskResponse, error)
 	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)
 	// Change how many agents a pool has, and how long they stay. A pool that has given up after failed creations tries again.
@@ -1350,6 +1446,24 @@ func (UnimplementedFleetServiceServer) StopTask(context.Context, *StopTaskReques
 }
 func (UnimplementedFleetServiceServer) ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueue not implemented")
+}
+func (UnimplementedFleetServiceServer) ReviewTask(context.Context, *ReviewTaskRequest) (*ReviewTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReviewTask not implemented")
+}
+func (UnimplementedFleetServiceServer) ListReviews(context.Context, *ListReviewsRequest) (*ListReviewsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReviews not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowOverlaps(context.Context, *ShowOverlapsRequest) (*ShowOverlapsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowOverlaps not implemented")
+}
+func (UnimplementedFleetServiceServer) LandTasks(context.Context, *LandTasksRequest) (*LandTasksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LandTasks not implemented")
+}
+func (UnimplementedFleetServiceServer) PublishTask(context.Context, *PublishTaskRequest) (*PublishTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PublishTask not implemented")
+}
+func (UnimplementedFleetServiceServer) AbandonTask(context.Context, *AbandonTaskRequest) (*AbandonTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AbandonTask not implemented")
 }
 func (UnimplementedFleetServiceServer) CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreatePool not implemented")
@@ -2131,6 +2245,114 @@ func _FleetService_ListQueue_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ReviewTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReviewTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ReviewTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ReviewTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ReviewTask(ctx, req.(*ReviewTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListReviews_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReviewsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListReviews(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListReviews_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListReviews(ctx, req.(*ListReviewsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowOverlaps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowOverlapsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowOverlaps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowOverlaps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowOverlaps(ctx, req.(*ShowOverlapsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_LandTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LandTasksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).LandTasks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_LandTasks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).LandTasks(ctx, req.(*LandTasksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_PublishTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PublishTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).PublishTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_PublishTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).PublishTask(ctx, req.(*PublishTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_AbandonTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbandonTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).AbandonTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_AbandonTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).AbandonTask(ctx, req.(*AbandonTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_CreatePool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreatePoolRequest)
 	if err := dec(in); err != nil {
@@ -2853,6 +3075,30 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueue",
 			Handler:    _FleetService_ListQueue_Handler,
+		},
+		{
+			MethodName: "ReviewTask",
+			Handler:    _FleetService_ReviewTask_Handler,
+		},
+		{
+			MethodName: "ListReviews",
+			Handler:    _FleetService_ListReviews_Handler,
+		},
+		{
+			MethodName: "ShowOverlaps",
+			Handler:    _FleetService_ShowOverlaps_Handler,
+		},
+		{
+			MethodName: "LandTasks",
+			Handler:    _FleetService_LandTasks_Handler,
+		},
+		{
+			MethodName: "PublishTask",
+			Handler:    _FleetService_PublishTask_Handler,
+		},
+		{
+			MethodName: "AbandonTask",
+			Handler:    _FleetService_AbandonTask_Handler,
 		},
 		{
 			MethodName: "CreatePool",

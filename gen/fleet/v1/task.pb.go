@@ -208,7 +208,9 @@ type Task struct {
 	// Number of tool calls that were denied; absent when none was.
 	DeniedCalls *int32 `protobuf:"varint,24,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
 	// The task's labels; absent when it has none.
-	Labels        *structpb.Struct `protobuf:"bytes,26,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	Labels *structpb.Struct `protobuf:"bytes,26,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	// How far the work of the task is on its way into a branch, without conflicts and checks; absent if it has changed nothing.
+	Landing       *Landing `protobuf:"bytes,27,opt,name=landing,proto3,oneof" json:"landing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,13 @@ func (x *Task) GetLabels() *structpb.Struct {
 	return nil
 }
 
+func (x *Task) GetLanding() *Landing {
+	if x != nil {
+		return x.Landing
+	}
+	return nil
+}
+
 // TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -524,7 +533,11 @@ type TaskDetail struct {
 	// Id of the task that this task has started again, as `retry_task` does; absent if it is not a retry.
 	RetryOf *string `protobuf:"bytes,47,opt,name=retry_of,json=retryOf,proto3,oneof" json:"retry_of,omitempty"`
 	// What the task returned, as its output_schema demands; absent if it has no schema, or has not completed.
-	Output        *structpb.Struct `protobuf:"bytes,48,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	Output *structpb.Struct `protobuf:"bytes,48,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// How far the work of the task is on its way into a branch; absent if it has changed nothing. `list_reviews` has its reviews.
+	Landing *Landing `protobuf:"bytes,52,opt,name=landing,proto3,oneof" json:"landing,omitempty"`
+	// Id of the task whose work this one goes on with; absent if it does not.
+	Continues     *string `protobuf:"bytes,53,opt,name=continues,proto3,oneof" json:"continues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -874,6 +887,20 @@ func (x *TaskDetail) GetOutput() *structpb.Struct {
 	return nil
 }
 
+func (x *TaskDetail) GetLanding() *Landing {
+	if x != nil {
+		return x.Landing
+	}
+	return nil
+}
+
+func (x *TaskDetail) GetContinues() string {
+	if x != nil && x.Continues != nil {
+		return *x.Continues
+	}
+	return ""
+}
+
 // TaskOptions are options of a task for its agent's program, as in `start_agent_task`.
 type TaskOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1215,7 +1242,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\v\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\v\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1250,7 +1277,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"cost_basis\x18\x19 \x01(\tH\tR\tcostBasis\x88\x01\x01\x12&\n" +
 	"\fdenied_calls\x18\x18 \x01(\x05H\n" +
 	"R\vdeniedCalls\x88\x01\x01\x124\n" +
-	"\x06labels\x18\x1a \x01(\v2\x17.google.protobuf.StructH\vR\x06labels\x88\x01\x01\"\x8a\x01\n" +
+	"\x06labels\x18\x1a \x01(\v2\x17.google.protobuf.StructH\vR\x06labels\x88\x01\x01\x120\n" +
+	"\alanding\x18\x1b \x01(\v2\x11.fleet.v1.LandingH\fR\alanding\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -1277,7 +1305,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
 	"\r_denied_callsB\t\n" +
-	"\a_labels\"\xf1\x12\n" +
+	"\a_labelsB\n" +
+	"\n" +
+	"\b_landing\"\xe0\x13\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1334,7 +1364,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x19R\x06checks\x88\x01\x01\x124\n" +
 	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x1aR\aoptions\x88\x01\x01\x12\x1e\n" +
 	"\bretry_of\x18/ \x01(\tH\x1bR\aretryOf\x88\x01\x01\x124\n" +
-	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1cR\x06output\x88\x01\x01B\n" +
+	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1cR\x06output\x88\x01\x01\x120\n" +
+	"\alanding\x184 \x01(\v2\x11.fleet.v1.LandingH\x1dR\alanding\x88\x01\x01\x12!\n" +
+	"\tcontinues\x185 \x01(\tH\x1eR\tcontinues\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1370,7 +1402,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_optionsB\v\n" +
 	"\t_retry_ofB\t\n" +
-	"\a_output\"\x9f\x03\n" +
+	"\a_outputB\n" +
+	"\n" +
+	"\b_landingB\f\n" +
+	"\n" +
+	"_continues\"\x9f\x03\n" +
 	"\vTaskOptions\x12\x19\n" +
 	"\x05model\x18\x01 \x01(\tH\x00R\x05model\x88\x01\x01\x12\x1b\n" +
 	"\x06effort\x18\x02 \x01(\tH\x01R\x06effort\x88\x01\x01\x12 \n" +
@@ -1434,9 +1470,10 @@ var file_fleet_v1_task_proto_goTypes = []any{
 	(*ModelUsage)(nil),            // 7: fleet.v1.ModelUsage
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
-	(*TaskChanges)(nil),           // 10: fleet.v1.TaskChanges
-	(*Queued)(nil),                // 11: fleet.v1.Queued
-	(*TaskChecks)(nil),            // 12: fleet.v1.TaskChecks
+	(*Landing)(nil),               // 10: fleet.v1.Landing
+	(*TaskChanges)(nil),           // 11: fleet.v1.TaskChanges
+	(*Queued)(nil),                // 12: fleet.v1.Queued
+	(*TaskChecks)(nil),            // 13: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
@@ -1446,27 +1483,29 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	8,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
 	8,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
 	9,  // 6: fleet.v1.Task.labels:type_name -> google.protobuf.Struct
-	0,  // 7: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
-	1,  // 8: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	8,  // 9: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	10, // 12: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	6,  // 13: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	8,  // 14: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	9,  // 15: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
-	11, // 16: fleet.v1.TaskDetail.queue:type_name -> fleet.v1.Queued
-	7,  // 17: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	12, // 18: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	4,  // 19: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	9,  // 20: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
-	9,  // 21: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
-	5,  // 22: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	10, // 7: fleet.v1.Task.landing:type_name -> fleet.v1.Landing
+	0,  // 8: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
+	1,  // 9: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
+	8,  // 10: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 12: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	11, // 13: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	6,  // 14: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	8,  // 15: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	9,  // 16: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
+	12, // 17: fleet.v1.TaskDetail.queue:type_name -> fleet.v1.Queued
+	7,  // 18: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	13, // 19: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	4,  // 20: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
+	9,  // 21: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	10, // 22: fleet.v1.TaskDetail.landing:type_name -> fleet.v1.Landing
+	9,  // 23: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	5,  // 24: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1476,6 +1515,7 @@ func file_fleet_v1_task_proto_init() {
 	}
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_check_proto_init()
+	file_fleet_v1_landing_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_queue_proto_init()
 	file_fleet_v1_value_proto_init()

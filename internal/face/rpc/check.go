@@ -14,17 +14,16 @@ func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {
 	if c == nil {
 		return nil
 	}
-	out := &fleetv1.TaskChecks{Tries: int32Of(c.Try + 1)}
-	for _, r := range c.Results {
-		check := &fleetv1.TaskCheck{
-			Command: textOf(r.Command), Status: fleetv1.TaskCheck_Status(fleetv1.TaskCheck_Status_value[string(r.Status)]),
-			Reason: optional(textOf(r.Reason)), Output: textOf(r.Output), Truncated: optional(r.Truncated), StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
-		}
-		if r.ExitCode != nil {
-			code := int32Of(*r.ExitCode)
-			check.ExitCode = &code
-		}
-		out.Results = append(out.Results, check)
+	return &fleetv1.TaskChecks{Tries: int32Of(c.Try + 1), Results: listOf(c.Results, checkOf)}
+}
+
+func checkOf(r fleet.CheckResult) *fleetv1.TaskCheck {
+	check := &fleetv1.TaskCheck{
+		Command: textOf(r.Command), Status: fleetv1.TaskCheck_Status(fleetv1.TaskCheck_Status_value[string(r.Status)]),
+		Reason: optional(textOf(r.Reason)), Output: textOf(r.Output), Truncated: optional(r.Truncated), StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
 	}
-	return out
+	if r.ExitCode != nil {
+		check.ExitCode = new(int32Of(*r.ExitCode))
+	}
+	return check
 }

@@ -409,6 +409,67 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "List the pending tasks in the order in which they start, and why each of them waits.",
 		}, c.ListQueue),
 		tool.Unary(tool.Spec{
+			Name:     "review_task",
+			Title:    "Review task",
+			Method:   v1.FleetService_ReviewTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceReviewTaskInput,
+			Output:      fleetServiceReviewTaskOutput,
+			Description: "Review the work of a task: approve it, comment on it, or request changes, which become the next task of the same agent, in the same conversation, with the comments quoted.",
+		}, c.ReviewTask),
+		tool.Unary(tool.Spec{
+			Name:     "list_reviews",
+			Title:    "List reviews",
+			Method:   v1.FleetService_ListReviews_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListReviewsInput,
+			Output:      fleetServiceListReviewsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
+			Description: "List the work of tasks that has not landed, with its reviews, newest first; or the work of one task.",
+		}, c.ListReviews),
+		tool.Unary(tool.Spec{
+			Name:     "show_overlaps",
+			Title:    "Show overlaps",
+			Method:   v1.FleetService_ShowOverlaps_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceShowOverlapsInput,
+			Output:      fleetServiceShowOverlapsOutput,
+			Description: "Show which open work on a project changes the same lines, and which cannot be combined.",
+		}, c.ShowOverlaps),
+		tool.Unary(tool.Spec{
+			Name:     "land_tasks",
+			Title:    "Land tasks",
+			Method:   v1.FleetService_LandTasks_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceLandTasksInput,
+			Output:      fleetServiceLandTasksOutput,
+			Description: "Land the work of tasks in a branch of their project, in order: each is combined with the newest commit of the branch and lands if the checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that conflicts or fails the checks becomes a task of its agent, whose result lands by itself.",
+		}, c.LandTasks),
+		tool.Unary(tool.Spec{
+			Name:     "publish_task",
+			Title:    "Publish task",
+			Method:   v1.FleetService_PublishTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServicePublishTaskInput,
+			Output:      fleetServicePublishTaskOutput,
+			Description: "Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.",
+		}, c.PublishTask),
+		tool.Unary(tool.Spec{
+			Name:     "abandon_task",
+			Title:    "Abandon task",
+			Method:   v1.FleetService_AbandonTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceAbandonTaskInput,
+			Output:      fleetServiceAbandonTaskOutput,
+			Description: "Say that the work of a task is not needed. It does not land, and `prune` may remove it.",
+		}, c.AbandonTask),
+		tool.Unary(tool.Spec{
 			Name:     "create_pool",
 			Title:    "Create pool",
 			Method:   v1.FleetService_CreatePool_FullMethodName,
@@ -1274,6 +1335,94 @@ const fleetServiceListQueueOutput = `{"type":"object","properties":{
 "next_cursor":{"type":"string","description":"Cursor of the next tasks; absent at the end."}
 },"required":["tasks","total_count"]}`
 
+const fleetServiceReviewTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"verdict":{"type":"string","enum":["comment","approve","request_changes"],"description":"comment (the default), approve or request_changes."},
+"text":{"type":"string","description":"What you say about the whole work. Required to request changes without comments on lines."},
+"comments":{"type":"array","items":{"$ref":"#/$defs/ReviewComment"},"description":"What you say about lines."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceReviewTaskOutput = `{"type":"object","properties":{
+"review":{"$ref":"#/$defs/Review","description":"The review."},
+"landing":{"$ref":"#/$defs/Landing","description":"How far the work is now."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["review","landing","message"]}`
+
+const fleetServiceListReviewsInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Only the work of this task, however far it is: its id, or a unique prefix of the id."},
+"project":{"type":"string","description":"Only work on this project."},
+"states":{"type":"array","items":{"type":"string","enum":["branch","review","changes_requested","approved","queued","conflict","landed","replaced","abandoned"]},"description":"Only work in these states."},
+"selector":{"type":"string","description":"Only work of tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks, by default 20; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListReviewsOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/ReviewedTask"},"description":"The tasks that did the work."},
+"total_count":{"type":"integer","description":"Number of all matching tasks."},
+"next_cursor":{"type":"string","description":"Cursor of the next tasks; absent at the end."}
+},"required":["tasks","total_count"]}`
+
+const fleetServiceShowOverlapsInput = `{"type":"object","properties":{
+"project":{"type":"string","minLength":1,"description":"The project, as ` + "`" + `list_agent_projects` + "`" + ` lists it."},
+"into":{"type":"string","description":"The branch with which the work is compared; by default the one at which the agents of the project begin."}
+},"required":["project"],"additionalProperties":false}`
+
+const fleetServiceShowOverlapsOutput = `{"type":"object","properties":{
+"into":{"type":"string","description":"The branch with which the work was compared."},
+"sha":{"type":"string","description":"The newest commit of the branch."},
+"tasks":{"type":"array","items":{"$ref":"#/$defs/ReviewedTask"},"description":"The work that was compared, without reviews, newest first; at most 100 tasks."},
+"overlaps":{"type":"array","items":{"$ref":"#/$defs/Overlap"},"description":"The work of two tasks that overlaps."},
+"missing_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of tasks whose work the repository does not have any more."}
+},"required":["into","sha","tasks","overlaps","missing_task_ids"]}`
+
+const fleetServiceLandTasksInput = `{"type":"object","properties":{
+"task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of the tasks, in the order in which they land. Required unless selector or project is given."},
+"selector":{"type":"string","description":"Instead of task_ids: all completed tasks whose labels match this selector and that nobody has requested changes of, oldest first."},
+"project":{"type":"string","description":"Instead of task_ids: all such tasks of this project."},
+"into":{"type":"string","description":"The branch; by default the one at which the agents of the project begin."},
+"strategy":{"type":"string","enum":["squash","rebase","merge"],"description":"squash (the default): one new commit with the whole work of a task. rebase: its commits again, on top of the branch. merge: a commit that joins the branch and the agent's branch."},
+"message":{"type":"string","description":"The message of the commit, if one task lands; by default its title and the agent's report."},
+"batch":{"type":"integer","description":"How many tasks may land together after the checks have passed on all of them, 1 to 50; by default 1, so that each commit passes the checks by itself. With more, a batch that fails is divided until the task is found that fails."},
+"no_fix":{"type":"boolean","description":"A conflict or failed checks do not become a task of the agent."},
+"dry_run":{"type":"boolean","description":"Only say which work can be combined with the branch. The checks do not run."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"additionalProperties":false}`
+
+const fleetServiceLandTasksOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/LandedTask"},"description":"The tasks, in the order in which they land."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["tasks","message"]}`
+
+const fleetServicePublishTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"remote":{"type":"string","description":"Name of the remote of the project's repository; by default the only one, or origin."},
+"branch":{"type":"string","description":"The branch there; by default the name of the agent's branch."},
+"pull_request":{"type":"boolean","description":"Also open a pull request (merge request), with the program gh or glab of the server's user."},
+"into":{"type":"string","description":"The branch into which the pull request should be merged; by default the one at which the agents of the project begin."},
+"title":{"type":"string","description":"The title of the pull request; by default that of the task."},
+"text":{"type":"string","description":"The text of the pull request; by default the agent's report."},
+"draft":{"type":"boolean","description":"The pull request is a draft."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServicePublishTaskOutput = `{"type":"object","properties":{
+"landing":{"$ref":"#/$defs/Landing","description":"How far the work is now."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["landing","message"]}`
+
+const fleetServiceAbandonTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"reason":{"type":"string","description":"Why the work is not needed."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceAbandonTaskOutput = `{"type":"object","properties":{
+"landing":{"$ref":"#/$defs/Landing","description":"How far the work is now."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["landing","message"]}`
+
 const fleetServiceCreatePoolInput = `{"type":"object","properties":{
 "name":{"type":"string","minLength":1,"maxLength":15,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Name of the pool, with which the names of its agents begin: letters, digits and single inner hyphens, at most 15 characters."},
 "project":{"type":"string","minLength":1,"description":"Project of its agents, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
@@ -1673,6 +1822,12 @@ var fleetServiceInputs = tool.Defs{
 "ended":{"type":"boolean","description":"Whether the other task starts however this one ends. Otherwise this one must complete."},
 "give_result":{"type":"boolean","description":"Whether the summary of this task and the branch with its work are added to the description of the other one."}
 },"additionalProperties":false,"description":"Dependency is a task that must end before another one starts."}`,
+	"ReviewComment": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file in the repository."},
+"line":{"type":"integer","description":"Number of the line, from 1; 0 for the whole file."},
+"old":{"type":"boolean","description":"Whether the line is one of the file before the change."},
+"text":{"type":"string","description":"The comment."}
+},"additionalProperties":false,"description":"ReviewComment is a comment on a line."}`,
 	"QueueTaskRequest": `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to assign the task to. Give agent_name, pool or project."},
 "task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
@@ -1804,8 +1959,51 @@ var fleetServiceOutputs = tool.Defs{
 "retry_at":{"type":["string","null"],"format":"date-time","description":"When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."},
 "cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
 "denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
-"labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."}
+"labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."},
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch, without conflicts and checks; absent if it has changed nothing."},{"type":"null"}]}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","owner"],"description":"Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."}`,
+	"Landing": `{"type":"object","properties":{
+"state":{"type":"string","enum":["branch","review","changes_requested","approved","queued","conflict","landed","replaced","abandoned"],"description":"How far the work is.\n- branch: Nobody has looked at it.\n- review: People have commented on it, or it could not land.\n- changes_requested: People or checks demand changes.\n- approved: Somebody has approved it.\n- queued: It lands as soon as it is its turn.\n- conflict: It cannot be combined with the branch.\n- landed: The branch has it.\n- replaced: A later task of the agent goes on with it.\n- abandoned: Somebody has said that it is not needed."},
+"base_sha":{"type":"string","description":"Commit at which the work begins."},
+"head_sha":{"type":"string","description":"Commit that has the work, including uncommitted changes."},
+"landed_sha":{"type":"string","description":"Commit of the branch that has the work; absent until it has landed."},
+"into":{"type":"string","description":"The branch into which it lands; absent until somebody has asked for that."},
+"agent_branch":{"type":"string","description":"The branch of the repository that has the commits of the agent; empty if the agent was on no branch."},
+"files":{"type":"integer","description":"Number of files that changed; 0 when it is not known."},
+"insertions":{"type":"integer","description":"Number of lines that were added."},
+"deletions":{"type":"integer","description":"Number of lines that were removed."},
+"problem":{"type":"string","description":"Why it has not landed, as a sentence; absent when nothing is known to be wrong."},
+"conflicts":{"type":"array","items":{"$ref":"#/$defs/Conflict"},"description":"The files that cannot be combined with the branch."},
+"checks":{"type":"array","items":{"$ref":"#/$defs/TaskCheck"},"description":"The results of the checks of the project on the commit that would land, or has landed."},
+"next_task_id":{"type":"string","description":"Id of the task that goes on with the work: it makes the requested changes, or ends the conflict. Absent when there is none."},
+"earlier_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of the tasks whose work this one goes on with, oldest first."},
+"published":{"anyOf":[{"$ref":"#/$defs/Published","description":"Where it was pushed to; absent when it was not."},{"type":"null"}]},
+"requested_by":{"type":"string","description":"Name of the principal that has asked to land it; absent when nobody has."},
+"evidence_at":{"type":["string","null"],"format":"date-time","description":"When Fleet has read this in the repository; null if that is not known."}
+},"required":["state","base_sha","head_sha","agent_branch","files","insertions","deletions","conflicts","checks","earlier_task_ids","evidence_at"],"description":"Landing is the work of a task on its way into a branch of its project. It is read from git, not from what the agent says."}`,
+	"Conflict": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file."},
+"kind":{"type":"string","description":"What is in conflict, as git says it, such as content or modify/delete."},
+"hunks":{"type":"string","description":"The lines that differ, with git's conflict markers, at most 4 KiB; absent if the file is not text."}
+},"required":["path","kind"],"description":"Conflict is a file that git cannot combine with a branch."}`,
+	"TaskCheck": `{"type":"object","properties":{
+"command":{"type":"string","description":"The command."},
+"status":{"type":"string","enum":["passed","failed","timed_out","stopped"],"description":"How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."},
+"exit_code":{"type":"integer","description":"Exit code of the command; absent if it was killed."},
+"reason":{"type":"string","description":"Why there is no exit code, as a sentence; absent when there is one."},
+"output":{"type":"string","description":"The end of the command's output, including standard error, at most 16 KiB."},
+"truncated":{"type":"boolean","description":"Whether the beginning of the output is missing; absent otherwise."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When the command was started."},
+"ended_at":{"type":["string","null"],"format":"date-time","description":"When it ended."}
+},"required":["command","status","output","started_at","ended_at"],"description":"TaskCheck is the result of a command that checked the work of a task."}`,
+	"Published": `{"type":"object","properties":{
+"remote":{"type":"string","description":"Name of the remote."},
+"url":{"type":"string","description":"Address of the remote repository, without a password."},
+"branch":{"type":"string","description":"The branch there."},
+"sha":{"type":"string","description":"The commit."},
+"pull_request":{"type":"string","description":"Address of the pull request; absent when there is none."},
+"pushed_at":{"type":["string","null"],"format":"date-time","description":"When it was pushed."}
+},"required":["remote","url","branch","sha","pushed_at"],"description":"Published says where the work of a task was pushed to."}`,
 	"DeletedAgent": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the agent."},
 "workspace_id":{"type":"string","description":"Id of the workspace that was destroyed."},
@@ -1852,7 +2050,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","task_landing","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- task_landing: The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -2007,7 +2205,9 @@ var fleetServiceOutputs = tool.Defs{
 "checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the task's checks; absent if it has no checks."},{"type":"null"}]},
 "options":{"anyOf":[{"$ref":"#/$defs/TaskOptions","description":"Options of the task for its agent's program; absent if it has none."},{"type":"null"}]},
 "retry_of":{"type":"string","description":"Id of the task that this task has started again, as ` + "`" + `retry_task` + "`" + ` does; absent if it is not a retry."},
-"output":{"type":["object","null"],"description":"What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."}
+"output":{"type":["object","null"],"description":"What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."},
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch; absent if it has changed nothing. ` + "`" + `list_reviews` + "`" + ` has its reviews."},{"type":"null"}]},
+"continues":{"type":"string","description":"Id of the task whose work this one goes on with; absent if it does not."}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","preview","owner","turns","models"],"description":"TaskDetail is a task with all its details."}`,
 	"TaskChanges": `{"type":"object","properties":{
 "base":{"type":"string","description":"Commit at which the task began. It includes uncommitted changes of earlier tasks."},
@@ -2075,16 +2275,6 @@ var fleetServiceOutputs = tool.Defs{
 "tries":{"type":"integer","description":"How often the agent has tried. After failed checks it tries again, as often as retries allows."},
 "results":{"type":"array","items":{"$ref":"#/$defs/TaskCheck"},"description":"The results of the checks of the last try that have ended, in order."}
 },"required":["tries","results"],"description":"TaskChecks has the results of a task's checks."}`,
-	"TaskCheck": `{"type":"object","properties":{
-"command":{"type":"string","description":"The command."},
-"status":{"type":"string","enum":["passed","failed","timed_out","stopped"],"description":"How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."},
-"exit_code":{"type":"integer","description":"Exit code of the command; absent if it was killed."},
-"reason":{"type":"string","description":"Why there is no exit code, as a sentence; absent when there is one."},
-"output":{"type":"string","description":"The end of the command's output, including standard error, at most 16 KiB."},
-"truncated":{"type":"boolean","description":"Whether the beginning of the output is missing; absent otherwise."},
-"started_at":{"type":["string","null"],"format":"date-time","description":"When the command was started."},
-"ended_at":{"type":["string","null"],"format":"date-time","description":"When it ended."}
-},"required":["command","status","output","started_at","ended_at"],"description":"TaskCheck is the result of a command that checked the work of a task."}`,
 	"TaskOptions": `{"type":"object","properties":{
 "model":{"type":"string","description":"The model; absent if the role or the program chooses it."},
 "effort":{"type":"string","description":"How much the model thinks."},
@@ -2222,6 +2412,51 @@ var fleetServiceOutputs = tool.Defs{
 "queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]},
 "access":{"type":"string","enum":["view","run"],"description":"What the caller may do with it; absent if it may do everything. A caller who may only view it cannot change or stop it.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."}
 },"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
+	"Review": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the review."},
+"by":{"type":"string","description":"Name of the principal that wrote it."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was written."},
+"verdict":{"type":"string","enum":["comment","approve","request_changes"],"description":"The result.\n- comment: Only comments.\n- approve: The work is good.\n- request_changes: The work needs changes, which become the next task of its agent."},
+"text":{"type":"string","description":"What it says about the whole work."},
+"comments":{"type":"array","items":{"$ref":"#/$defs/ReviewComment"},"description":"What it says about lines."},
+"head_sha":{"type":"string","description":"The commit that was reviewed."},
+"next_task_id":{"type":"string","description":"Id of the task that makes the requested changes; absent when none were requested."}
+},"required":["id","by","created_at","verdict","text","comments","head_sha"],"description":"Review is what somebody says about the work of a task."}`,
+	"ReviewComment": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file in the repository."},
+"line":{"type":"integer","description":"Number of the line, from 1; 0 for the whole file."},
+"old":{"type":"boolean","description":"Whether the line is one of the file before the change."},
+"text":{"type":"string","description":"The comment."}
+},"required":["path","line","old","text"],"description":"ReviewComment is a comment on a line."}`,
+	"ReviewedTask": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that did the work."},
+"owner":{"type":"string","description":"Name of the principal that owns the task."},
+"project":{"type":"string","description":"Project of the agent."},
+"title":{"type":"string","description":"The first line of the task's description."},
+"summary":{"type":"string","description":"The agent's report, shortened to 500 characters."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When the task ended."},
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work is."},{"type":"null"}]},
+"reviews":{"type":"array","items":{"$ref":"#/$defs/Review"},"description":"The reviews, oldest first."}
+},"required":["task_id","agent_name","owner","project","title","summary","completed_at","landing","reviews"],"description":"ReviewedTask is a task with its work and what people say about it."}`,
+	"Overlap": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of one task."},
+"other_task_id":{"type":"string","description":"Id of the other task."},
+"conflict":{"type":"boolean","description":"Whether their work cannot be combined."},
+"files":{"type":"array","items":{"$ref":"#/$defs/OverlapFile"},"description":"The files that both change."}
+},"required":["task_id","other_task_id","conflict","files"],"description":"Overlap is the work of two tasks that change the same lines, or that cannot be combined."}`,
+	"OverlapFile": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file."},
+"lines":{"type":"string","description":"The lines that both change, as the branch has them: ranges such as 3-5, separated by commas; empty if they change different lines, or if the file is not text."}
+},"required":["path","lines"],"description":"OverlapFile is a file that the work of two tasks changes."}`,
+	"LandedTask": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that did the work."},
+"title":{"type":"string","description":"The first line of the task's description."},
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work is."},{"type":"null"}]},
+"can_land":{"type":"boolean","description":"Whether the work can be combined with the branch and the work before it; absent unless dry_run is set."},
+"problem":{"type":"string","description":"Why it does not land, as a sentence; absent when nothing is known to be in its way."}
+},"required":["task_id","agent_name","title","landing"],"description":"LandedTask says what happens to the work of one task that should land."}`,
 	"Pool": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the pool."},
 "owner":{"type":"string","description":"Name of the principal that owns its agents."},

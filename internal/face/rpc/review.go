@@ -1,0 +1,63 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// ReviewTask adds a review.
+func (f *Fleet) ReviewTask(ctx context.Context, r *fleetv1.ReviewTaskRequest) (*fleetv1.ReviewTaskResponse, error) {
+	q := fleet.Review{TaskID: r.GetTaskId(), Text: r.GetText(), Verdict: fleet.VerdictComment}
+	if r.GetVerdict() != fleetv1.Review_verdict_unspecified {
+		q.Verdict = fleet.Verdict(r.GetVerdict().String())
+	}
+	for _, c := range r.GetComments() {
+		q.Comments = append(q.Comments, fleet.ReviewComment{Path: c.GetPath(), Line: int(c.GetLine()), Old: c.GetOld(), Text: c.GetText()})
+	}
+	review, v, err := f.svc.ReviewTask(ctx, q, r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	message := "Review added successfully"
+	if review.NextTask != "" {
+		message += ": agent " + v.Task.AgentName + " makes the changes in task " + review.NextTask
+	}
+	return &fleetv1.ReviewTaskResponse{Review: reviewOf(review), Landing: landingOf(v.Landing), Message: message}, nil
+}
+
+// ListReviews lists work with its reviews.
+func (f *Fleet) ListReviews(ctx context.Context, r *fleetv1.ListReviewsRequest) (*fleetv1.ListReviewsResponse, error) {
+	q := service.ReviewsRequest{
+		TaskID: r.GetTaskId(), Project: r.GetProject(), Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
+	}
+	for _, s := range r.GetStates() {
+		q.States = append(q.States, fleet.LandingState(s.String()))
+	}
+	l, err := f.svc.ListReviews(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListReviewsResponse{Tasks: listOf(l.Work, reviewedOf), TotalCount: int32Of(l.Total), NextCursor: optional(l.Next)}, nil
+}
+
+func reviewedOf(v *service.LandingView) *fleetv1.ReviewedTask {
+	return &fleetv1.ReviewedTask{
+		TaskId: v.TaskID, AgentName: v.Task.AgentName, Owner: v.Task.Owner, Project: v.Project, Title: textOf(v.Task.Title()),
+		Summary: textOf(v.Task.ShortHeadline()), CompletedAt: timeOf(v.Task.EndedAt), Landing: landingOf(v.Landing), Reviews: listOf(v.Reviews, reviewOf),
+	}
+}
+
+func reviewOf(r *fleet.Review) *fleetv1.Review {
+	out := &fleetv1.Review{
+		Id: r.ID, By: r.By, CreatedAt: timeOf(r.At), Verdict: fleetv1.Review_Verdict(fleetv1.Review_Verdict_value[string(r.Verdict)]), Text: textOf(r.Text), HeadSha: r.Head,
+		NextTaskId: optional(r.NextTask),
+	}
+	for _, c := range r.Comments {
+		out.Comments = append(out.Comments, &fleetv1.ReviewComment{Path: strings.ToValidUTF8(c.Path, "\uFFFD"), Line: int32Of(c.Line), Old: c.Old, Text: textOf(c.Text)})
+	}
+	return out
+}
