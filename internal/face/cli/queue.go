@@ -53,12 +53,7 @@ func (p *program) newQueueList() *cobra.Command {
   fleet queue list papi -l env=prod`,
 	}, fleetv1.FleetServiceClient.ListQueue, req, func(s *session, resp *fleetv1.ListQueueResponse) {
 		printList(s, resp.GetTasks(), `No task waits. Queue one: fleet task queue AGENT "..."`,
-			column{"ID", func(t *fleetv1.QueuedTask) string {
-				if s.output == wideForm || s.quiet {
-					return t.GetId()
-				}
-				return shortID(t.GetId())
-			}},
+			column{"ID", func(t *fleetv1.QueuedTask) string { return s.shownID(t.GetId()) }},
 			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", (*fleetv1.QueuedTask).GetCreatedAt},
 			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
 			column{"TASK", func(t *fleetv1.QueuedTask) string { return truncate(oneLine(t.GetSummary()), descriptionWidth) }})

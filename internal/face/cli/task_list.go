@@ -75,6 +75,14 @@ table, is enough.`,
 // shortID returns the beginning of the id of a task or a question, which is enough to name it.
 func shortID(id string) string { return id[:min(len(id), 8)] }
 
+// shownID returns the id of a task as a table shows it.
+func (s *session) shownID(id string) string {
+	if s.output == wideForm || s.quiet {
+		return id
+	}
+	return shortID(id)
+}
+
 // descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
 const descriptionWidth = 40
 

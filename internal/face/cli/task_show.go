@@ -97,13 +97,18 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		lines = append(lines, cardLine{"Payload", sizeText(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, cardLine{"Missing", gapOf(t), ""})
 	}
 	lines = append(lines, checkLines(t)...)
-	s.screen.output(s.card(append(lines,
+	lines = append(lines,
 		cardLine{"Changes", changesText(t.GetChanges()), ""},
+	)
+	lines = append(lines, landingLines(t.GetLanding())...)
+	lines = append(lines,
+		cardLine{"Goes on with", t.GetContinues(), ""},
 		cardLine{"Output", objectText(t.GetOutput()), ""},
 		cardLine{"Summary", t.GetSummary(), ""},
 		cardLine{"Description", t.GetDescription(), ""},
 		cardLine{"Last output", t.GetPreview(), ""},
-	)...))
+	)
+	s.screen.output(s.card(lines...))
 }
 
 // contextText says how much of the model's context window the task uses. It returns "" if that is not known.

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskLand() *cobra.Command {
+	req := &fleetv1.LandTasksRequest{}
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "land [ID|AGENT...]",
+		Short: "Land the work of tasks in a branch of their project",
+		Long: `Land the work of tasks, or of the newest tasks of agents, in a branch of their project: by
+default the one at which its agents begin. Each is combined with the newest commit of
+the branch, and lands if the checks of the project pass on the result. Nobody's files
+are overwritten: a branch that somebody has checked out moves only if their files can
+follow.
+
+Work that conflicts or fails the checks becomes a task of its agent, whose result lands
+by itself. The command waits for that too; Ctrl-C stops waiting, and nothing else.
+
+Instead of tasks, --selector or --project selects all completed tasks that nobody has
+requested changes of, oldest first. --dry-run says which work can be combined.`,
+		Example: `  fleet task land papi
+  fleet task land 3f2a... 9c1b... --into release --strategy rebase
+  fleet task land -l team=a --dry-run`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			for _, ref := range args {
+				if err := s.withTask(ctx, ref, func(id string) error {
+					resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+					req.TaskIds = append(req.TaskIds, resp.GetTask().GetId())
+					return err
+				}); err != nil {
+					return err
+				}
+			}
+			cursor := s.latestCursor(ctx)
+			resp, err := s.fleet.LandTasks(ctx, req)
+			if err != nil || req.GetDryRun() || noWait || !s.output.forPeople() || len(resp.GetTasks()) == 0 {
+				if err := s.print(resp, err, func() { s.showLanded(resp) }); err != nil {
+					return err
+				}
+				if req.GetDryRun() {
+					return dryRunError(resp)
+				}
+				return nil
+			}
+			return s.followLandings(ctx, resp, cursor)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Project, "project", "", "land all such work on `PROJECT`")
+	addSelector(cmd, &req.Selector, "tasks")
+	f.StringVar(&req.Into, "into", "", "the `BRANCH` to land in")
+	addEnum(cmd, &req.Strategy, fleetv1.LandTasksRequest_Strategy_name, "strategy", "`how`: squash into one commit, rebase the commits, or merge (default squash)")
+	f.StringVarP(&req.Message, "message", "m", "", "`MESSAGE` of the commit, for one task")
+	addOptional(f, &req.Batch, "batch", "check up to `N` tasks together (default 1: each commit passes the checks by itself)")
+	f.BoolVar(&req.NoFix, "no-fix", false, "do not make a task of a conflict or of failed checks")
+	f.BoolVar(&req.DryRun, "dry-run", false, "only say which work can be combined with the branch")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait until the work has landed")
+	addRequestID(cmd, req)
+	return callsTool(cmd, "land_tasks")
+}
+
+// showLanded lists what happens to the work of each task.
+func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
+	printList(s, resp.GetTasks(), "No work matches. See what has not landed: fleet task reviews",
+		column{"ID", func(t *fleetv1.LandedTask) string { return s.shownID(t.GetTaskId()) }},
+		column{"AGENT", "agent_name"}, column{"INTO", "landing.into"},
+		column{"RESULT", func(t *fleetv1.LandedTask) string {
+			switch {
+			case t.CanLand == nil:
+				return strings.ReplaceAll(t.GetLanding().GetState().String(), "_", " ")
+			case t.GetCanLand():
+				return "can land"
+			}
+			return printable(t.GetProblem())
+		}},
+		column{"TASK", func(t *fleetv1.LandedTask) string { return truncate(oneLine(t.GetTitle()), descriptionWidth) }})
+	if len(resp.GetTasks()) > 0 {
+		s.note("%s", resp.GetMessage())
+	}
+}
+
+// dryRunError returns an error if some work cannot land.
+func dryRunError(resp *fleetv1.LandTasksResponse) error {
+	for _, t := range resp.GetTasks() {
+		if !t.GetCanLand() {
+			return Fail(ExitError, "", "some work cannot land as it is")
+		}
+	}
+	return nil
+}
+
+// followLandings shows what happens to the work until all of it has landed or cannot land.
+func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
+	open := map[string]*fleetv1.LandedTask{} // by the id of the task that has the work now
+	for _, t := range resp.GetTasks() {
+		open[t.GetTaskId()] = t
+	}
+	failed := 0
+	settle := func(id string) error {
+		for id != "" && open[id] != nil {
+			next, landing, over, err := s.landingState(ctx, id)
+			switch {
+			case err != nil:
+				return err
+			case over:
+				t := open[id]
+				delete(open, id)
+				if landing.GetState() != fleetv1.Landing_landed {
+					failed++
+					s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), after(landing.GetProblem()))
+					return nil
+				}
+				s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
+				return nil
+			case next == "" || next == id:
+				return nil
+			}
+			open[next] = open[id]
+			delete(open, id)
+			id = next
+		}
+		return nil
+	}
+	errDone := errors.New("done")
+	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
+	feed.hasAnswered = true
+	all := func() error {
+		for _, t := range resp.GetTasks() {
+			if err := settle(t.GetTaskId()); err != nil {
+				return err
+			}
+		}
+		if len(open) == 0 {
+			return errDone
+		}
+		return nil
+	}
+	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(open)), s.deps.Now())
+	defer p.stop()
+	err := all()
+	if err == nil {
+		err = feed.run(ctx, func(e *fleetv1.Event) error {
+			t := open[e.GetTaskId()]
+			if t == nil || e.GetType() != fleetv1.Event_task_landing && e.GetType() != fleetv1.Event_task_ended {
+				return nil
+			}
+			s.note("%s: %s", t.GetAgentName(), printable(e.GetText()))
+			if err := settle(e.GetTaskId()); err != nil {
+				return err
+			}
+			if len(open) == 0 {
+				return errDone
+			}
+			return nil
+		}, func() (bool, error) {
+			if err := all(); err != nil {
+				return errors.Is(err, errDone), nil
+			}
+			return false, nil
+		})
+	}
+	if err != nil && !errors.Is(err, errDone) {
+		return err
+	}
+	if failed > 0 {
+		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", failed, len(resp.GetTasks()))
+	}
+	return nil
+}
+
+// landingState returns how far the work of the task is, and the task that goes on with it, if there is one. over reports whether nothing
+// more happens by itself.
+func (s *session) landingState(ctx context.Context, id string) (next string, l *fleetv1.Landing, over bool, err error) {
+	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+	if err != nil {
+		return "", nil, false, err
+	}
+	t := resp.GetTask()
+	switch l = t.GetLanding(); {
+	case l.GetState() == fleetv1.Landing_replaced:
+		return l.GetNextTaskId(), l, false, nil
+	case l == nil: // a task that goes on with the work
+		return "", l, hasEnded(t.GetStatus()), nil
+	case l.GetState() == fleetv1.Landing_queued:
+		return "", l, false, nil
+	case l.GetState() == fleetv1.Landing_landed || l.GetNextTaskId() == "":
+		return "", l, true, nil
+	}
+	return l.GetNextTaskId(), l, false, nil
+}
+
+func quoteTitle(t *fleetv1.LandedTask) string {
+	return fmt.Sprintf("%q", truncate(oneLine(t.GetTitle()), descriptionWidth))
+}
+
+// after returns the text as the end of a sentence, or "".
+func after(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + printable(text)
+}

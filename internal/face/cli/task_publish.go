@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskPush() *cobra.Command {
+	req := &fleetv1.PublishTaskRequest{}
+	return p.newPublish(req, &cobra.Command{
+		Use:   "push ID|AGENT",
+		Short: "Push the work of a task to another repository",
+		Long: `Push the work of a task, or of the newest task of an agent, to a remote of the project's
+repository, with the credentials of the server's user. Nothing is overwritten there.`,
+		Example: `  fleet task push papi
+  fleet task push 3f2a... --remote upstream --branch fix-login`,
+	})
+}
+
+func (p *program) newTaskPR() *cobra.Command {
+	req := &fleetv1.PublishTaskRequest{PullRequest: true}
+	cmd := p.newPublish(req, &cobra.Command{
+		Use:   "pr ID|AGENT",
+		Short: "Push the work of a task and open a pull request",
+		Long: `Push the work of a task, or of the newest task of an agent, and open a pull request (merge
+request) with the program gh or glab of the server's user. If there is one for the
+branch, its address is printed.`,
+		Example: `  fleet task pr papi
+  fleet task pr 3f2a... --into main --draft`,
+	})
+	f := cmd.Flags()
+	f.StringVar(&req.Into, "into", "", "the `BRANCH` into which it should be merged")
+	f.StringVar(&req.Title, "title", "", "`TITLE` of the pull request (default that of the task)")
+	f.StringVar(&req.Text, "text", "", "`TEXT` of the pull request (default the agent's report)")
+	f.BoolVar(&req.Draft, "draft", false, "open it as a draft")
+	return cmd
+}
+
+func (p *program) newPublish(req *fleetv1.PublishTaskRequest, cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
+		return s.withTask(ctx, args[0], func(id string) error {
+			req.TaskId = id
+			resp, err := s.fleet.PublishTask(ctx, req)
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), resp.GetLanding().GetPublished().GetPullRequest()) })
+		})
+	})
+	f := cmd.Flags()
+	f.StringVar(&req.Remote, "remote", "", "the `REMOTE` to push to (default the only one, or origin)")
+	f.StringVar(&req.Branch, "branch", "", "the `BRANCH` there (default the agent's branch)")
+	addRequestID(cmd, req)
+	return callsTool(cmd, "publish_task", "task_id")
+}
+
+func (p *program) newTaskAbandon() *cobra.Command {
+	req := &fleetv1.AbandonTaskRequest{}
+	cmd := &cobra.Command{
+		Use:   "abandon ID|AGENT",
+		Short: "Say that the work of a task is not needed",
+		Long: `Say that the work of a task, or of the newest task of an agent, is not needed. It does not
+land, and "fleet prune" may remove it.`,
+		Example: `  fleet task abandon papi --reason "done differently"`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			return s.withTask(ctx, args[0], func(id string) error {
+				req.TaskId = id
+				resp, err := s.fleet.AbandonTask(ctx, req)
+				return s.print(resp, err, func() { s.printResult(resp.GetMessage(), id) })
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "`why` it is not needed")
+	addRequestID(cmd, req)
+	return callsTool(cmd, "abandon_task", "task_id")
+}
