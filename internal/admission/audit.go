@@ -136,7 +136,7 @@ func targetOf(messages ...any) string {
 		for f, v := range setFields(m) {
 			switch auditPartOf(f) {
 			case fleetv1.Audit_target, fleetv1.Audit_agent:
-				object = shorten(v.String())
+				object = shorten(textOf(f, v))
 			case fleetv1.Audit_group:
 				with = " with group " + shorten(v.String())
 			case fleetv1.Audit_person:
@@ -158,9 +158,7 @@ func grantText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	text := string(f.Name())
 	switch {
 	case f.IsList():
-		for i := range v.List().Len() {
-			text += " " + v.List().Get(i).String()
-		}
+		text += " " + textOf(f, v)
 	case f.Enum() != nil:
 		if value := f.Enum().Values().ByNumber(v.Enum()); value != nil { // a request with an unknown value is refused
 			text += " " + string(value.Name())
@@ -169,6 +167,18 @@ func grantText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		text += " " + v.String()
 	}
 	return text
+}
+
+// textOf returns the text of the field, or its texts with spaces between them.
+func textOf(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	if !f.IsList() {
+		return v.String()
+	}
+	texts := make([]string, v.List().Len())
+	for i := range texts {
+		texts[i] = v.List().Get(i).String()
+	}
+	return strings.Join(texts, " ")
 }
 
 // auditPartOf returns what the field is for an audit line.

@@ -48,6 +48,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"operation":  "restart", "names": []any{strings.TrimSuffix(x.agent, "!")}, "plan_id": x.task,
 		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"}, "remove_labels": []any{"team"},
+		"verdict": "request_changes", "comments": []any{map[string]any{"path": "a.go", "line": json.Number("1"), "text": "attack"}}, "states": []any{},
+		"into": "main", "strategy": "squash", "batch": json.Number("1"), "no_fix": false, "dry_run": false,
+		"remote": "", "branch": "attack", "pull_request": false, "title": "attack", "draft": false,
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,
@@ -96,6 +99,10 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		args["name"], args["request_id"] = "mine", "alice-3"
 	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
+	}
+	if m.Name() == "LandTasks" { // it takes tasks, or what selects them
+		delete(args, "selector")
+		delete(args, "project")
 	}
 	if m.Name() == "QueueTask" { // it takes an agent, a pool or a project
 		for _, other := range []string{"project", "role", "max_idle_seconds"} {

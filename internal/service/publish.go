@@ -18,7 +18,7 @@ type PublishRequest struct {
 	Title, Text string // of the pull request; empty: from the task
 	Draft       bool
 
-	RequestID string `json:"-"`
+	RequestID string // not needed: a repeated call does nothing that was done before
 }
 
 // PublishTask pushes the work of a task to another repository, with the credentials of the server's user, and may open a pull request
@@ -30,6 +30,9 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	}
 	if r.TaskID == "" {
 		return nil, errNoTaskID()
+	}
+	if err := CheckRequestID(r.RequestID); err != nil {
+		return nil, err
 	}
 	var t *fleet.Task
 	var l *fleet.Landing

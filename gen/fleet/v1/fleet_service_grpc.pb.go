@@ -223,7 +223,7 @@ type FleetServiceClient interface {
 	LandTasks(ctx context.Context, in *LandTasksRequest, opts ...grpc.CallOption) (*LandTasksResponse, error)
 	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
 	PublishTask(ctx context.Context, in *PublishTaskRequest, opts ...grpc.CallOption) (*PublishTaskResponse, error)
-	// Say that the work of a task is not needed. It does not land, and `prune` may remove it.
+	// Say that the work of a task is not needed. It does not land, and may be removed when it is old.
 	AbandonTask(ctx context.Context, in *AbandonTaskRequest, opts ...grpc.CallOption) (*AbandonTaskResponse, error)
 	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
@@ -1234,7 +1234,7 @@ type FleetServiceServer interface {
 	LandTasks(context.Context, *LandTasksRequest) (*LandTasksResponse, error)
 	// Push the work of a task to another repository with the credentials of the server's user, and open a pull request if you like.
 	PublishTask(context.Context, *PublishTaskRequest) (*PublishTaskResponse, error)
-	// Say that the work of a task is not needed. It does not land, and `prune` may remove it.
+	// Say that the work of a task is not needed. It does not land, and may be removed when it is old.
 	AbandonTask(context.Context, *AbandonTaskRequest) (*AbandonTaskResponse, error)
 	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)

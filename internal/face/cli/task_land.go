@@ -15,7 +15,7 @@ func (p *program) newTaskLand() *cobra.Command {
 	req := &fleetv1.LandTasksRequest{}
 	var noWait bool
 	cmd := &cobra.Command{
-		Use:   "land [ID|AGENT...]",
+		Use:   "land [ID]...",
 		Short: "Land the work of tasks in a branch of their project",
 		Long: `Land the work of tasks, or of the newest tasks of agents, in a branch of their project: by
 default the one at which its agents begin. Each is combined with the newest commit of
@@ -29,7 +29,7 @@ by itself. The command waits for that too; Ctrl-C stops waiting, and nothing els
 Instead of tasks, --selector or --project selects all completed tasks that nobody has
 requested changes of, oldest first. --dry-run says which work can be combined.`,
 		Example: `  fleet task land papi
-  fleet task land 3f2a... 9c1b... --into release --strategy rebase
+  fleet task land papi sony --into release --strategy rebase
   fleet task land -l team=a --dry-run`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, ref := range args {

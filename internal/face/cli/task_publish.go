@@ -60,7 +60,7 @@ func (p *program) newTaskAbandon() *cobra.Command {
 		Use:   "abandon ID|AGENT",
 		Short: "Say that the work of a task is not needed",
 		Long: `Say that the work of a task, or of the newest task of an agent, is not needed. It does not
-land, and "fleet prune" may remove it.`,
+land, and may be removed when it is old.`,
 		Example: `  fleet task abandon papi --reason "done differently"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			return s.withTask(ctx, args[0], func(id string) error {

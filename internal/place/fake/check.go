@@ -13,12 +13,12 @@ import (
 // fix is the prefix of lines of feedback with instructions, see instructionsOf.
 const fix = "fix: "
 
-// instructionsOf returns the script of the run. If the run has feedback with lines that begin with "fix: ", the script
-// consists of these lines, without the prefix. Otherwise it is the prompt.
+// instructionsOf returns the script of the run. If the run has feedback with lines that begin with "fix: ", or a prompt that quotes such
+// lines, the script consists of these lines, without the prefix. Otherwise it is the prompt.
 func instructionsOf(r fleet.Run) string {
 	var lines []string
-	for line := range strings.Lines(r.Feedback) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), fix); ok {
+	for line := range strings.Lines(r.Feedback + "\n" + r.Prompt) {
+		if text, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "# > "), fix); ok {
 			lines = append(lines, text)
 		}
 	}

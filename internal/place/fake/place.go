@@ -103,6 +103,8 @@ type Place struct {
 	overlaps  []string
 	left      map[string]string // work of deleted agents, by uid
 	kept      []*workspace      // workspaces that Delete has kept, oldest first
+	branches  map[string]string // the newest commits of the branches main, by project
+	commits   map[string]*commit
 	// otherCaller means that the host takes the place for another caller.
 	otherCaller bool
 }
@@ -114,6 +116,7 @@ var (
 	_ fleet.Examiner  = (*Place)(nil)
 
 	_ fleet.Credentialer = (*Place)(nil)
+	_ fleet.Integrator   = (*Place)(nil)
 )
 
 // New creates a world.
@@ -132,6 +135,7 @@ func New(c Config) *Place {
 		deliveries: map[string]int{}, dispatches: map[string]int{},
 		failing: map[string][]string{}, gates: map[string]*Gate{}, holds: map[moment]*Gate{}, faults: map[moment]*fault{},
 		left: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
+		branches: map[string]string{}, commits: map[string]*commit{},
 	}
 	for _, w := range c.Workspaces {
 		p.AddWorkspace(w)

@@ -46,7 +46,7 @@ func Head(description string) string {
 
 // optionsText returns the options as JSON; empty if none is set.
 func optionsText(o fleet.TaskOptions) string {
-	if !o.IsSet() && o.Attached == nil {
+	if !o.IsSet() && o.Attached == nil && o.Continues == "" {
 		return ""
 	}
 	b, _ := json.Marshal(o) // cannot fail: the core refuses numbers that JSON does not have

@@ -467,7 +467,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Operator:    true,
 			Input:       fleetServiceAbandonTaskInput,
 			Output:      fleetServiceAbandonTaskOutput,
-			Description: "Say that the work of a task is not needed. It does not land, and `prune` may remove it.",
+			Description: "Say that the work of a task is not needed. It does not land, and may be removed when it is old.",
 		}, c.AbandonTask),
 		tool.Unary(tool.Spec{
 			Name:     "create_pool",

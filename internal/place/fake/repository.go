@@ -1,0 +1,194 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// repository is the repository of a project. It has one branch, main, and knows a commit by the content of its files.
+type repository struct {
+	place   *Place
+	project string
+}
+
+// commit is a commit of a repository. The world's mutex guards it.
+type commit struct {
+	files  map[string]string
+	parent string
+}
+
+// Repository returns the repository of the project, if the place reports changes.
+func (p *Place) Repository(project string) (fleet.Repository, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.ContainsFunc(p.projects, func(proj Project) bool { return proj.Name == project }) {
+		return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q", project)
+	}
+	if !p.config.Traits.Changes {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agents of the project %q do not work in a repository", project)
+	}
+	if p.branches[project] == "" {
+		p.branches[project] = "main-0"
+		p.commits["main-0"] = &commit{files: map[string]string{}}
+	}
+	return repository{p, project}, nil
+}
+
+// Collect fails if the run of the changes was deleted.
+func (r repository) Collect(_ context.Context, _ fleet.Agent, c fleet.Changes) error {
+	r.place.mu.Lock()
+	defer r.place.mu.Unlock()
+	if r.place.runs[strings.TrimPrefix(c.Commit, "tree-")] == nil {
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the repository no longer has the commit %s", c.Commit)
+	}
+	return nil
+}
+
+// Branch returns the branch main.
+func (r repository) Branch(_ context.Context, name string) (fleet.Branch, error) {
+	r.place.mu.Lock()
+	defer r.place.mu.Unlock()
+	if name != "" && name != "main" {
+		return fleet.Branch{}, fleet.Errorf(fleet.ReasonBranchNotFound, "the project %q has no branch %q", r.project, name).With("branch", name).With("project", r.project)
+	}
+	return fleet.Branch{Name: "main", Commit: r.place.branches[r.project]}, nil
+}
+
+// Contains follows the parents of the commit.
+func (r repository) Contains(_ context.Context, id, older string) (bool, error) {
+	r.place.mu.Lock()
+	defer r.place.mu.Unlock()
+	for c := r.place.commits[id]; ; id, c = c.parent, r.place.commits[c.parent] {
+		if id == older || c == nil {
+			return id == older, nil
+		}
+	}
+}
+
+// work returns the files that the run with the head has written. The caller holds the world's mutex.
+func (r repository) work(head string) map[string]string {
+	files := map[string]string{}
+	if run := r.place.runs[strings.TrimPrefix(head, "tree-")]; run != nil {
+		for path, patch := range run.patch {
+			_, lines, _ := strings.Cut(patch, "\n")
+			files[path] = strings.ReplaceAll("\n"+lines, "\n+", "\n")[1:]
+		}
+	}
+	return files
+}
+
+// Combine adds the files of the work. A file is in conflict if the branch has it with lines that do not begin that of the work. The
+// hunks of a conflict are instructions with which an agent ends it.
+func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combined, error) {
+	p := r.place
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	onto := p.commits[c.Onto]
+	files, work := maps.Clone(onto.files), r.work(c.Head)
+	combined := fleet.Combined{Base: c.Since}
+	for _, path := range slices.Sorted(maps.Keys(work)) {
+		if !strings.HasPrefix(work[path], files[path]) && !strings.HasPrefix(files[path], work[path]) {
+			conflict := fleet.Conflict{Path: path, Kind: "content"}
+			for line := range strings.Lines(files[path] + work[path]) {
+				conflict.Hunks += fix + "change " + path + " " + line
+			}
+			conflict.Hunks += fix + "done\n"
+			combined.Conflicts = append(combined.Conflicts, conflict)
+			continue
+		}
+		files[path] = max(files[path], work[path]) // the longer one
+	}
+	switch {
+	case len(combined.Conflicts) > 0:
+	case maps.Equal(files, onto.files):
+		combined.Commit = c.Onto
+	default:
+		combined.Commit = fmt.Sprintf("%s+%s", c.Onto, strings.TrimPrefix(c.Head, "tree-"))
+		p.commits[combined.Commit] = &commit{files, c.Onto}
+	}
+	return combined, nil
+}
+
+// Overlaps reports the files that two contributions write, all of whose lines overlap.
+func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contribution) (overlaps []fleet.WorkOverlap, err error) {
+	r.place.mu.Lock()
+	defer r.place.mu.Unlock()
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			o := fleet.WorkOverlap{A: a.Name, B: b.Name}
+			one, other := r.work(a.Head), r.work(b.Head)
+			for _, path := range slices.Sorted(maps.Keys(one)) {
+				if text, both := other[path]; both {
+					o.Files = append(o.Files, fleet.OverlapFile{Path: path, Lines: [][2]int{{0, 0}}})
+					o.Conflict = o.Conflict || text != one[path]
+				}
+			}
+			if len(o.Files) > 0 {
+				overlaps = append(overlaps, o)
+			}
+		}
+	}
+	return overlaps, nil
+}
+
+// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does.
+func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.CheckResult, error) {
+	p := r.place
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	result := fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed, StartedAt: p.config.Now(), EndedAt: p.config.Now()}
+	command, repair, _ := strings.Cut(c.Command, fix)
+	code := 0
+	for step := range strings.SplitSeq(command, ";") {
+		switch verb, text, _ := strings.Cut(strings.TrimSpace(step), " "); verb {
+		case "echo":
+			result.Output += text + "\n"
+		case "has":
+			if _, has := p.commits[id].files[text]; !has {
+				code, result.Output = 1, result.Output+"there is no "+text+"\n"
+			}
+		case "exit":
+			code, _ = strconv.Atoi(text)
+		}
+		if code != 0 {
+			result.Status = fleet.CheckFailed
+			if repair != "" {
+				result.Output += fix + strings.TrimSpace(repair) + "\n"
+			}
+			break
+		}
+	}
+	result.ExitCode = &code
+	return result, nil
+}
+
+// Move moves the branch.
+func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
+	r.place.mu.Lock()
+	defer r.place.mu.Unlock()
+	if r.place.branches[r.project] != b.Commit {
+		return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %s has moved", b.Name).With("branch", b.Name)
+	}
+	r.place.branches[r.project] = to
+	return nil
+}
+
+// Push knows the remote origin, which accepts everything.
+func (r repository) Push(_ context.Context, p fleet.Push) (fleet.Pushed, error) {
+	if p.Remote != "" && p.Remote != "origin" {
+		return fleet.Pushed{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q", p.Remote).With("remote", p.Remote).With("project", r.project)
+	}
+	return fleet.Pushed{Remote: "origin", URL: "https://example.com/" + r.project + ".git"}, nil
+}
+
+// Keep does nothing, because nothing is ever removed.
+func (r repository) Keep(context.Context, string, string) error { return nil }
+
+// Forget does nothing.
+func (r repository) Forget(context.Context, string) error { return nil }
