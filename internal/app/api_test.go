@@ -333,9 +333,10 @@ func TestAPIIsCovered(t *testing.T) {
 		require.True(t, answered[m] || methods[m].IsStreamingClient(), "no behaviour checks the complete answer of %s", m)
 	}
 	elsewhere := []string{
-		"SESSION_EXISTS",                 // tested in the core
-		"CURSOR_EXPIRED",                 // tested in the core
-		"CHECKS_FAILED",                  // the reason_code of tasks
+		"SESSION_EXISTS",                     // tested in the core
+		"CURSOR_EXPIRED",                     // tested in the core
+		"CHECKS_FAILED",                      // the reason_code of tasks
+		"BRANCH_MOVED", "BRANCH_CHECKED_OUT", // tested with repositories
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller does not wait for these any more
 	}
 	for number, reason := range fleetv1.ErrorReason_name {
