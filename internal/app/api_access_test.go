@@ -21,7 +21,7 @@ import (
 // question. A method that is "alike" is not about objects that can be shared: people with whom an agent is shared get
 // the same answer as a stranger.
 var accessNeeded = map[string]string{
-	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "list_reviews": "view", "show_overlaps": "alike", "show_queue": "lists",
+	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "list_reviews": "view", "show_overlaps": "lists", "show_queue": "lists",
 
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
 	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
