@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -26,8 +27,16 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 		return err
 	}
 	now, err := g.branchCommit(ctx, repository, b.Name)
-	if err != nil || now == to {
+	if err != nil {
 		return err
+	}
+	for _, c := range all {
+		if err := g.repair(ctx, repository, c, fleet.Branch{Name: b.Name, Commit: now}); err != nil {
+			return err
+		}
+	}
+	if now == to {
+		return nil
 	}
 	if now != b.Commit {
 		return moved(b, now)
@@ -43,13 +52,20 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 	}
 	ctx = context.WithoutCancel(ctx) // what follows takes a moment, and should not end in the middle
 	for i, c := range all {
-		if err := f.update(ctx, c, b.Commit, to); err != nil {
+		if err := c.mark(moveMark{b.Name, b.Commit, to}); err != nil {
 			return f.undo(ctx, all[:i], err)
+		}
+		if err := f.update(ctx, c, b.Commit, to); err != nil {
+			return f.undo(ctx, all[:i], errors.Join(err, g.repair(ctx, repository, c, b)))
 		}
 	}
 	err = g.logRefs(ctx, repository, "fleet: landed work", update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit})
 	if err == nil {
-		return nil
+		for _, c := range all {
+			err = errors.Join(err, c.unmark())
+		}
+		f.catchUp(ctx, repository, all)
+		return err
 	}
 	if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
 		err = moved(b, now)
@@ -164,14 +180,27 @@ func (f *follower) update(ctx context.Context, c checkout, from, to string) erro
 // undo changes the files of working trees back, unless people have committed them meanwhile. It returns cause, and what else has failed.
 func (f *follower) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
-		if f.run(ctx, c, "diff-index", "--cached", "--quiet", "HEAD") == nil {
-			continue
+		if f.run(ctx, c, "diff-index", "--cached", "--quiet", "HEAD") != nil {
+			if err := f.update(ctx, c, f.to, f.branch.Commit); err != nil {
+				cause = errors.Join(cause, err)
+				continue
+			}
 		}
-		if err := f.update(ctx, c, f.to, f.branch.Commit); err != nil {
+		if err := c.unmark(); err != nil {
 			cause = errors.Join(cause, err)
 		}
 	}
 	return cause
+}
+
+// catchUp updates working trees in which people have checked out the branch while it moved.
+func (f *follower) catchUp(ctx context.Context, repository string, done []checkout) {
+	all, err := f.git.checkouts(ctx, repository, f.branch.Name)
+	for _, c := range all {
+		if err == nil && !slices.Contains(done, c) && f.run(ctx, c, "diff-index", "--cached", "--quiet", f.branch.Commit) == nil && f.check(ctx, c) == nil {
+			_ = f.update(ctx, c, f.branch.Commit, f.to) // otherwise, the files stay as people have checked them out
+		}
+	}
 }
 
 // inTheWay returns the first file of the working tree that git does not track and that one of the changed files would replace. git itself

@@ -1,0 +1,155 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/scratch"
+)
+
+// moveMark is in the git directory of a working tree while Fleet updates the tree. If it is found later, the update was interrupted.
+type moveMark struct {
+	Branch string `json:"branch"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+}
+
+// maxMark limits the size of a mark, in bytes.
+const maxMark = 64 << 10
+
+func (c checkout) markPath() string { return filepath.Join(c.own, "fleet-move") }
+
+// mark notes that the working tree is being updated.
+func (c checkout) mark(m moveMark) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return errors.Join(scratch.WriteFile(c.markPath(), b), ownerOf(c.dir).chown(c.markPath()))
+}
+
+func (c checkout) unmark() error {
+	if err := os.Remove(c.markPath()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// repair takes back what an interrupted update of the working tree has done, if the branch is still where it was. It changes only files
+// that have the content of the commit to which the branch was to move, or the beginning of it, or that are missing.
+func (g *Git) repair(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
+	var m moveMark
+	f, err := os.Open(c.markPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(f, maxMark)).Decode(&m)
+		_ = f.Close()
+	}
+	if err != nil || m.Branch != now.Name || m.From != now.Commit { // people have gone on since
+		return c.unmark()
+	}
+	u, err := g.follow(ctx, repository, fleet.Branch{Name: m.Branch, Commit: m.From}, m.To)
+	if err != nil {
+		return err
+	}
+	staged, err := u.list(ctx, c, nil, "diff-index", "--cached", "-z", "--name-only", m.From)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(u.changed, func(f changedFile) bool { return staged[f.path] }) {
+		// The index was written, so git had written all files before. Changes that people have made since are a reason to refuse.
+		if err := u.update(ctx, c, m.To, m.From); err != nil {
+			return c.busy(m.Branch, "an interrupted update is not undone: %s", firstLine(err.Error()))
+		}
+		return c.unmark()
+	}
+	if err := u.restore(ctx, c, m); err != nil {
+		return err
+	}
+	return c.unmark()
+}
+
+// list runs git in the working tree and returns the paths that it lists.
+func (f *follower) list(ctx context.Context, c checkout, env []string, args ...string) (map[string]bool, error) {
+	paths := map[string]bool{}
+	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
+	err := f.git.pipe(ctx, nil, env, c.dir, nil, out, slices.Concat(f.options, args)...)
+	return paths, err
+}
+
+// restore gives the files, of which the index has the old versions, their old content.
+func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
+	index := filepath.Join(c.own, "fleet-move.index")
+	defer func() { _ = os.Remove(index) }()
+	differs := map[string]map[string]bool{}
+	for _, commit := range []string{m.From, m.To} {
+		env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
+		if err := f.git.pipe(ctx, nil, env, c.dir, nil, io.Discard, slices.Concat(f.options, []string{"read-tree", commit})...); err != nil {
+			return err
+		}
+		differs[commit] = map[string]bool{}
+		for part := range slices.Chunk(f.changed, maxArguments) {
+			args := []string{"diff-files", "-z", "--name-only", "--ignore-submodules", "--"}
+			for _, file := range part {
+				args = append(args, file.path)
+			}
+			found, err := f.list(ctx, c, env, args...)
+			if err != nil {
+				return err
+			}
+			for path := range found {
+				differs[commit][path] = true
+			}
+		}
+	}
+	var old []string
+	for _, file := range f.changed {
+		path := filepath.Join(c.dir, file.path)
+		_, err := os.Lstat(path)
+		missing := err != nil
+		had, has := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
+		switch {
+		case had && !differs[m.From][file.path], !had && missing: // it is as it was
+		case missing, has && !differs[m.To][file.path], has && f.begins(ctx, c, path, file.new):
+			if had {
+				old = append(old, file.path)
+			} else if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	in := strings.NewReader(strings.Join(old, "\x00") + "\x00")
+	return f.git.pipe(ctx, nil, nil, c.dir, in, io.Discard, slices.Concat(f.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
+}
+
+// maxArguments is how many paths a call of git gets as arguments.
+const maxArguments = 500
+
+// begins reports whether the object begins with the content of the file.
+func (f *follower) begins(ctx context.Context, c checkout, path, oid string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSnapshotFile {
+		return false
+	}
+	has, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	p := &page{limit: len(has)}
+	err = f.git.pipe(ctx, nil, nil, c.dir, nil, p, "cat-file", "blob", oid)
+	return (err == nil || p.more) && bytes.Equal(p.text, has)
+}
