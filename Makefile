@@ -150,7 +150,7 @@ bench: ## measure each face beside bare servers of its protocol, a large fleet, 
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
 	$(BENCH) -bench 'List|Fleet|Queue|Replicas|Fairness|Caches' -benchtime 6s $(FLAGS)
 
-bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
+bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a conversation of 5,000 steps, a day of events
 	$(BENCH) -bench Page -benchtime 8s $(FLAGS)
 
 bench-large: ## measure lists and searches with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres

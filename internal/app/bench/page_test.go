@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +52,7 @@ func BenchmarkPage(b *testing.B) {
 	require.NoError(b, chromedp.Do(browser))
 	b.Run("fleet", func(b *testing.B) { benchmarkFleetPage(browser, b) })
 	b.Run("output", func(b *testing.B) { benchmarkOutputPage(browser, b) })
+	b.Run("transcript", func(b *testing.B) { benchmarkTranscriptPage(browser, b) })
 }
 
 // newTab opens a tab in a new browser context, which has no cache and no cookies. done closes it.
@@ -221,7 +224,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	b.Cleanup(done)
 	home := "http://" + s.HTTPAddr()
 	open := func() (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
-		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id)))
+		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id+"?view=output")))
 		return eval[float64](tab, b, `bench.when('.line', 'growing')`)
 	}
 	open()
@@ -247,3 +250,70 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 		report(b, longest, "longest-task-ms", "at most", 100)
 	})
 }
+
+// benchmarkTranscriptPage measures the page with a task of 5,000 steps, whose agent takes 50 steps a second: texts in Markdown, calls of tools, and their
+// results of 2 kB.
+func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
+	steps := size(5000, 200)
+	dir := b.TempDir()
+	script := filepath.Join(dir, "talk.sh")
+	require.NoError(b, os.WriteFile(script, fmt.Appendf(nil, transcriptScript, strings.Repeat(`a line of the result\n`, 100), steps/4), 0o600))
+	s := (&testbed{data: b.TempDir()}).serve(b, func(c *app.Config) {
+		c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell", Driver: "claude", Command: []string{"sh", script}, Read: []string{dir}}}, time.Second
+	})
+	_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(0), Project: "shell", Spec: "Talk"})
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(0)})
+		require.NoError(b, err)
+	})
+	id, err := s.startTask(b.Context(), 0, "talk")
+	require.NoError(b, err)
+	for range time.Tick(100 * time.Millisecond) { // until the steps are taken
+		r, err := s.ListTaskSteps(b.Context(), &fleetv1.ListTaskStepsRequest{TaskId: id, Before: "end", Limit: new(int32(20))})
+		require.NoError(b, err)
+		if strings.Contains(r.String(), "growing") {
+			break
+		}
+	}
+	tab, done := newTab(browser, b)
+	b.Cleanup(done)
+	home := "http://" + s.HTTPAddr()
+	open := func() (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
+		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id)))
+		return eval[float64](tab, b, `bench.when('.entry .markdown', 'growing')`)
+	}
+	open()
+	b.Run("open", func(b *testing.B) {
+		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
+	})
+	b.Run("follow", func(b *testing.B) {
+		benchmarkUse(tab, b, `() => {}`)
+		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.entry .markdown')].map(e => e.textContent).filter(t => t.includes('growing')).at(-1).trim().split(' ')[2]`)
+		report(b, behind, "ms-behind", "at most", 1000)
+		report(b, heap(tab, b), "heap-MB", "at most", 60)
+	})
+	b.Run("scroll", func(b *testing.B) { // to the beginning, so that all steps are read
+		eval[bool](tab, b, `(async () => {
+			const list = document.querySelector('[aria-label="Conversation"]')
+			while (!list.textContent.includes('the beginning')) { list.scrollTop = 0; await new Promise(done => setTimeout(done, 20)) }
+			return true
+		})()`)
+		benchmarkUse(tab, b, `n => { document.querySelector('[aria-label="Conversation"]').scrollTop += n % 400 < 200 ? 120 : -120 }`)
+		report(b, heap(tab, b), "heap-MB", "at most", 60)
+	})
+}
+
+// transcriptScript is a program that speaks like Claude Code. It has places for a result and for the number of rounds.
+const transcriptScript = `line() { printf '%%s\n' "$1"; }
+say() { line "{\"type\":\"assistant\",\"message\":{\"id\":\"m$i\",\"model\":\"opus\",\"role\":\"assistant\",\"content\":[$1],\"usage\":{\"input_tokens\":1000,\"output_tokens\":50}}}"; }
+round() {
+	say "{\"type\":\"text\",\"text\":\"$1\n\n- the **first** thing\n- the second\"}"
+	say "{\"type\":\"tool_use\",\"id\":\"c$i\",\"name\":\"Bash\",\"input\":{\"command\":\"echo $i\"}}"
+	line "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c$i\",\"content\":\"%s\"}]}}"
+}
+line '{"type":"system","subtype":"init","session_id":"s1","model":"opus"}'
+i=0; round 'the beginning'
+while [ $i -lt %d ]; do i=$((i + 1)); round "Step $i of **many**."; done
+while sleep 0.08; do i=$((i + 1)); round "growing $i $(date +%%s%%3N) "; done
+`
