@@ -178,8 +178,8 @@ func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, stri
 			With("agent_name", v.Name).With("state", string(v.State))
 	case v.Settled():
 		return nil, "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the workspace of agent %q is %s: %s. show_agent_log shows details; start_agent tries again, delete_agent removes it",
-			v.Name, v.State, orUnknown(v.StateReason)).With("agent_name", v.Name).With("state", string(v.State))
+			"the workspace of agent %q is %s: %s", v.Name, v.State, orUnknown(v.StateReason)).
+			Next("{show_agent_log} shows details, {start_agent} tries again, and {delete_agent} removes it").With("agent_name", v.Name).With("state", string(v.State))
 	}
 	why := ""
 	if v.StateReason != "" {

@@ -75,14 +75,14 @@ func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes,
 			return err
 		}
 		if c == nil {
-			why := "its agent does not work in a repository that Fleet can look at"
+			why, next := "its agent does not work in a repository that Fleet can look at", ""
 			switch {
 			case t.Terminal:
 				why = "its output was read from a terminal, so its repository was not examined"
 			case t.Active():
-				why = "it has not ended: wait_tasks waits for that"
+				why, next = "it has not ended", "{wait_tasks} waits for that"
 			}
-			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).With("task_id", t.ID)
+			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).Next(next).With("task_id", t.ID)
 		}
 		a, err = tx.Agent(t.AgentUID)
 		return err

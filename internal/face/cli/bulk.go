@@ -173,7 +173,7 @@ func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 		}
 		printList(s, items, "Nothing is selected, so nothing was done.", slices.Concat(s.itemColumns(items), []column{
 			{"RESULT", "outcome"},
-			{"MESSAGE", "message"},
+			{"MESSAGE", func(i *fleetv1.BulkItem) string { return oneLine(s.forPeople(nil, i.GetMessage(), nil)) }},
 		})...)
 		if len(items) > 0 {
 			s.hint("%s.", resp.GetMessage())
@@ -230,7 +230,7 @@ func (s *session) planColumns(items []*fleetv1.BulkItem) []column {
 	return slices.Concat(s.itemColumns(items), []column{{"WHAT HAPPENS", func(i *fleetv1.BulkItem) cell {
 		switch i.GetOutcome() {
 		case fleetv1.BulkItem_failed:
-			return cell{"cannot be done: " + oneLine(i.GetMessage()), red}
+			return cell{"cannot be done: " + oneLine(s.forPeople(nil, i.GetMessage(), nil)), red}
 		case fleetv1.BulkItem_unchanged:
 			return cell{"nothing: " + i.GetMessage(), dim}
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,14 +32,15 @@ func (p *program) newBulkPlan() *cobra.Command {
 		Use:   "plan OPERATION [AGENT]...",
 		Short: "Make a plan, and show what it would do",
 		Long: `Make a plan and show what it would do with each agent or task. Nothing is done. OPERATION
-is start, stop, restart, delete, message, label, queue, move or stop_task. Instead of
-agents, stop_task also takes ids of tasks.`,
+is start, stop, restart, delete, message, label, queue, move or stop-task. Instead of
+agents, stop-task also takes ids of tasks.`,
 		Example: `  fleet bulk plan stop papi sony
   fleet bulk plan queue -l team=web --text "Update the dependencies" --priority 5
   id=$(fleet bulk plan move --all --pool web -q) && fleet bulk run "$id"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) (err error) {
-			if err := (enumFlag[fleetv1.PlanBulkRequest_Operation]{&req.Operation, fleetv1.PlanBulkRequest_Operation_name}).Set(args[0]); err != nil {
-				return usagef("OPERATION is %q: %v", args[0], err)
+			operation := enumFlag[fleetv1.PlanBulkRequest_Operation]{&req.Operation, fleetv1.PlanBulkRequest_Operation_name}
+			if err := operation.Set(strings.ReplaceAll(args[0], "-", "_")); err != nil {
+				return usagef("OPERATION is %q: %s", args[0], strings.ReplaceAll(err.Error(), "_", "-"))
 			}
 			req.Names = args[1:]
 			if req.Labels, err = labels.parse("--label"); err != nil {

@@ -43,6 +43,9 @@ func firstLabel(args []string) int {
 
 // parseLabels returns the labels to set, from KEY=VALUE, and the keys of those to remove, from KEY-.
 func parseLabels(args []string) (set map[string]string, remove []string, err error) {
+	if len(args) == 0 {
+		return nil, nil, usagef("LABEL is missing: write KEY=VALUE, or KEY- to remove a label")
+	}
 	var labels keyValues
 	for _, arg := range args {
 		if key, is := strings.CutSuffix(arg, "-"); is && !strings.Contains(arg, "=") {

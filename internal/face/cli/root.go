@@ -25,6 +25,7 @@ type program struct {
 	root       *cobra.Command
 	interrupts interrupts
 	commands   map[string]toolCommand // by tool; see commandsFor
+	running    *cobra.Command         // nil before the command begins
 
 	server, tokenFile, data       string
 	caFile, clientCert, clientKey string

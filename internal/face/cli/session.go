@@ -30,6 +30,7 @@ type session struct {
 func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		ctx := cmd.Context()
+		p.running = cmd
 		if p.timeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, errTimeout)
@@ -99,5 +100,5 @@ func (s *session) printResult(message, name string) {
 	if s.quiet {
 		message = name
 	}
-	s.screen.print(printable(message) + "\n")
+	s.screen.print(printable(s.forPeople(nil, message, nil)) + "\n")
 }

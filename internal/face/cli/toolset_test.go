@@ -11,23 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
-
-// eachMethod calls f for every method of the API.
-func eachMethod(f func(m protoreflect.MethodDescriptor)) {
-	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Services().Len() {
-			methods := file.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				f(methods.Get(j))
-			}
-		}
-		return true
-	})
-}
 
 // TestFlagsOfToolsets checks that each field of a method of a toolset has a flag with a description.
 func TestFlagsOfToolsets(t *testing.T) {

@@ -1,0 +1,143 @@
+package scripts
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	_ "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/face/cli"
+)
+
+// TestCommandsSayNoNamesOfTheAPI runs every command with wrong input. What it says must name commands and flags, and not the tools and fields of
+// the API. Texts in double quotes are what the caller wrote.
+func TestCommandsSayNoNamesOfTheAPI(t *testing.T) {
+	t.Parallel()
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.CreateWait = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), time.Second
+	server, stop, err := start(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stop()) }()
+	run := func(args ...string) string {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		env := map[string]string{"FLEET_SERVER": server.GRPCAddr(), "XDG_CONFIG_HOME": cfg.Data}
+		cli.Run(ctx, args, cli.Deps{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(k string) string { return env[k] }})
+		return out.String()
+	}
+	require.Contains(t, run("agent", "create", "papi", "--project", "shell", "--spec", "s"), "created")
+	require.Contains(t, run("task", "run", "papi", "true", "--follow"), "Completed")
+	require.Contains(t, run("pool", "create", "web", "--project", "shell"), "web")
+
+	names := namesOfAPI()
+	require.Greater(t, len(names), 150)
+	runs := 0
+	check := func(args []string) {
+		runs++
+		out := run(args...)
+		for word := range strings.FieldsFuncSeq(quotedText.ReplaceAllString(out, ""), func(r rune) bool { return strings.ContainsRune(" \n\t,;()'`", r) }) {
+			if word = strings.TrimRight(word, ".:"); names[word] {
+				t.Errorf("fleet %q says %s: %s", args, word, out)
+			}
+		}
+	}
+	for _, cmd := range leaves(cli.New(cli.Deps{})) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		for _, values := range [][2]string{{"nobody", "x=y"}, {"papi", " "}} {
+			args := slices.Concat(path, argumentsFor(cmd, values[0], values[1]))
+			check(args)
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Value.Type() == "bool" || slices.Contains([]string{"output-file", "help"}, f.Name) {
+					return
+				}
+				if cmd.Name() == "audit" && f.Name == "method" {
+					return // it takes a method of the API
+				}
+				for _, value := range []string{"-1", " ", "x"} {
+					check(append(slices.Clone(args), "--"+f.Name+"="+value))
+				}
+			})
+		}
+	}
+	require.Greater(t, runs, 1000)
+	t.Logf("%d runs", runs)
+}
+
+// quotedText matches a text in double quotes.
+var quotedText = regexp.MustCompile(`"[^"]*"`)
+
+// leaves returns the commands that do something and come to an end.
+func leaves(cmd *cobra.Command) (list []*cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		if slices.Contains([]string{"help", "completion", "login", "logout", "open", "pause", "flags", "environment", "exit-codes"}, sub.Name()) || sub.Name() == "attach" {
+			continue
+		}
+		list = append(list, leaves(sub)...)
+	}
+	if len(list) == 0 && cmd.HasParent() {
+		list = append(list, cmd)
+	}
+	return list
+}
+
+// argumentsFor returns arguments for the usage line of the command: the name for agents and the like, and the text for others.
+func argumentsFor(cmd *cobra.Command, name, text string) (args []string) {
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "--") {
+			break
+		}
+		if word = strings.Trim(strings.TrimSuffix(word, "..."), "[]"); slices.Contains([]string{"AGENT", "NAME", "PROJECT", "ID", "TASK", "POOL", "TARGET", "PLAN"}, word) {
+			args = append(args, name)
+		} else {
+			args = append(args, text)
+		}
+	}
+	return args
+}
+
+// namesOfAPI returns the names of tools and of fields of requests that consist of several words.
+func namesOfAPI() map[string]bool {
+	names := map[string]bool{}
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			for j := range file.Services().Get(i).Methods().Len() {
+				m := file.Services().Get(i).Methods().Get(j)
+				names[toolName(string(m.Name()))] = true
+				for k := range m.Input().Fields().Len() {
+					names[string(m.Input().Fields().Get(k).Name())] = true
+				}
+			}
+		}
+		return true
+	})
+	maps.DeleteFunc(names, func(name string, _ bool) bool { return !strings.Contains(name, "_") })
+	return names
+}
+
+// toolName returns the name of the tool of the method.
+func toolName(method string) string {
+	var b strings.Builder
+	for i, r := range method {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// apiWord matches a text in quotes, or a word that can be a name of the API, such as task_description.
+var apiWord = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_./=-]*[A-Za-z0-9]`)
+
+// forPeople returns a message of the server with commands in place of tools, and with flags of the running command, or plain words, in
+// place of fields. Texts in quotes stay as they are. details are those of the error; nil if it is not one.
+func (p *program) forPeople(set *toolset, message string, details map[string]any) string {
+	if !strings.Contains(message, "_") {
+		return message
+	}
+	names := p.commandsFor(set)
+	return apiWord.ReplaceAllStringFunc(message, func(word string) string {
+		switch {
+		case !strings.Contains(word, "_"), word[0] == '"':
+			return word
+		case fieldNames()[word]:
+			if flag := p.flagFor(word); flag != "" {
+				return "--" + flag
+			}
+			return strings.ReplaceAll(word, "_", " ")
+		case names.calls(word):
+			return names.quote(word, details)
+		}
+		return word
+	})
+}
+
+// calls reports whether a command calls the tool.
+func (c commands) calls(tool string) bool {
+	_, ok := c.byTool[tool]
+	return ok
+}
+
+// flagFor returns the flag of the running command that sets the field, or "". The flag has the field's name, or its words without the
+// first or the last one: --max-cost sets max_cost_usd.
+func (p *program) flagFor(field string) string {
+	if p.running == nil {
+		return ""
+	}
+	name := flagOf(field)
+	_, end, _ := strings.Cut(name, "-")
+	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], end, otherFlags[field]} {
+		if flag != "" && p.running.LocalFlags().Lookup(flag) != nil {
+			return flag
+		}
+	}
+	return ""
+}
+
+// otherFlags are the flags whose names have no word of the fields that they set.
+var otherFlags = map[string]string{"depends_on": "after"}
+
+// fieldNames returns the names of several words of the fields of requests.
+var fieldNames = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	eachMethod(func(m protoreflect.MethodDescriptor) {
+		for i := range m.Input().Fields().Len() {
+			if name := string(m.Input().Fields().Get(i).Name()); strings.Contains(name, "_") {
+				names[name] = true
+			}
+		}
+	})
+	return names
+})
+
+// eachMethod calls f for every method of the API.
+func eachMethod(f func(m protoreflect.MethodDescriptor)) {
+	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				f(methods.Get(j))
+			}
+		}
+		return true
+	})
+}
