@@ -67,8 +67,10 @@ type Branch struct {
 type Contribution struct {
 	Name string // for WorkOverlap
 	Head string
-	// Since is the head of earlier work of the same agent that has landed. It is used only if Head has it in its history. Empty: the
-	// work begins where its history and that of the branch meet.
+	// Since is the commit at which the work begins. It counts only if Head has it in its history or, for Squash, if it is a snapshot
+	// of uncommitted files whose parent Head has in its history, and if the branch has no newer commit in common with Head. Otherwise
+	// the work begins where its history and that of the branch meet. For Merge, what is before Since must be in the branch: the history
+	// will say that it is.
 	Since string
 }
 
@@ -78,7 +80,7 @@ type Combination struct {
 	Onto     string // the newest commit of the branch, or of what lands before
 	Strategy Strategy
 	Message  string // of the commit that squash or merge creates
-	Author   Person // of the commit that squash creates
+	Author   Person // of the commit that squash creates; without an address, Name is the agent's, and the project may have another author
 	Landed   Person // committer of all commits that are created
 	At       time.Time
 }

@@ -219,7 +219,7 @@ func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest,
 		}
 		b := branches[key]
 		w.Order = &fleet.LandingOrder{By: p.Name, At: s.now(), Into: b.Name, Strategy: r.Strategy, Message: r.Message}
-		combined, err := repo.Combine(ctx, s.combination(w.Task, w.Landing, b.Commit))
+		combined, err := s.combine(ctx, repo, w, b.Commit)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -173,7 +173,7 @@ func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Bra
 		err := s.collect(ctx, repo, w.Task)
 		combined := fleet.Combined{}
 		if err == nil {
-			combined, err = repo.Combine(ctx, s.combination(w.Task, w.Landing, tip))
+			combined, err = s.combine(ctx, repo, w, tip)
 		}
 		switch {
 		case ctx.Err() != nil || fleet.ReasonOf(err) == fleet.ReasonInternal || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
@@ -197,6 +197,40 @@ func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Bra
 	return batch, nil
 }
 
+// combine combines the work with a commit.
+func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landed, onto string) (fleet.Combined, error) {
+	c := s.combination(w.Task, w.Landing, onto)
+	if c.Strategy == fleet.Merge {
+		landed, err := s.landedBefore(ctx, w)
+		if err != nil {
+			return fleet.Combined{}, err
+		}
+		if !landed {
+			c.Since = "" // then all that the agent has done comes with it
+		}
+	}
+	return repo.Combine(ctx, c)
+}
+
+// maxBefore is among how many of the agent's tasks landedBefore looks.
+const maxBefore = 50
+
+// landedBefore reports whether the work with which this one begins has landed.
+func (s *Service) landedBefore(ctx context.Context, w *Landed) (landed bool, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
+		if err != nil {
+			return err
+		}
+		work, err := workOf(tx, tasks)
+		for _, v := range work {
+			landed = landed || v.Head == w.Base && v.State == fleet.LandingLanded
+		}
+		return err
+	})
+	return landed, err
+}
+
 // combination says how the work comes on top of a commit. The same work on the same commit always makes the same commit, so that a
 // check is not executed again after the server was killed.
 func (s *Service) combination(t *fleet.Task, l *fleet.Landing, onto string) fleet.Combination {
@@ -209,7 +243,8 @@ func (s *Service) combination(t *fleet.Task, l *fleet.Landing, onto string) flee
 	}
 	message = strings.TrimRight(message, "\n") + fmt.Sprintf("\n\nFleet-Task: %s\nFleet-Agent: %s\n", t.ID, t.AgentName)
 	return fleet.Combination{
-		Contribution: contribution(l), Onto: onto, Strategy: l.Order.Strategy, Message: message, At: l.Order.At.Truncate(time.Second),
+		Contribution: contribution(l), Onto: onto, Strategy: l.Order.Strategy, Message: message,
+		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Order.By}, At: l.Order.At.Truncate(time.Second),
 	}
 }
 

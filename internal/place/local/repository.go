@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -56,6 +57,12 @@ func (r repository) Contains(ctx context.Context, commit, older string) (bool, e
 
 // Combine implements fleet.Repository.
 func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+	if c.Author.Email == "" {
+		author := r.project.Git
+		author.Name = cmp.Or(author.Name, r.place.git.Setting(ctx, r.path, "user.name"))
+		author.Email = cmp.Or(author.Email, r.place.git.Setting(ctx, r.path, "user.email"))
+		c.Author = fleet.Person(author.OfAgent(c.Author.Name))
+	}
 	result, err := r.place.git.Combine(ctx, r.path, c)
 	return result, r.wrap(ctx, "cannot combine the work with the branch", err)
 }

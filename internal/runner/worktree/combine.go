@@ -27,7 +27,7 @@ func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combinatio
 
 // combine creates the commit in the draft.
 func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combined, err error) {
-	begin, err := d.base(ctx, c.Contribution, c.Onto)
+	begin, err := d.base(ctx, c.Contribution, c.Onto, c.Strategy == fleet.Squash)
 	if err != nil {
 		return r, err
 	}
@@ -69,8 +69,9 @@ type workBase struct {
 }
 
 // base returns the commit with which the work is compared that comes onto a commit. It returns INVALID_ARGUMENT if they have no common
-// history.
-func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string) (workBase, error) {
+// history. If only files count, the work may also begin at a snapshot of uncommitted files, which no history has: its parent must be in
+// that of the work.
+func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, files bool) (workBase, error) {
 	common, err := d.run(ctx, "merge-base", onto, c.Head)
 	if exitCode(err) == 1 {
 		return workBase{}, fleet.Invalid(fleet.ReasonInvalidArgument, "head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
@@ -82,10 +83,18 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string) (wo
 	if err != nil || len(found) == 0 {
 		return workBase{commit: common}, err
 	}
-	for _, pair := range [][2]string{{c.Head, c.Since}, {c.Since, common}} {
-		if in, err := d.contains(ctx, pair[0], pair[1]); err != nil || !in {
-			return workBase{commit: common}, err
+	if in, err := d.contains(ctx, c.Since, common); err != nil || !in {
+		return workBase{commit: common}, err
+	}
+	in, err := d.contains(ctx, c.Head, c.Since)
+	if err == nil && !in && files {
+		var parents string
+		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && oidPattern.MatchString(parents) {
+			in, err = d.contains(ctx, c.Head, parents)
 		}
+	}
+	if err != nil || !in {
+		return workBase{commit: common}, err
 	}
 	return workBase{commit: c.Since, chosen: true}, nil
 }
@@ -93,19 +102,22 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string) (wo
 // mergeWork merges the work head into the commit onto.
 func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string) (merged, error) {
 	onto, err := d.standIn(ctx, base, onto)
+	if err == nil {
+		head, err = d.standIn(ctx, base, head)
+	}
 	if err != nil {
 		return merged{}, err
 	}
 	return d.merge(ctx, onto, head)
 }
 
-// standIn returns a commit with the files of the commit onto that git merges with the chosen base. git below version 2.40 cannot be told
-// the base, so it is the parent of this commit.
-func (d *draft) standIn(ctx context.Context, base workBase, onto string) (string, error) {
+// standIn returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the
+// base, so it is the parent of this commit.
+func (d *draft) standIn(ctx context.Context, base workBase, commit string) (string, error) {
 	if !base.chosen {
-		return onto, nil
+		return commit, nil
 	}
-	trees, err := d.trees(ctx, onto)
+	trees, err := d.trees(ctx, commit)
 	if err != nil {
 		return "", err
 	}

@@ -113,6 +113,31 @@ func TestCombine(t *testing.T) {
 	})
 }
 
+// TestCombineSnapshot checks that work on top of uncommitted files of earlier work does not bring these.
+func TestCombineSnapshot(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	snapshot := func() string {
+		return strings.TrimSpace(sh(t, repo, `git add -A; git commit-tree $(git write-tree) -p HEAD -m snapshot`))
+	}
+	sh(t, repo, `git checkout -q -b work; echo first >a`)
+	first := snapshot()
+	sh(t, repo, `echo second >b`)
+	c := combination(t, repo, "main", fleet.Squash)
+	c.Head, c.Since = snapshot(), first
+	r := combine(t, repo, c)
+	require.Equal(t, first, r.Base)
+	require.Equal(t, "b\nfile\n", sh(t, repo, "git ls-tree --name-only "+r.Commit))
+	c.Strategy = fleet.Rebase
+	require.Equal(t, "a\nb\nfile\n", sh(t, repo, "git ls-tree --name-only "+combine(t, repo, c).Commit))
+
+	// After a rebase, the work has everything that the agent has done.
+	sh(t, repo, `git stash -q; git checkout -q main; echo other >c; git add c; git commit -qm c; git checkout -q work; git reset -q --hard main; git stash pop -q`)
+	c = combination(t, repo, "main", fleet.Squash)
+	c.Head, c.Since = snapshot(), first
+	require.Equal(t, "a\nb\nc\nfile\n", sh(t, repo, "git ls-tree --name-only "+combine(t, repo, c).Commit))
+}
+
 // TestCombineLater checks that later work of an agent is compared with its work that has landed.
 func TestCombineLater(t *testing.T) {
 	t.Parallel()
@@ -130,7 +155,7 @@ func TestCombineLater(t *testing.T) {
 		require.Equal(t, first.Head, r.Base)
 		require.Equal(t, "three\n", sh(t, repo, "git show "+r.Commit+":file"), s)
 		c.Since = revision(t, repo, "main") // not in the history of the work
-		require.NotEqual(t, c.Since, combine(t, repo, c).Base)
+		require.Equal(t, s == fleet.Squash, c.Since == combine(t, repo, c).Base, s) // its parent is, so it may be a snapshot
 	}
 }
 

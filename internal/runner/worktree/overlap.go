@@ -100,7 +100,7 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 // work brings the contribution onto the branch.
 func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w work, err error) {
 	w = work{name: c.Name, files: map[string]*fileLines{}, moved: map[string]bool{}}
-	base, err := d.base(ctx, c, onto)
+	base, err := d.base(ctx, c, onto, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // another history, with which nothing can be combined
 		return w, nil
 	}
