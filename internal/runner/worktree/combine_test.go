@@ -154,7 +154,7 @@ func TestCombineLater(t *testing.T) {
 		require.Empty(t, r.Conflicts, s)
 		require.Equal(t, first.Head, r.Base)
 		require.Equal(t, "three\n", sh(t, repo, "git show "+r.Commit+":file"), s)
-		c.Since = revision(t, repo, "main") // not in the history of the work
+		c.Since = revision(t, repo, "main")                                         // not in the history of the work
 		require.Equal(t, s == fleet.Squash, c.Since == combine(t, repo, c).Base, s) // its parent is, so it may be a snapshot
 	}
 }
