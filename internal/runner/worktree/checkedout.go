@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"fleet/internal/fleet"
 )
 
 // checkout is a working tree of people in which a branch is checked out.
@@ -59,11 +57,6 @@ func (c checkout) unfinished(branch string) string {
 		}
 	}
 	return ""
-}
-
-// busy returns BRANCH_CHECKED_OUT for a working tree.
-func (c checkout) busy(branch, format string, args ...any) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
 }
 
 // filtered returns the first of the paths for which git would run one of the filters when it checks out the commit.

@@ -17,7 +17,7 @@ import (
 // Move changes a branch of a repository on this machine from b.Commit to a later commit: see fleet.Repository. Where people have checked
 // out the branch, their files come first. So if this process is killed in between, the files look as if people had made the changes
 // themselves, and never as if they took them back.
-func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to string) error {
+func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to string) (err error) {
 	defer g.lock("branches of " + repository)()
 	if err := g.checkMove(ctx, repository, b, to); err != nil {
 		return err
@@ -26,6 +26,12 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 	if err != nil {
 		return err
 	}
+	for i, c := range all {
+		if err := c.lock(ctx, b.Name); err != nil {
+			return unlockAll(all[:i], err)
+		}
+	}
+	defer func() { err = unlockAll(all, err) }()
 	now, err := g.branchCommit(ctx, repository, b.Name)
 	if err != nil {
 		return err
@@ -35,12 +41,27 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 			return err
 		}
 	}
-	if now == to {
+	switch now {
+	case to:
 		return nil
+	case b.Commit:
+		return g.move(ctx, repository, b, to, all)
 	}
-	if now != b.Commit {
-		return moved(b, now)
+	return moved(b, now)
+}
+
+// unlockAll unlocks the working trees. It returns cause, and what has failed.
+func unlockAll(all []checkout, cause error) error {
+	for _, c := range all {
+		if err := c.unlock(); err != nil {
+			cause = errors.Join(cause, err)
+		}
 	}
+	return cause
+}
+
+// move updates the working trees, which are locked, and then the branch.
+func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to string, all []checkout) error {
 	f, err := g.follow(ctx, repository, b, to)
 	if err != nil {
 		return err
@@ -52,25 +73,29 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 	}
 	ctx = context.WithoutCancel(ctx) // what follows takes a moment, and should not end in the middle
 	for i, c := range all {
-		if err := c.mark(moveMark{b.Name, b.Commit, to}); err != nil {
-			return f.undo(ctx, all[:i], err)
+		err := c.mark(moveMark{b.Name, b.Commit, to})
+		if err == nil {
+			err = f.update(ctx, c, b.Commit, to)
 		}
-		if err := f.update(ctx, c, b.Commit, to); err != nil {
-			return f.undo(ctx, all[:i], errors.Join(err, g.repair(ctx, repository, c, b)))
+		if err != nil {
+			if rerr := g.repair(ctx, repository, c, b); rerr != nil {
+				err = errors.Join(err, rerr)
+			}
+			return f.undo(ctx, all[:i], err)
 		}
 	}
 	err = g.logRefs(ctx, repository, "fleet: landed work", update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit})
-	if err == nil {
-		for _, c := range all {
-			err = errors.Join(err, c.unmark())
+	if err != nil {
+		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
+			err = moved(b, now)
 		}
-		f.catchUp(ctx, repository, all)
-		return err
+		return f.undo(ctx, all, err)
 	}
-	if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
-		err = moved(b, now)
+	for _, c := range all {
+		err = errors.Join(err, c.unmark())
 	}
-	return f.undo(ctx, all, err)
+	f.catchUp(ctx, repository, all)
+	return err
 }
 
 // moved returns BRANCH_MOVED.
@@ -141,9 +166,9 @@ func (g *Git) follow(ctx context.Context, repository string, b fleet.Branch, to 
 	return f, err
 }
 
-// run runs git in the working tree.
+// run runs git in the working tree, with the next index.
 func (f *follower) run(ctx context.Context, c checkout, args ...string) error {
-	return f.git.pipe(ctx, nil, nil, c.dir, nil, io.Discard, append(append([]string{}, f.options...), args...)...)
+	return f.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(f.options, args)...)
 }
 
 // refused matches git's messages about a file that it would overwrite.
@@ -172,21 +197,25 @@ func (f *follower) check(ctx context.Context, c checkout) error {
 	return err
 }
 
-// update changes the files of the working tree from one commit to the other.
+// update changes the files of the working tree and its index from one commit to the other.
 func (f *follower) update(ctx context.Context, c checkout, from, to string) error {
-	return f.run(ctx, c, "read-tree", "-m", "-u", from, to)
+	if err := f.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
+		return err
+	}
+	return c.publish()
 }
 
-// undo changes the files of working trees back, unless people have committed them meanwhile. It returns cause, and what else has failed.
+// undo changes the files of working trees back. It returns cause, and what else has failed.
 func (f *follower) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
-		if f.run(ctx, c, "diff-index", "--cached", "--quiet", "HEAD") != nil {
-			if err := f.update(ctx, c, f.to, f.branch.Commit); err != nil {
-				cause = errors.Join(cause, err)
-				continue
-			}
+		err := c.copyIndex()
+		if err == nil {
+			err = f.update(ctx, c, f.to, f.branch.Commit)
 		}
-		if err := c.unmark(); err != nil {
+		if err == nil {
+			err = c.unmark()
+		}
+		if err != nil {
 			cause = errors.Join(cause, err)
 		}
 	}
@@ -197,9 +226,13 @@ func (f *follower) undo(ctx context.Context, all []checkout, cause error) error 
 func (f *follower) catchUp(ctx context.Context, repository string, done []checkout) {
 	all, err := f.git.checkouts(ctx, repository, f.branch.Name)
 	for _, c := range all {
-		if err == nil && !slices.Contains(done, c) && f.run(ctx, c, "diff-index", "--cached", "--quiet", f.branch.Commit) == nil && f.check(ctx, c) == nil {
-			_ = f.update(ctx, c, f.branch.Commit, f.to) // otherwise, the files stay as people have checked them out
+		if err != nil || slices.Contains(done, c) || c.lock(ctx, f.branch.Name) != nil {
+			continue // the files stay as people have checked them out
 		}
+		if f.run(ctx, c, "diff-index", "--cached", "--quiet", f.branch.Commit) == nil && f.check(ctx, c) == nil {
+			_ = f.update(ctx, c, f.branch.Commit, f.to)
+		}
+		_ = c.unlock()
 	}
 }
 

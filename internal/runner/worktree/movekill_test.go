@@ -56,7 +56,7 @@ func TestMoveKilled(t *testing.T) {
 				break
 			}
 		}
-		status := sh(t, repo, "while [ -e .git/index.lock ]; do :; done; git status --porcelain") // git ends after its parent
+		status := sh(t, repo, "while pgrep -f 'git -C $PWD ' >/dev/null; do :; done; git status --porcelain") // git ends after its parent
 		if err == nil {
 			require.Equal(t, want, status)
 			break
@@ -74,6 +74,7 @@ func TestMoveKilled(t *testing.T) {
 		require.Equal(t, to, revision(t, repo, "main"))
 		require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to))
 		require.NoFileExists(t, mark)
+		require.NoFileExists(t, filepath.Join(repo, ".git", "index.lock"))
 		sh(t, repo, "git stash -q; git reset -q --hard "+b.Commit+"; git stash pop -q")
 	}
 	require.NotZero(t, half)

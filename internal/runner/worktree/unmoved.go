@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,8 @@ func (c checkout) unmark() error {
 }
 
 // repair takes back what an interrupted update of the working tree has done, if the branch is still where it was. It changes only files
-// that have the content of the commit to which the branch was to move, or the beginning of it, or that are missing.
+// that have the content of the commit to which the branch was to move, or the beginning of it, or that are missing. The working tree is
+// locked.
 func (g *Git) repair(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
 	var m moveMark
 	f, err := os.Open(c.markPath())
@@ -63,16 +65,19 @@ func (g *Git) repair(ctx context.Context, repository string, c checkout, now fle
 	if err != nil {
 		return err
 	}
-	staged, err := u.list(ctx, c, nil, "diff-index", "--cached", "-z", "--name-only", m.From)
+	if err := c.copyIndex(); err != nil {
+		return err
+	}
+	staged, err := u.list(ctx, c, c.nextPath(), "diff-index", "--cached", "-z", "--name-only", m.From)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(u.changed, func(f changedFile) bool { return staged[f.path] }) {
 		// The index was written, so git had written all files before. Changes that people have made since are a reason to refuse.
 		if err := u.update(ctx, c, m.To, m.From); err != nil {
-			return c.busy(m.Branch, "an interrupted update is not undone: %s", firstLine(err.Error()))
+			return c.busy(m.Branch, "an interrupted update cannot be taken back: %s", firstLine(err.Error()))
 		}
-		return c.unmark()
+		return errors.Join(c.unmark(), c.copyIndex())
 	}
 	if err := u.restore(ctx, c, m); err != nil {
 		return err
@@ -80,38 +85,46 @@ func (g *Git) repair(ctx context.Context, repository string, c checkout, now fle
 	return c.unmark()
 }
 
-// list runs git in the working tree and returns the paths that it lists.
-func (f *follower) list(ctx context.Context, c checkout, env []string, args ...string) (map[string]bool, error) {
+// list runs git in the working tree with the index, and returns the paths that it lists.
+func (f *follower) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
 	paths := map[string]bool{}
 	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
+	env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
 	err := f.git.pipe(ctx, nil, env, c.dir, nil, out, slices.Concat(f.options, args)...)
 	return paths, err
 }
 
+// differs returns the changed files that the working tree has not as the commit has them.
+func (f *follower) differs(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
+	index := filepath.Join(c.own, "fleet-move.commit")
+	defer func() { _ = os.Remove(index) }()
+	if _, err := f.list(ctx, c, index, "read-tree", commit); err != nil {
+		return nil, err
+	}
+	all := map[string]bool{}
+	for part := range slices.Chunk(f.changed, maxArguments) {
+		args := []string{"diff-files", "-z", "--name-only", "--ignore-submodules", "--"}
+		for _, file := range part {
+			args = append(args, file.path)
+		}
+		found, err := f.list(ctx, c, index, args...)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, found)
+	}
+	return all, nil
+}
+
 // restore gives the files, of which the index has the old versions, their old content.
 func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
-	index := filepath.Join(c.own, "fleet-move.index")
-	defer func() { _ = os.Remove(index) }()
-	differs := map[string]map[string]bool{}
-	for _, commit := range []string{m.From, m.To} {
-		env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
-		if err := f.git.pipe(ctx, nil, env, c.dir, nil, io.Discard, slices.Concat(f.options, []string{"read-tree", commit})...); err != nil {
-			return err
-		}
-		differs[commit] = map[string]bool{}
-		for part := range slices.Chunk(f.changed, maxArguments) {
-			args := []string{"diff-files", "-z", "--name-only", "--ignore-submodules", "--"}
-			for _, file := range part {
-				args = append(args, file.path)
-			}
-			found, err := f.list(ctx, c, env, args...)
-			if err != nil {
-				return err
-			}
-			for path := range found {
-				differs[commit][path] = true
-			}
-		}
+	fromOld, err := f.differs(ctx, c, m.From)
+	if err != nil {
+		return err
+	}
+	fromNew, err := f.differs(ctx, c, m.To)
+	if err != nil {
+		return err
 	}
 	var old []string
 	for _, file := range f.changed {
@@ -120,8 +133,8 @@ func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
 		missing := err != nil
 		had, has := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
 		switch {
-		case had && !differs[m.From][file.path], !had && missing: // it is as it was
-		case missing, has && !differs[m.To][file.path], has && f.begins(ctx, c, path, file.new):
+		case had && !fromOld[file.path], !had && missing: // it is as it was
+		case missing, has && !fromNew[file.path], has && f.begins(ctx, c, path, file.new):
 			if had {
 				old = append(old, file.path)
 			} else if err := os.Remove(path); err != nil {
@@ -133,7 +146,12 @@ func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
 		return nil
 	}
 	in := strings.NewReader(strings.Join(old, "\x00") + "\x00")
-	return f.git.pipe(ctx, nil, nil, c.dir, in, io.Discard, slices.Concat(f.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
+	env := []string{"GIT_INDEX_FILE=" + c.nextPath()}
+	err = f.git.pipe(ctx, nil, env, c.dir, in, io.Discard, slices.Concat(f.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
+	if err == nil {
+		err = c.publish()
+	}
+	return errors.Join(err, c.copyIndex())
 }
 
 // maxArguments is how many paths a call of git gets as arguments.

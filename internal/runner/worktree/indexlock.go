@@ -1,0 +1,131 @@
+package worktree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/process"
+	"fleet/internal/scratch"
+)
+
+// lockTime is how long the index of a working tree may be locked by another process, such as the git of an editor.
+const lockTime = 3 * time.Second
+
+const lockPoll = 20 * time.Millisecond
+
+// The files of a working tree that is being updated: git's own lock of the index, and the next index.
+func (c checkout) lockPath() string { return filepath.Join(c.own, "index.lock") }
+func (c checkout) nextPath() string { return filepath.Join(c.own, "fleet-move.index") }
+
+// lock locks the index of the working tree like git does, so that people cannot commit meanwhile. The lock names this process, so that it
+// does not outlive the process for Fleet. The next index is a copy of the index.
+func (c checkout) lock(ctx context.Context, branch string) error {
+	self, err := process.Self()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(self)
+	if err != nil {
+		return err
+	}
+	name, err := scratch.Write(filepath.Join(c.own, "fleet-move.lock"), data)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(name) }()
+	if err := ownerOf(c.dir).chown(name); err != nil {
+		return err
+	}
+	for begun := time.Now(); ; {
+		err := os.Link(name, c.lockPath())
+		switch {
+		case err == nil:
+			if err = c.copyIndex(); err != nil {
+				err = errors.Join(err, c.unlock())
+			}
+			return err
+		case !errors.Is(err, fs.ErrExist):
+			return err
+		case c.lockIsStale():
+			err = os.Remove(c.lockPath())
+		case time.Since(begun) > lockTime:
+			return c.busy(branch, "another git is running, or was killed and has left the file %s: wait for it, or remove the file", c.lockPath())
+		default:
+			err = nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// lockIsStale reports whether a process of Fleet has left the lock that no longer runs.
+func (c checkout) lockIsStale() bool {
+	f, err := os.Open(c.lockPath())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	var id process.ID
+	return json.NewDecoder(io.LimitReader(f, maxMark)).Decode(&id) == nil && id.PID != 0 && !id.Alive()
+}
+
+// copyIndex makes the next index a copy of the index.
+func (c checkout) copyIndex() error {
+	if err := os.Remove(c.nextPath() + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a git that was killed
+		return err
+	}
+	if err := os.Remove(c.nextPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	from, err := os.Open(filepath.Join(c.own, "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(c.nextPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	// git trusts an index only about files that are older than the index.
+	return errors.Join(err, to.Close(), ownerOf(c.dir).chown(c.nextPath()), os.Chtimes(c.nextPath(), time.Time{}, info.ModTime()))
+}
+
+// publish makes the next index the index of the working tree.
+func (c checkout) publish() error { return os.Rename(c.nextPath(), filepath.Join(c.own, "index")) }
+
+// unlock ends what lock began.
+func (c checkout) unlock() error {
+	var errs []error
+	for _, path := range []string{c.nextPath(), c.nextPath() + ".lock", c.lockPath()} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// busy returns BRANCH_CHECKED_OUT for a working tree.
+func (c checkout) busy(branch, format string, args ...any) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
+}
