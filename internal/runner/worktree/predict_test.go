@@ -371,6 +371,27 @@ func (r reality) compareTree(p prediction, got fleet.Combined, want string) erro
 	return fmt.Errorf("%s into %s: the tree is %q, git has %q (conflicts %+v)", p.head, p.onto, have, want, got.Conflicts)
 }
 
+// TestHistories checks that Combine does what "git merge" does with the merge commits of the repositories that FLEET_TEST_HISTORIES names,
+// separated by colons. It changes them only by adding a working tree.
+func TestHistories(t *testing.T) {
+	list := os.Getenv("FLEET_TEST_HISTORIES")
+	if list == "" {
+		t.Skip("FLEET_TEST_HISTORIES names no repositories")
+	}
+	for _, repo := range filepath.SplitList(list) {
+		var all []prediction
+		for line := range strings.Lines(sh(t, repo, "git log --all --min-parents=2 --max-parents=2 --format=%P")) {
+			parents := strings.Fields(line)
+			if sh(t, repo, "git merge-base "+parents[0]+" "+parents[1]+" || echo none") != "none\n" { // other histories cannot be combined
+				all = append(all, prediction{parents[0], parents[1]})
+			}
+		}
+		begun := time.Now()
+		clean, conflicts := comparePredictions(t, repo, all, false)
+		t.Logf("%s: %d merges that git makes, %d with conflicts, in %s", filepath.Base(repo), clean, conflicts, time.Since(begun).Round(time.Second))
+	}
+}
+
 // TestPredictions checks that Combine does what "git merge" and "git rebase" do. FLEET_TEST_PAIRS is the number of generated pairs,
 // and FLEET_SEED begins the random numbers.
 func TestPredictions(t *testing.T) {
