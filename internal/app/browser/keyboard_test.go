@@ -69,7 +69,7 @@ func TestKeyboard(t *testing.T) {
 	press(kb.Enter)
 	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
 	press(kb.Tab)
-	focused("table")
+	focused("New agent")
 
 	eval[bool](b, `[...document.querySelectorAll('header button')].find(e => e.textContent === 'New task').focus(), true`)
 	press(kb.Enter)
@@ -79,7 +79,7 @@ func TestKeyboard(t *testing.T) {
 	press(kb.Tab)
 	require.Equal(t, "look around", eval[string](b, `document.querySelector('dialog textarea').value`))
 	press(kb.Escape)
-	b.misses("What is to be done")
+	b.misses("Budget in US dollars")
 	focused("New task")
 
 	eval[bool](b, `document.querySelector('a[href="/agents/papi"]').focus(), true`)

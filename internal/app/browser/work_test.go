@@ -131,6 +131,7 @@ func TestAttachments(t *testing.T) {
 	b.goTo("/")
 	b.sees("1 agent")
 	b.press("New task")
+	b.fill("For", "agent")
 	b.fill("Agent", "papi")
 	b.fill("What is to be done", `cat "$FLEET_ATTACHMENTS/notes.txt"`)
 	b.run(chromedp.SetUploadFiles(chromedp.CSS(`dialog input[type=file]`), []string{file}))

@@ -1,0 +1,59 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestPrompt starts tasks with a prompt alone: at the top of the fleet, with the key n, and from the palette. Each makes an agent, which is
+// named after the prompt. A task for a pool waits for an agent of the pool.
+func TestPrompt(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell"})
+	require.NoError(t, err)
+	b := open(t, s.home)
+	b.expect("404") // the agents have no repository, so their tasks have no changes
+	b.goTo("/")
+	b.sees("No agents yet")
+	b.fill("What is to be done", "echo first prompt")
+	b.sees("a new agent")
+	b.press("Start task")
+	b.sees("The task was started.")
+	b.sees("echo-first-prom")
+	b.press("Open it")
+	b.sees("first prompt")
+	b.sees("completed")
+
+	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
+	press("n")
+	b.sees("For")
+	b.fill("What is to be done", "echo with the") // the driver of the browser has also typed the n
+	press(" n key")                               // the prompt has the focus, so n is a letter
+	press(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.sees("with the n key")
+	b.sees("completed")
+
+	press("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.sees("Find or do")
+	press(kb.Enter) // the first action
+	b.fill("What is to be done", "echo in the pool")
+	b.fill("For", "pool:web")
+	b.fill("Budget in US dollars", "2") // which programs without costs do not support
+	b.press("Start task")
+	b.expect("400")
+	b.sees("does not support max_cost_usd")
+	b.fill("Budget in US dollars", "")
+	b.press("Start task")
+	b.sees("echo in the pool")
+	b.sees("completed")
+	r, err := s.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Len(t, r.GetTasks(), 3)
+	require.Contains(t, r.GetTasks()[0].GetAgentName(), "web")
+}
