@@ -103,7 +103,7 @@ type Published struct {
 
 // NewLanding returns the landing of what the task of the agent has changed; nil if that is nothing.
 func NewLanding(a *Agent, t *Task, c *Changes) *Landing {
-	if c == nil || c.Problem != "" || c.Commit == "" || c.Base == c.Commit {
+	if c == nil || c.Problem != "" || c.Commit == "" || c.Commits == 0 && c.Files == 0 {
 		return nil
 	}
 	return &Landing{

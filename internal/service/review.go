@@ -40,7 +40,11 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 		case fleet.VerdictApprove:
 			text = "approved by " + p.Name
 		case fleet.VerdictChanges:
-			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(t, &made))
+			title, err := workTitle(tx, t, l)
+			if err != nil {
+				return CallResult{}, err
+			}
+			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &made))
 			if err != nil {
 				return CallResult{}, err
 			}
@@ -93,9 +97,9 @@ func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingVie
 
 // requestedChanges returns the description of the task that makes the changes that a review requests. Each line but the first begins
 // with #, so that a shell, which runs some descriptions, takes it for a comment.
-func requestedChanges(t *fleet.Task, r *fleet.Review) string {
+func requestedChanges(title string, r *fleet.Review) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s has reviewed your work on %q and requests changes. Make them, and say what you did.\n", r.By, t.Title())
+	fmt.Fprintf(&b, "# %s has reviewed your work on %q and requests changes. Make them, and say what you did.\n", r.By, title)
 	if !fleet.IsBlank(r.Text) {
 		b.WriteString("#\n")
 		quoteLines(&b, strings.TrimSpace(r.Text))

@@ -43,7 +43,7 @@ func (s *Service) refuse(ctx context.Context, w *Landed, state fleet.LandingStat
 
 // conflict takes work out of the queue that cannot be combined with the branch.
 func (s *Service) conflict(ctx context.Context, b fleet.Branch, w *Landed, conflicts []fleet.Conflict) error {
-	return s.reject(ctx, w, conflictTask(b, conflicts), func(l *fleet.Landing) {
+	return s.reject(ctx, w, func(title string) string { return conflictTask(title, b, conflicts) }, func(l *fleet.Landing) {
 		l.State, l.Conflicts, l.Problem = fleet.LandingConflict, conflicts, conflictText(b.Name, conflicts)
 	})
 }
@@ -51,21 +51,29 @@ func (s *Service) conflict(ctx context.Context, b fleet.Branch, w *Landed, confl
 // failChecks takes work out of the queue that does not pass the checks on top of the branch.
 func (s *Service) failChecks(ctx context.Context, b fleet.Branch, w *Landed, results []fleet.CheckResult) error {
 	last := results[len(results)-1]
-	return s.reject(ctx, w, checksTask(b, last), func(l *fleet.Landing) {
+	return s.reject(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
 		l.State, l.Checks, l.Problem = fleet.LandingChanges, results, fmt.Sprintf("on top of %s, the check %q %s", b.Name, fleet.Shorten(last.Command, 80), checkWords(last))
 	})
 }
 
 // reject takes work out of the queue and gives its agent the task to mend it, if the order says so.
-func (s *Service) reject(ctx context.Context, w *Landed, task string, change func(*fleet.Landing)) error {
+func (s *Service) reject(ctx context.Context, w *Landed, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)
 		text := "does not land: " + l.Problem
-		if !l.Order.Fix || len(l.Earlier) >= fleet.MaxFixes {
+		switch {
+		case !l.Order.Fix:
+			return text, nil
+		case len(l.Earlier) >= fleet.MaxFixes:
+			l.Problem += fmt.Sprintf(", although its agent has tried %d times to mend it", fleet.MaxFixes)
 			return text, nil
 		}
+		title, err := workTitle(tx, w.Task, l)
+		if err != nil {
+			return "", err
+		}
 		p := l.Order.Of(l.Order.By)
-		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task)
+		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task(title))
 		var refused *fleet.Error
 		switch {
 		case err == nil:
@@ -102,9 +110,9 @@ func checkWords(c fleet.CheckResult) string {
 const maxTaskOutput = 4 << 10
 
 // conflictTask returns the description of the task that ends the conflicts.
-func conflictTask(b fleet.Branch, conflicts []fleet.Conflict) string {
+func conflictTask(title string, b fleet.Branch, conflicts []fleet.Conflict) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "# Your work cannot land in the branch %s, because both have changed the same lines.\n", b.Name)
+	fmt.Fprintf(&t, "# Resolve the conflicts of your work on %q with the branch %s, so that it can land there.\n", title, b.Name)
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge), resolve the conflicts so that both changes work, and commit.\n", fleet.ShortCommit(b.Commit), b.Name)
 	for _, c := range conflicts {
 		fmt.Fprintf(&t, "#\n# %s (%s)\n", c.Path, c.Kind)
@@ -117,13 +125,27 @@ func conflictTask(b fleet.Branch, conflicts []fleet.Conflict) string {
 	return t.String()
 }
 
+// workTitle returns the title of the task that began the work.
+func workTitle(tx fleet.ReadTx, t *fleet.Task, l *fleet.Landing) (string, error) {
+	if len(l.Earlier) > 0 {
+		first, err := tx.Task(l.Earlier[0])
+		if err != nil {
+			return "", err
+		}
+		if first != nil { // it may have been deleted
+			return first.Title(), nil
+		}
+	}
+	return t.Title(), nil
+}
+
 // maxConflictTask limits the description of a task about conflicts, in bytes.
 const maxConflictTask = 32 << 10
 
 // checksTask returns the description of the task that makes the checks pass.
-func checksTask(b fleet.Branch, c fleet.CheckResult) string {
+func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "# Your work does not land in the branch %s: combined with it, a check fails.\n", b.Name)
+	fmt.Fprintf(&t, "# Make a check pass that fails when your work on %q is combined with the branch %s, so that it can land there.\n", title, b.Name)
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkWords(c))
 	quoteLines(&t, c.Command)
 	t.WriteString("# and wrote:\n")

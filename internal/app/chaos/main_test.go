@@ -87,7 +87,9 @@ func serve() error {
 	}
 	projects := []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}}
 	if repo := os.Getenv(repoEnv); repo != "" {
-		projects = append(projects, local.Project{Name: "repo", Repository: repo, Sandbox: sandbox.None})
+		projects = append(projects, local.Project{
+			Name: "repo", Repository: repo, Sandbox: sandbox.None, Checks: local.Checks{Commands: []string{"[ ! -f check.sh ] || sh check.sh"}},
+		})
 	}
 	own, err := local.New(local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Program: self,

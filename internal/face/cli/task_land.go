@@ -35,7 +35,9 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
 			for _, ref := range args {
 				if err := s.withTask(ctx, ref, func(id string) error {
 					resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
-					req.TaskIds = append(req.TaskIds, resp.GetTask().GetId())
+					if err == nil {
+						req.TaskIds = append(req.TaskIds, resp.GetTask().GetId())
+					}
 					return err
 				}); err != nil {
 					return err
@@ -154,7 +156,9 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 			if t == nil || e.GetType() != fleetv1.Event_task_landing && e.GetType() != fleetv1.Event_task_ended {
 				return nil
 			}
-			s.note("%s: %s", t.GetAgentName(), printable(e.GetText()))
+			if e.GetType() == fleetv1.Event_task_landing {
+				s.note("%s: %s", t.GetAgentName(), printable(e.GetText()))
+			}
 			if err := settle(e.GetTaskId()); err != nil {
 				return err
 			}

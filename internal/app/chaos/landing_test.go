@@ -1,0 +1,184 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// landingCheck fails if two files in the directory keys have the same line: the agents that wrote them do not know of each other.
+const landingCheck = `sleep 0.$(($$ % 3)); test -z "$(cat keys/* | sort | uniq -d)"`
+
+// TestChaosLanding lands the work of agents in a branch while the server is killed. Some of them change the same lines, and some change
+// different files so that a check fails when both have landed. Whatever happens, each commit of the branch must pass the check, all work
+// that can be combined must land, and no commit may be lost. With CHAOS, 30 agents work, and the server is killed 100 times.
+func TestChaosLanding(t *testing.T) {
+	agents, kills := 8, 5
+	if os.Getenv("CHAOS") != "" {
+		agents, kills = 30, 100
+	}
+	dir := t.TempDir()
+	repo := filepath.Join(dir, "repo")
+	git(t, "", "init", "-q", "-b", "main", repo)
+	git(t, repo, "config", "user.name", "ada")
+	git(t, repo, "config", "user.email", "ada@example.com")
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "check.sh"), []byte(landingCheck), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "lines"), []byte(strings.Repeat("line\n", 10*agents)), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(repo, "keys"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "keys", "first"), []byte("first\n"), 0o600))
+	git(t, repo, "add", ".")
+	git(t, repo, "commit", "-qm", "first")
+
+	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
+	s := f.add(t, "landing", filepath.Join(dir, "data"))
+	s.repository = repo
+	f.start(t)
+	r := rand.New(rand.NewPCG(20261128, 0)) //nolint:gosec // repeatable
+	var ids []string
+	for n := range agents {
+		name := fmt.Sprintf("agent-%d", n)
+		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: "repo", Spec: "x", RequestId: name}, &fleetv1.CreateAgentResponse{}))
+		line, key := 10*n+1, n
+		switch n % 3 {
+		case 1:
+			line = 10*(n-1) + 1 // as the agent before
+		case 2:
+			key = n - 2
+		}
+		work := fmt.Sprintf("sed -i '%ds/.*/%s/' lines; echo key-%d >keys/%s", line, name, key, name)
+		if r.IntN(2) == 0 { // otherwise the work is not committed
+			work += "; git add -A; git commit -qm " + name
+		}
+		answer := &fleetv1.StartAgentTaskResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: work, RequestId: "task-" + name}, answer))
+		ids = append(ids, answer.GetTask().GetId())
+	}
+	for done := false; !done; {
+		answer := &fleetv1.WaitTasksResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: ids}, answer))
+		done = answer.GetDone()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	killed := 0
+	var troubles sync.WaitGroup
+	troubles.Go(func() {
+		for killed < kills && ctx.Err() == nil {
+			pause(ctx, between(r, 200*time.Millisecond, 900*time.Millisecond))
+			s.Kill()
+			if err := s.Start(0); err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := s.awaitServing(patience); err != nil {
+				t.Error(err)
+				return
+			}
+			killed++
+		}
+	})
+	began := time.Now()
+	order := rand.New(rand.NewPCG(20261128, 1)) //nolint:gosec // repeatable
+	shuffled := slices.Clone(ids)
+	order.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	land := &fleetv1.LandTasksRequest{TaskIds: shuffled, NoFix: true, RequestId: "land"}
+	for err := f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}) {
+		require.Empty(t, reasonOf(err), err)
+	}
+	landings := f.awaitLandings(t, order, ids)
+	lasted := time.Since(began)
+	troubles.Wait()
+	stop()
+
+	landed := map[string]string{} // the tasks by their commits
+	states := map[string]int{}
+	for id, l := range landings {
+		states[l.GetState().String()]++
+		require.Contains(t, git(t, repo, "for-each-ref", "--contains", l.GetHeadSha()), "refs/", "the work of %s must be reachable", id)
+		if l.GetState() == fleetv1.Landing_landed {
+			require.Empty(t, landed[l.GetLandedSha()], "one commit for each task")
+			landed[l.GetLandedSha()] = id
+		}
+	}
+	commits := strings.Fields(git(t, repo, "rev-list", "main", "^"+git(t, repo, "rev-list", "--max-parents=0", "main")))
+	require.Len(t, commits, len(landed), "a task lands once")
+	for _, c := range commits {
+		require.NotEmpty(t, landed[c], "%s is in the branch, and no task has landed with it", c)
+		require.True(t, passes(t, repo, c), "the check must pass at %s", c)
+	}
+	for id, l := range landings {
+		if l.GetState() == fleetv1.Landing_landed {
+			continue
+		}
+		combined, err := exec.Command("git", "-C", repo, "merge-tree", "--write-tree", "main", l.GetHeadSha()).Output() //nolint:gosec // the test's own repository
+		if l.GetState() == fleetv1.Landing_conflict {
+			require.Error(t, err, "the work of %s could land: %s", id, l.GetProblem())
+			continue
+		}
+		require.NoError(t, err)
+		require.False(t, passes(t, repo, strings.TrimSpace(string(combined))), "the work of %s could land: %s", id, l.GetProblem())
+	}
+	require.Empty(t, git(t, repo, "status", "--porcelain"), "the files of people follow the branch")
+	t.Logf("%d agents, %d kills: all was decided after %s: %v", agents, killed, lasted.Round(time.Second), states)
+	require.Contains(t, states, "landed")
+	require.Contains(t, states, "conflict")
+	require.Contains(t, states, "changes_requested")
+}
+
+// awaitLandings waits until nothing waits for its turn, and returns how far the work of the tasks is.
+func (f *fleetUnder) awaitLandings(t *testing.T, r *rand.Rand, ids []string) map[string]*fleetv1.Landing {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	landings := map[string]*fleetv1.Landing{}
+	for len(landings) < len(ids) {
+		pause(ctx, 100*time.Millisecond)
+		require.NoError(t, ctx.Err(), "work still waits: %v", landings)
+		answer := &fleetv1.ListReviewsResponse{}
+		if err := f.call(r, "ListReviews", &fleetv1.ListReviewsRequest{States: []fleetv1.Landing_State{fleetv1.Landing_queued}}, answer); err != nil || answer.GetTotalCount() > 0 {
+			continue
+		}
+		for _, id := range ids {
+			shown := &fleetv1.ShowTaskResponse{}
+			if err := f.call(r, "ShowTask", &fleetv1.ShowTaskRequest{TaskId: id}, shown); err == nil {
+				landings[id] = shown.GetTask().GetLanding()
+			}
+		}
+	}
+	return landings
+}
+
+// passes reports whether the check passes on the files of the commit or tree.
+func passes(t *testing.T, repo, tree string) bool {
+	t.Helper()
+	dir := t.TempDir()
+	archive := exec.Command("sh", "-c", `git -C "$1" archive "$2" | tar -x -C "$3"`, "sh", repo, tree, dir) //nolint:gosec // the test's own repository
+	out, err := archive.CombinedOutput()
+	require.NoError(t, err, string(out))
+	check := exec.Command("sh", "check.sh")
+	check.Dir = dir
+	return check.Run() == nil
+}
+
+// git runs git and returns what it writes.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...) //nolint:gosec // the test's own repository
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return strings.TrimSpace(string(out))
+}
