@@ -211,6 +211,17 @@ func (p *place) Repository(project string) (fleet.Repository, error) {
 	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "%s does not bring work together", p.name)
 }
 
+// Prune implements fleet.Pruner.
+func (p *place) Prune(ctx context.Context, q fleet.PruneQuery) (_ []fleet.Leftover, err error) {
+	pruner, ok := p.Place.(fleet.Pruner)
+	if !ok {
+		return nil, nil
+	}
+	ctx, end := p.begin(ctx, "prune")
+	defer end(&err)
+	return pruner.Prune(ctx, q)
+}
+
 // Unsaved implements fleet.Examiner.
 func (p *place) Unsaved(ctx context.Context, a fleet.Agent) (_ string, err error) {
 	e, ok := p.Place.(fleet.Examiner)

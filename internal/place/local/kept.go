@@ -174,16 +174,20 @@ func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 		}
 		total -= w.Size
 		p.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
-		trash := filepath.Join(p.config.Dir, "kept", removedPrefix+filepath.Base(w.Location))
-		err := os.Rename(w.Location, trash) // a kept home is either complete or removed
-		if err == nil {
-			p.removeConversations(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, p.home(w.AgentUID))
-			err = worktree.RemoveAll(trash)
-		}
-		errs = append(errs, err)
+		errs = append(errs, p.removeKept(ctx, w))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeKept removes a kept home. The caller holds keptMu.
+func (p *Place) removeKept(ctx context.Context, w fleet.KeptWork) error {
+	trash := filepath.Join(p.config.Dir, "kept", removedPrefix+filepath.Base(w.Location))
+	if err := os.Rename(w.Location, trash); err != nil { // a kept home is either complete or removed
+		return err
+	}
+	p.removeConversations(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, p.home(w.AgentUID))
+	return worktree.RemoveAll(trash)
 }

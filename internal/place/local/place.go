@@ -39,6 +39,7 @@ var (
 	_ fleet.Tidier   = (*Place)(nil)
 
 	_ fleet.Integrator = (*Place)(nil)
+	_ fleet.Pruner     = (*Place)(nil)
 )
 
 // New validates the configuration and creates a Place. The caller must close it.

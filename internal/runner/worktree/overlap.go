@@ -35,9 +35,6 @@ type span struct{ begin, size int }
 
 func (s span) end() int { return s.begin + s.size }
 
-// touches reports whether git cannot combine changes of both parts, if they differ.
-func (s span) touches(o span) bool { return s.begin <= o.end() && o.begin <= s.end() }
-
 // shared returns the lines that both change, first and last, or nil.
 func (s span) shared(o span) *[2]int {
 	switch begin, end := max(s.begin, o.begin), min(s.end(), o.end()); {

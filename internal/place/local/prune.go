@@ -1,0 +1,156 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/worktree"
+)
+
+// Prune implements fleet.Pruner.
+func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
+	if q.Project != "" {
+		if _, err := p.project(q.Project); err != nil {
+			return nil, err
+		}
+	}
+	present, err := p.presentUIDs() // before a home is removed, so that a dry run lists the same: the next call has the refs of that agent
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.pruneHomes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	selected := worktree.Leftovers{Before: q.Before, Present: present, Deleted: map[string]string{}, Tasks: q.Tasks, Settled: q.Settled}
+	names := map[string]string{}
+	for _, a := range q.Deleted {
+		selected.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
+	}
+	visited := map[string]bool{}
+	for _, proj := range p.setup.Load().projects {
+		r := repository{place: p, project: proj}
+		if r.path = p.repositoryPath(proj); r.path == "" || visited[r.path] || q.Project != "" && proj.Name != q.Project {
+			continue
+		}
+		visited[r.path] = true
+		found, err := r.prune(ctx, q, selected)
+		if err != nil {
+			return nil, r.wrap(ctx, "cannot examine the repository of the project "+proj.Name, err)
+		}
+		all = append(all, found...)
+	}
+	for i := range all {
+		all[i].AgentName = cmp.Or(all[i].AgentName, names[all[i].AgentUID])
+	}
+	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(b.Size, a.Size) })
+	return all, ctx.Err()
+}
+
+// repositoryPath returns the path of the project's repository or of its mirror; empty if there is none.
+func (p *Place) repositoryPath(proj project) string {
+	path := proj.Repository
+	if isRemote(path) {
+		path = worktree.Mirror(filepath.Join(p.config.Dir, "repositories"), path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// prune lists or removes what agents have left in the repository.
+func (r repository) prune(ctx context.Context, q fleet.PruneQuery, selected worktree.Leftovers) ([]fleet.Leftover, error) {
+	all, err := r.place.git.Leftovers(ctx, r.path, selected)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		l := &all[i]
+		l.Project = r.project.Name
+		_, deleted := selected.Deleted[l.AgentUID]
+		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.Unproved || !deleted) {
+			continue
+		}
+		err := r.place.git.RemoveLeftovers(ctx, r.path, selected, *l)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r.place.pruned(ctx, l, r.wrap(ctx, "cannot remove the refs", err))
+	}
+	return all, nil
+}
+
+// pruned records whether the leftover was removed.
+func (p *Place) pruned(ctx context.Context, l *fleet.Leftover, err error) {
+	if err != nil {
+		l.Problem = fleet.PublicMessage(err)
+		p.config.Logger.WarnContext(ctx, "work of an agent not pruned", slog.String("agent", l.AgentUID), slog.String("kind", string(l.Kind)), slog.Any("error", err))
+		return
+	}
+	l.Removed = true
+	p.config.Logger.InfoContext(ctx, "work of an agent pruned", slog.String("agent", l.AgentUID), slog.String("kind", string(l.Kind)),
+		slog.String("location", l.Location), slog.Any("names", l.Names), slog.Int("count", l.Count), slog.String("proof", string(l.Proof)))
+}
+
+// pruneHomes lists or removes the kept homes of deleted agents.
+func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery) (all []fleet.Leftover, err error) {
+	p.keptMu.Lock()
+	defer p.keptMu.Unlock()
+	kept, err := p.listKept(ctx, "", func(r *record) bool { return q.Project == "" || r.Project == q.Project })
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range kept {
+		if !w.KeptAt.Before(q.Before) {
+			continue
+		}
+		l := fleet.Leftover{
+			Kind: fleet.LeftoverHome, Project: w.Project, AgentUID: w.AgentUID, AgentName: w.AgentName, Location: w.Location, Count: 1, Size: w.Size, Newest: w.KeptAt,
+			Proof: fleet.LeftoverUnproved, Reason: "it may have work that exists only there: " + w.Reason,
+		}
+		if q.Unproved && !q.DryRun {
+			err := p.removeKept(ctx, w)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				err = runner.HostError("cannot remove the directory", err)
+			}
+			p.pruned(ctx, &l, err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// presentUIDs returns the uids of the agents whose homes exist, also kept ones.
+func (p *Place) presentUIDs() (uids []string, err error) {
+	for _, dir := range []string{"agents", "kept"} {
+		entries, err := os.ReadDir(filepath.Join(p.config.Dir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, runner.HostError("cannot read the directory of agents", err)
+		}
+		for _, e := range entries {
+			name := e.Name()
+			for _, prefix := range []string{".deleted-", removedPrefix} { // they are being removed
+				name = strings.TrimPrefix(name, prefix)
+			}
+			r, err := home(filepath.Join(p.config.Dir, dir, e.Name())).record()
+			if err == nil && r != nil && r.UID != "" {
+				uids = append(uids, r.UID)
+			}
+			uids = append(uids, name)
+		}
+	}
+	return uids, nil
+}

@@ -1,0 +1,129 @@
+package local_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// pruned returns the rows as lines: kind, agent, count, proof, whether removed.
+func pruned(all []fleet.Leftover, names map[string]string) (lines []string) {
+	for _, l := range all {
+		line := fmt.Sprintf("%s of %s: %d %s", l.Kind, names[l.AgentUID], l.Count, l.Proof)
+		if l.Removed {
+			line += ", removed"
+		}
+		if l.Problem != "" {
+			line += ", problem"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	requireSandbox(t)
+	w, repo := newRepositoryPlace(t, false)
+	names := map[string]string{}
+	work := func(name, script string) (fleet.Agent, *fleet.Changes, fleet.Run) {
+		a := w.provisionIn("repo")
+		names[a.UID] = name
+		r := w.start(a, script)
+		_, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+		c, err := w.Connect(a).Changes(w.ctx, r)
+		require.NoError(t, err)
+		return a, c, r
+	}
+	const commit = "echo %s >%s; git add .; git commit -qm %s"
+	script := func(name string) string { return strings.ReplaceAll(commit, "%s", name) }
+	remove := func(a fleet.Agent) {
+		_, err := w.Delete(w.ctx, a)
+		require.NoError(t, err)
+	}
+	merged, _, _ := work("merged", script("merged"))
+	squashed, landed, _ := work("squashed", script("squashed"))
+	lost, _, _ := work("lost", script("lost"))
+	kept, _, _ := work("kept", script("kept")+"; echo dirty >dirty")
+	used, _, _ := work("used", script("used"))
+	alive, aliveWork, first := work("alive", script("alive"))
+	_, _, running := work("running", "true") // an agent whose task is not in the list
+	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
+		remove(a)
+	}
+	branch := func(a fleet.Agent) string { return "fleet/papi-" + a.UID[len(a.UID)-8:] }
+	runGit(t, repo, "git merge -q --no-edit "+branch(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branch(used)+"; git update-ref refs/fleet/other-server/last HEAD; git update-ref refs/fleet/landing/x HEAD")
+	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), Settled: []string{landed.Commit}, Tasks: []string{first.TaskID}, DryRun: true}
+	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
+		q.Deleted = append(q.Deleted, fleet.DeletedAgent{UID: a.UID, Name: a.Name})
+	}
+	refs := func() string { return runGit(t, repo, "git for-each-ref") }
+	before := refs()
+	all, err := w.Prune(w.ctx, q)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{
+		// base, the task with its base, last, last.head
+		"snapshots of merged: 5 elsewhere", "branches of merged: 1 elsewhere", "snapshots of squashed: 2 elsewhere", "snapshots of squashed: 3 settled", "branches of squashed: 1 settled",
+		"snapshots of lost: 2 elsewhere", "snapshots of lost: 3 unproved", "branches of lost: 1 unproved", "snapshots of used: 2 elsewhere", "snapshots of used: 3 unproved", "branches of used: 1 unproved",
+		"snapshots of alive: 2 elsewhere", "home of kept: 1 unproved",
+	}, pruned(all, names))
+	require.Equal(t, before, refs())
+	size := map[string]int64{}
+	for _, l := range all {
+		require.Equal(t, "repo", l.Project)
+		require.NotEmpty(t, l.Reason)
+		if l.Proof == fleet.LeftoverElsewhere {
+			require.Zero(t, l.Size, "%+v", l)
+		}
+		size[names[l.AgentUID]] += l.Size
+		require.False(t, l.Newest.IsZero())
+	}
+	require.Positive(t, size["squashed"])
+	require.Positive(t, size["lost"])
+	require.Zero(t, size["merged"])
+
+	early := q
+	early.Before = time.Now().Add(-time.Hour)
+	all, err = w.Prune(w.ctx, early)
+	require.NoError(t, err)
+	require.Empty(t, all, "nothing is so old")
+
+	q.DryRun = false
+	all, err = w.Prune(w.ctx, q)
+	require.NoError(t, err)
+	for _, l := range all {
+		require.Equal(t, l.Proof != fleet.LeftoverUnproved, l.Removed, "%+v", l)
+		require.Empty(t, l.Problem)
+	}
+	runGit(t, repo, "git reflog expire --expire=now --all; git gc -q --prune=now; git fsck --no-dangling; git show "+branch(lost)+":lost; git show "+branch(kept)+":kept; git rev-parse refs/fleet/other-server/last refs/fleet/landing/x "+branch(used))
+	require.NotContains(t, refs(), branch(merged))
+	require.NotContains(t, refs(), branch(squashed))
+	_, o := w.runTask(alive, "git log --oneline | wc -l; echo more >more; git add .; git commit -qm more")
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	text, _, err := w.Connect(alive).Patch(w.ctx, *aliveWork, "", 0, 1000)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "alive")
+
+	q.Unproved = true
+	all, err = w.Prune(w.ctx, q)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{
+		"snapshots of lost: 3 unproved, removed", "branches of lost: 1 unproved, removed", "snapshots of used: 3 unproved, removed", "branches of used: 1 unproved, problem", "home of kept: 1 unproved, removed",
+	}, pruned(all, names))
+	require.NoDirExists(t, w.dir+"/kept/"+kept.UID)
+	all, err = w.Prune(w.ctx, q)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{
+		"branches of used: 1 unproved, problem", "snapshots of kept: 2 elsewhere, removed", "snapshots of kept: 3 unproved, removed", "branches of kept: 1 unproved, removed",
+	}, pruned(all, names))
+	require.Contains(t, refs(), running.TaskID)
+	require.Contains(t, refs(), "refs/fleet/"+alive.UID+"/last")
+	_, err = w.Prune(w.ctx, fleet.PruneQuery{Project: "no"})
+	require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(err))
+}

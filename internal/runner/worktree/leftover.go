@@ -1,0 +1,287 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Leftovers selects what agents have left in a repository: see fleet.PruneQuery.
+type Leftovers struct {
+	Before  time.Time
+	Deleted map[string]string // from the uid of a deleted agent to the label in the names of its branches
+	Present []string          // uids of agents whose homes exist, also kept ones
+	Tasks   []string
+	Settled []string
+}
+
+// leftRef is a ref that an agent has left.
+type leftRef struct {
+	name  string
+	oid   string
+	uid   string
+	at    time.Time
+	proof fleet.LeftoverProof
+}
+
+// Leftovers returns what may go, without its Project and AgentName.
+func (g *Git) Leftovers(ctx context.Context, repository string, q Leftovers) ([]fleet.Leftover, error) {
+	found, err := g.leftRefs(ctx, repository, q)
+	if err != nil {
+		return nil, err
+	}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	all := []fleet.Leftover{}
+	parts := groupRefs(found)
+	for i, part := range parts {
+		l := part.leftover(repository)
+		if l.Size, err = v.sizeOf(ctx, part, parts[:i], parts[i+1:]); err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// RemoveLeftovers removes the refs of one leftover, which Leftovers has returned. It does nothing unless they are still the same ones and
+// still have the proof, and no branch among them is checked out.
+func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftovers, l fleet.Leftover) error {
+	defer g.lock("branches of " + repository)()
+	found, err := g.leftRefs(ctx, repository, q)
+	if err != nil {
+		return err
+	}
+	for _, part := range groupRefs(found) {
+		if now := part.leftover(repository); now.Kind != l.Kind || now.AgentUID != l.AgentUID || now.Proof != l.Proof {
+			continue
+		}
+		var all []update
+		for _, r := range part {
+			branch, ok := strings.CutPrefix(r.name, "refs/heads/")
+			if !ok {
+				all = append(all, update{name: r.name, old: r.oid})
+				continue
+			}
+			used, err := g.checkouts(ctx, repository, branch)
+			if err != nil {
+				return err
+			}
+			if len(used) > 0 {
+				return used[0].busy(branch, "it is in use: check out another branch there, and try again")
+			}
+			all = append(all, update{name: r.name, old: r.oid})
+		}
+		return g.logRefs(ctx, repository, "fleet: pruned", all...)
+	}
+	return &Error{Message: "the refs have changed since they were listed: list them again"}
+}
+
+// leftRefs returns the refs of agents that are old enough, with their proofs.
+func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]leftRef, error) {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	deleted, labels, tasks := map[string]string{}, map[string]string{}, map[string]bool{}
+	for uid, label := range q.Deleted {
+		if !slices.Contains(q.Present, uid) {
+			deleted[refPart(uid)], labels[label] = uid, uid
+		}
+	}
+	for _, id := range q.Tasks {
+		tasks[refPart(id)] = true
+	}
+	var all []leftRef
+	var others []string
+	const format = "--format=%(objectname)%00%(refname)%00%(symref)%00%(creatordate:unix)"
+	err = v.pipe(ctx, nil, &lineWriter{each: func(line string) {
+		f := strings.Split(line, "\x00")
+		if len(f) != 4 || !oidPattern.MatchString(f[0]) || f[2] != "" {
+			return
+		}
+		seconds, _ := strconv.ParseInt(f[3], 10, 64)
+		r := leftRef{name: f[1], oid: f[0], at: time.Unix(seconds, 0).UTC()}
+		branch, local := strings.CutPrefix(r.name, "refs/heads/")
+		label, ours := agentLabel(branch)
+		rest, hidden := strings.CutPrefix(r.name, refsPrefix)
+		uid, name, _ := strings.Cut(rest, "/")
+		known := false
+		switch {
+		case hidden && deleted[uid] != "":
+			r.uid, known = deleted[uid], true
+		case hidden:
+			r.uid, known = uid, isOfTask(name, tasks) && !strings.HasPrefix(r.name, landingRefs)
+		case local && ours:
+			r.uid = ownerOfBranch(label, labels)
+			known = r.uid != ""
+		default:
+			others = append(others, r.oid)
+		}
+		if known {
+			all = append(all, r)
+		}
+	}}, "for-each-ref", format, "refs/heads", "refs/tags", "refs/remotes", refsPrefix)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r leftRef) bool { return !r.at.Before(q.Before) })
+	return all, v.prove(ctx, all, others, q.Settled)
+}
+
+// prove sets the proof of each ref.
+func (v *view) prove(ctx context.Context, all []leftRef, others, settled []string) error {
+	tips := map[string]fleet.LeftoverProof{}
+	for _, r := range all {
+		tips[r.oid] = fleet.LeftoverElsewhere
+	}
+	settled = slices.DeleteFunc(slices.Clone(settled), func(oid string) bool { return !oidPattern.MatchString(oid) })
+	known, err := v.existingObjects(ctx, settled)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		others []string
+		proof  fleet.LeftoverProof
+	}{{others, fleet.LeftoverSettled}, {slices.Concat(others, known), fleet.LeftoverUnproved}} {
+		err := v.eachExclusive(ctx, slices.Sorted(maps.Keys(tips)), step.others, func(oid string) {
+			if _, tip := tips[oid]; tip {
+				tips[oid] = step.proof
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		all[i].proof = tips[all[i].oid]
+	}
+	return nil
+}
+
+// isOfTask reports whether the ref belongs to one of the tasks: TASK or TASK.base, and the same with the number of a try.
+func isOfTask(name string, tasks map[string]bool) bool {
+	name = strings.TrimSuffix(name, ".base")
+	i := strings.LastIndexByte(name, '-')
+	return tasks[name] || i > 0 && tryNumber.MatchString(name[i+1:]) && tasks[name[:i]]
+}
+
+// tryNumber matches the number of a try of a task.
+var tryNumber = regexp.MustCompile(`^[0-9]{1,3}$`)
+
+// agentLabel returns the part after fleet/ or fleet- in the name of a branch.
+func agentLabel(branch string) (label string, ok bool) {
+	for _, prefix := range []string{"fleet/", "fleet-"} {
+		if label, ok := strings.CutPrefix(branch, prefix); ok {
+			return label, true
+		}
+	}
+	return "", false
+}
+
+// ownerOfBranch returns the uid of the agent whose branches begin with the label; empty if there is none. See refRecord.names.
+func ownerOfBranch(label string, labels map[string]string) string {
+	for end := len(label); end > 0; end = strings.LastIndexByte(label[:end], '-') {
+		if uid := labels[label[:end]]; uid != "" {
+			return uid
+		}
+	}
+	return ""
+}
+
+// refGroup are the refs of one leftover.
+type refGroup []leftRef
+
+// groupRefs groups the refs by agent, kind and proof.
+func groupRefs(all []leftRef) []refGroup {
+	type key struct {
+		uid    string
+		branch bool
+		proof  fleet.LeftoverProof
+	}
+	groups := map[key]refGroup{}
+	var keys []key
+	for _, r := range all {
+		k := key{r.uid, strings.HasPrefix(r.name, "refs/heads/"), r.proof}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], r)
+	}
+	parts := make([]refGroup, 0, len(keys))
+	for _, k := range keys {
+		parts = append(parts, groups[k])
+	}
+	return parts
+}
+
+// leftover describes the refs, without their size.
+func (p refGroup) leftover(repository string) fleet.Leftover {
+	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: p[0].uid, Location: repository, Count: len(p), Proof: p[0].proof}
+	for _, r := range p {
+		name, branch := strings.CutPrefix(r.name, "refs/heads/")
+		if branch {
+			l.Kind = fleet.LeftoverBranches
+		}
+		if len(l.Names) < fleet.MaxLeftoverNames {
+			l.Names = append(l.Names, name)
+		}
+		if r.at.After(l.Newest) {
+			l.Newest = r.at
+		}
+	}
+	switch l.Proof {
+	case fleet.LeftoverElsewhere:
+		l.Reason = "the commits are in other branches, tags or remote branches"
+	case fleet.LeftoverSettled:
+		l.Reason = "the work has landed or was abandoned"
+	case fleet.LeftoverUnproved:
+		l.Reason = "the commits may exist nowhere else"
+	}
+	return l
+}
+
+// sizeOf returns the size of the objects that only the refs of the agent need, in bytes on the disk. Objects of its refs in counted are left
+// out. Its refs in later may also go.
+func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup) (int64, error) {
+	may := map[string]bool{}
+	var tips, others []string
+	for _, r := range p {
+		may[r.name] = true
+		tips = append(tips, r.oid)
+	}
+	for _, part := range later {
+		for _, r := range part {
+			may[r.name] = may[r.name] || r.uid == p[0].uid
+		}
+	}
+	for _, part := range counted {
+		for _, r := range part {
+			others = append(others, r.oid)
+		}
+	}
+	err := v.eachRef(ctx, []string{"refs"}, func(name string, r ref) {
+		if !may[name] {
+			others = append(others, r.oid)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	if err := v.pipe(ctx, revisions(tips, others), &out, "rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin"); err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+}
