@@ -36,6 +36,7 @@ const (
 	EventPoolChanged   EventType = "pool_changed"
 	EventFleetChanged  EventType = "fleet_changed"
 	EventSchedule      EventType = "schedule_changed"
+	EventWebhook       EventType = "webhook_changed"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.

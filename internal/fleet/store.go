@@ -122,6 +122,7 @@ type ReadTx interface {
 	IdentityReader
 	ResourceReader
 	LedgerReader
+	DeliveryReader
 }
 
 // Tx reads and writes one transaction.
@@ -137,12 +138,14 @@ type Tx interface {
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
 	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
-	// message it writes GivenAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups.
+	// message it writes GivenAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups, of a delivery
+	// Status, Tries, NextAt and Attempts.
 	// Requests, tools and entries of the ledger cannot be updated.
 	Update(r Row) error
 
 	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
-	// error if the task has not ended or does not exist; a tool need not exist. The caller appends an event in the same
+	// error if the task has not ended or does not exist; a tool need not exist. Of a resource that is a webhook, the deliveries stay until
+	// Prune removes them. The caller appends an event in the same
 	// transaction. Other rows cannot be deleted.
 	Delete(r Row) error
 

@@ -94,6 +94,9 @@ const (
 
 	// PruneAudit removes lines of the audit log.
 	PruneAudit
+
+	// PruneDeliveries removes deliveries that were created before the time, whether they wait or not.
+	PruneDeliveries
 )
 
 // TaskFilter selects tasks; the zero value selects all.

@@ -17,7 +17,7 @@ import (
 // importedTables are the tables that Import fills. Each table comes after the tables that it refers to.
 var importedTables = []string{
 	"agents", "agent_configs", "tasks", "task_descriptions", "task_queue", "payloads", "task_changes", "task_checks", "task_landings", "task_reviews", "task_attachments", "messages", "questions", "events",
-	"requests", "audit", "tokens", "identities", "sessions", "tools", "resources", "budget_ledger", "budget_totals", "agent_remains", "notes", "secrets", "stored", "stored_projects",
+	"requests", "audit", "tokens", "identities", "sessions", "tools", "resources", "budget_ledger", "budget_totals", "deliveries", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 	"usage_days",
 }
 

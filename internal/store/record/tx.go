@@ -82,6 +82,7 @@ const (
 	lockPrincipal   = "principal" // the identity of a principal
 	lockResource    = "resource"  // a resource, by kind and name
 	lockLedger      = "ledger"    // the ledger of a budget
+	lockDelivery    = "delivery"  // a delivery, by id
 )
 
 // TaskLockName returns the name by which a task is locked with its agent. A task without an agent is locked alone.

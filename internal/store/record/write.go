@@ -31,6 +31,8 @@ func (t Tx) Insert(r fleet.Row) error {
 		return t.insertLedgerEntry(r)
 	case *fleet.Review:
 		return t.insertReview(r)
+	case *fleet.Delivery:
+		return t.insertDelivery(r)
 	}
 	return t.DB.Fail(fmt.Errorf("insert: no table for %T", r))
 }
@@ -50,6 +52,8 @@ func (t Tx) Update(r fleet.Row) error {
 		return t.updateToken(r)
 	case *fleet.Identity:
 		return t.updateGroups(r)
+	case *fleet.Delivery:
+		return t.updateDelivery(r)
 	}
 	return t.DB.Fail(fmt.Errorf("update: rows of %T do not change", r))
 }

@@ -24,7 +24,9 @@ const (
 			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND json_extract(body, '$.at') < ?1 LIMIT ?2)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
-	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
+	pruneLeases     = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
+	pruneDeliveries = `DELETE FROM deliveries WHERE id IN (
+			SELECT id FROM deliveries WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
 	// pruneReplicas keeps servers that have agents, servers with a lease on their name, which may still run, and forgotten
 	// servers, because HearReplica must not record those again.
 	pruneReplicas = `DELETE FROM replicas WHERE name IN (
@@ -34,8 +36,9 @@ const (
 
 // pruneStatements has the statements that remove rows of each kind, except PrunePayloads.
 var pruneStatements = map[fleet.PruneKind][]string{
-	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneBulks, pruneLeases, pruneReplicas},
-	fleet.PruneAudit:   {pruneAudit},
+	fleet.PruneHistory:    {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneBulks, pruneLeases, pruneReplicas},
+	fleet.PruneAudit:      {pruneAudit},
+	fleet.PruneDeliveries: {pruneDeliveries},
 }
 
 // Prune removes old rows, see fleet.Store.

@@ -30,6 +30,7 @@ func Fill(t *testing.T, s fleet.Store) {
 			tx.Insert(newToken("alice", "h1")), tx.Insert(session),
 			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", testBody{"text"}),
 			tx.Insert(reservation("day", "t1", noon, 500)), tx.Insert(settlement("day", "t1", noon, 500, 70)),
+			tx.Insert(newDelivery("w1", 1)),
 			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
 		} {
 			require.NoError(t, err)
@@ -87,6 +88,9 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		return tx.Ledger(fleet.LedgerFilter{Windows: []fleet.LedgerKey{{Budget: "day", Begin: noon}}, Budget: "day", Limit: 10})
 	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
+		return tx.Deliveries(fleet.DeliveryFilter{Webhook: "w1", Limit: 10})
+	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
 		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})

@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Resources", resourceCases},
 		{"Ledger", ledgerCases},
 		{"Landings", landingCases},
+		{"Deliveries", deliveryCases},
 		{"Tokens", tokenCases},
 		{"Identities", identityCases},
 		{"Projects", projectCases},

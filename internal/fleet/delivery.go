@@ -1,0 +1,121 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// Delivery is one event for one webhook. It is sent until the receiver has accepted it, always with the same ID.
+type Delivery struct {
+	ID        string
+	Webhook   string // uid of the webhook
+	Seq       int64  // of the event; 0 if it is a test
+	Type      string // of the event, or DeliveryTest
+	AgentName string
+	TaskID    string
+	Body      []byte // what is sent
+	Status    DeliveryStatus
+	Tries     int               // failed attempts since the delivery was created or was requested again
+	NextAt    time.Time         // when it is sent next; zero if it does not wait
+	Attempts  []DeliveryAttempt // the newest ones, oldest first
+	CreatedAt time.Time
+}
+
+func (*Delivery) row() {}
+
+// DeliveryTest is the type of deliveries that try a webhook.
+const DeliveryTest = "test"
+
+// DeliveryStatus is the state of a delivery.
+type DeliveryStatus string
+
+// The states of deliveries.
+const (
+	DeliveryWaiting   DeliveryStatus = "waiting"   // it is sent at NextAt
+	DeliveryDelivered DeliveryStatus = "delivered" // the receiver has accepted it
+	DeliveryFailed    DeliveryStatus = "failed"    // the receiver has not accepted it, and it is not sent again unless somebody asks for it
+)
+
+// DeliveryAttempt is one attempt to send a delivery.
+type DeliveryAttempt struct {
+	At       time.Time     `json:"at"`
+	Took     time.Duration `json:"took"`
+	Code     int           `json:"code,omitempty"`     // status of the response; 0 if there was none
+	Response string        `json:"response,omitempty"` // its beginning
+	Error    string        `json:"error,omitempty"`    // why there was no response
+}
+
+// Accepted reports whether the receiver has accepted the delivery.
+func (a DeliveryAttempt) Accepted() bool { return a.Code >= 200 && a.Code < 300 }
+
+// maxDeliveryAttempts is how many attempts of a delivery are remembered.
+const maxDeliveryAttempts = 20
+
+// pauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them: about three
+// days together.
+var pauses = []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// maxPause limits what a receiver can ask for with Retry-After.
+const maxPause = 24 * time.Hour
+
+// DeliveryID returns the id of the delivery of the event to the webhook. It is the same each time.
+func DeliveryID(webhook string, seq int64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", webhook, seq))
+	return "msg_" + hex.EncodeToString(sum[:16])
+}
+
+// Record notes an attempt. retryAfter is what the receiver asks for. jitter, from 0 to 1, shortens or lengthens the pause by up to a
+// tenth, so that deliveries that have failed together are not sent together again.
+func (d *Delivery) Record(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
+	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxDeliveryAttempts {
+		d.Attempts = d.Attempts[len(d.Attempts)-maxDeliveryAttempts:]
+	}
+	d.NextAt = time.Time{}
+	switch {
+	case a.Accepted():
+		d.Status = DeliveryDelivered
+		return
+	case d.Tries >= len(pauses):
+		d.Status = DeliveryFailed
+		return
+	}
+	pause := time.Duration(float64(pauses[d.Tries]) * (0.9 + 0.2*jitter))
+	d.Tries++
+	d.NextAt = a.At.Add(a.Took).Add(max(pause, min(retryAfter, maxPause)))
+}
+
+// Again makes the delivery wait for its next attempt now, whatever has become of it.
+func (d *Delivery) Again(now time.Time) { d.Status, d.Tries, d.NextAt = DeliveryWaiting, 0, now }
+
+// DeliveryFilter selects deliveries. The zero value selects none.
+type DeliveryFilter struct {
+	ID      string         // only the one with the id
+	Webhook string         // only those of the webhook with the uid
+	Status  DeliveryStatus // only those with the status; empty: all
+	Since   time.Time      // only those that were created then or later
+	Waiting bool           // those that wait, in the order in which they are due; otherwise the newest come first
+	Offset  int
+	Limit   int
+}
+
+// DeliveryCount counts deliveries.
+type DeliveryCount struct {
+	Webhook string
+	Status  DeliveryStatus
+	Number  int
+	Oldest  time.Time // when the oldest of them was created
+}
+
+// DeliveryReader reads deliveries of webhooks.
+type DeliveryReader interface {
+	// Deliveries returns the matching deliveries.
+	Deliveries(f DeliveryFilter) ([]*Delivery, error)
+
+	// CountDeliveries counts the deliveries that wait or have failed, by webhook and status: those of the webhook with the uid, or of all
+	// webhooks if it is empty.
+	CountDeliveries(webhook string) ([]DeliveryCount, error)
+}

@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+// WebhookKind is the kind of the resources that are webhooks.
+const WebhookKind ResourceKind = "webhook"
+
+// Webhook sends events to a URL, on behalf of its owner.
+type Webhook struct {
+	UID      string   `json:"uid"` // of this webhook, and of no other one with its name
+	Name     string   `json:"name"`
+	Owner    string   `json:"owner"`
+	URL      string   `json:"url"`
+	Topics   []Topic  `json:"topics"`
+	Selector string   `json:"selector,omitempty"` // only events of tasks, or else of agents, whose labels match
+	Kind     Kind     `json:"kind"`               // Kind, Scope and Projects are those of the principal that created it
+	Scope    Scope    `json:"scope"`
+	Projects []string `json:"projects,omitempty"`
+	ByToken  bool     `json:"by_token,omitempty"` // that principal had a token of this server
+
+	// Keys are those of its secrets, see WebhookKey: the newest first, and the one before it if its secret may still be valid.
+	Keys []WebhookKey `json:"keys"`
+	// Cursor is the Seq of an event. Those up to it have their deliveries.
+	Cursor int64 `json:"cursor"`
+	// Disabled says why it sends nothing; empty if it sends.
+	Disabled string `json:"disabled,omitempty"`
+	// FailingSince is when the first of the attempts failed that have failed since the last success; zero if the last one succeeded.
+	FailingSince time.Time `json:"failing_since,omitzero"`
+
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// WebhookKey derives a secret from the secret of the fleet, so that the store has no secret of a webhook.
+type WebhookKey struct {
+	Salt string    `json:"salt"`
+	Ends time.Time `json:"ends,omitzero"` // when the secret stops being valid; zero for the newest one
+}
+
+// Limits of webhooks.
+const (
+	MaxWebhooks       = 500 // in the fleet
+	MaxWebhookURL     = 2048
+	WebhookOverlap    = 24 * time.Hour // for which the old secret is valid by default
+	MaxWebhookOverlap = 7 * 24 * time.Hour
+	WebhookPatience   = 3 * 24 * time.Hour // a webhook whose attempts all fail for so long is disabled
+)
+
+// Key is the name of the webhook with its owner. No two webhooks have the same.
+func (w *Webhook) Key() string { return w.Name + "@" + w.Owner }
+
+// Seen reports whether the webhook exists for p. Credentials that are restricted to projects only reach webhooks of credentials with the
+// same restriction.
+func (w *Webhook) Seen(p Principal) bool {
+	return p.Owns(w.Owner) && (len(p.Projects) == 0 || len(w.Projects) > 0 && !slices.ContainsFunc(w.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
+}
+
+// Principal returns the principal that sees the events that the webhook sends. It does not have its groups.
+func (w *Webhook) Principal() Principal {
+	return Principal{Name: w.Owner, Kind: w.Kind, Scope: w.Scope, Projects: w.Projects}
+}
+
+// Rotate gives the webhook a new secret. The old one is valid for the overlap.
+func (w *Webhook) Rotate(salt string, now time.Time, overlap time.Duration) {
+	old := w.Keys[0]
+	old.Ends = now.Add(overlap)
+	w.Keys = []WebhookKey{{Salt: salt}, old}
+}
+
+// OldKeyEnds returns when the old secret stops being valid; zero if none is.
+func (w *Webhook) OldKeyEnds(now time.Time) time.Time {
+	if len(w.Keys) > 1 && w.Keys[1].Ends.After(now) {
+		return w.Keys[1].Ends
+	}
+	return time.Time{}
+}
+
+// Salts returns the salts of the valid secrets, the newest first.
+func (w *Webhook) Salts(now time.Time) []string {
+	salts := []string{w.Keys[0].Salt}
+	if !w.OldKeyEnds(now).IsZero() {
+		salts = append(salts, w.Keys[1].Salt)
+	}
+	return salts
+}
+
+// Selects reports whether the webhook sends the event, if its owner may see it and the selector matches.
+func (w *Webhook) Selects(e Event) bool {
+	return slices.ContainsFunc(w.Topics, func(t Topic) bool { return t.Has(e) })
+}
+
+// EventTypes returns the types of the events that the webhook may send.
+func (w *Webhook) EventTypes() (types []EventType) {
+	for _, t := range w.Topics {
+		for _, of := range t.types() {
+			if !slices.Contains(types, of) {
+				types = append(types, of)
+			}
+		}
+	}
+	return types
+}
+
+// Post is a request to a webhook.
+type Post struct {
+	URL     string
+	ID      string    // of the delivery
+	At      time.Time // of the attempt
+	Secrets []string  // the valid ones
+	Body    []byte
+}
+
+// PostResult is the outcome of a Post.
+type PostResult struct {
+	Code       int           // status of the response; 0 if there was none
+	Response   string        // the beginning of the response
+	RetryAfter time.Duration // what the response says about it; 0 if nothing
+	Error      string        // why there is no response; it never contains the URL
+}

@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// newDelivery returns a delivery of the event that waits, with a value in every field.
+func newDelivery(webhook string, seq int64) *fleet.Delivery {
+	return &fleet.Delivery{
+		ID: fleet.DeliveryID(webhook, seq), Webhook: webhook, Seq: seq, Type: "task_ended", AgentName: "papi", TaskID: "t1", Body: []byte(`{"type":"ü\u0000"}`),
+		Status: fleet.DeliveryWaiting, Tries: 1, NextAt: noon.Add(time.Duration(seq) * time.Minute), CreatedAt: noon.Add(time.Duration(seq) * time.Second),
+		Attempts: []fleet.DeliveryAttempt{{At: noon, Took: time.Second, Code: 500, Response: "no ü"}},
+	}
+}
+
+var deliveryCases = []testCase{
+	{"a delivery is found, counted and written", func(t *testing.T, s fleet.Store) {
+		all := []*fleet.Delivery{newDelivery("w1", 1), newDelivery("w1", 2), newDelivery("w1", 3), newDelivery("w2", 1)}
+		all[1].NextAt = noon
+		for _, d := range all {
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(d) })
+		}
+		get := func(f fleet.DeliveryFilter) []*fleet.Delivery {
+			f.Limit = max(f.Limit, 2)
+			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) { return tx.Deliveries(f) })
+		}
+		count := func(webhook string) []fleet.DeliveryCount {
+			return read(t, s, func(tx fleet.ReadTx) ([]fleet.DeliveryCount, error) { return tx.CountDeliveries(webhook) })
+		}
+		require.Empty(t, get(fleet.DeliveryFilter{}))
+		require.Equal(t, []*fleet.Delivery{all[2], all[1]}, get(fleet.DeliveryFilter{Webhook: "w1"}), "the newest come first")
+		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Offset: 2}))
+		require.Equal(t, []*fleet.Delivery{all[1], all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}), "they come as they are due")
+		require.Equal(t, []*fleet.Delivery{all[2]}, get(fleet.DeliveryFilter{Webhook: "w1", Since: all[2].CreatedAt}))
+		require.Equal(t, []*fleet.Delivery{all[3]}, get(fleet.DeliveryFilter{ID: all[3].ID}))
+		waiting := func(webhook string, n int) fleet.DeliveryCount {
+			return fleet.DeliveryCount{Webhook: webhook, Status: fleet.DeliveryWaiting, Number: n, Oldest: all[0].CreatedAt}
+		}
+		require.Equal(t, []fleet.DeliveryCount{waiting("w1", 3), waiting("w2", 1)}, count(""))
+
+		all[1].Record(fleet.DeliveryAttempt{At: noon, Code: 204}, 0, 0)
+		all[2].Status, all[2].NextAt = fleet.DeliveryFailed, time.Time{}
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.Update(all[1]))
+			return tx.Update(all[2])
+		})
+		require.Equal(t, []*fleet.Delivery{all[1]}, get(fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryDelivered}))
+		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}))
+		require.Equal(t, []fleet.DeliveryCount{{Webhook: "w1", Status: fleet.DeliveryFailed, Number: 1, Oldest: all[2].CreatedAt}, waiting("w1", 1)}, count("w1"))
+	}},
+
+	{"an event has one delivery to a webhook", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) })
+		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) }))
+		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newDelivery("w1", 2)) }), "it does not exist")
+	}},
+
+	{"old deliveries are removed", func(t *testing.T, s fleet.Store) {
+		for seq := range int64(5) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", seq)) })
+		}
+		removed := func() int {
+			n, err := s.Prune(t.Context(), fleet.PruneDeliveries, noon.Add(3*time.Second), 2)
+			require.NoError(t, err)
+			return n
+		}
+		require.Equal(t, []int{2, 1, 0}, []int{removed(), removed(), removed()})
+		left := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
+			return tx.Deliveries(fleet.DeliveryFilter{Webhook: "w1", Limit: 10})
+		})
+		require.Equal(t, []*fleet.Delivery{newDelivery("w1", 4), newDelivery("w1", 3)}, left)
+	}},
+}
