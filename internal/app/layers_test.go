@@ -50,6 +50,7 @@ var layers = []layer{
 	{"fleet/internal/runner", []string{"fleet/internal/scratch", "fleet/internal/fleet", "fleet/internal/runner", "fleet/internal/place/agentfile", "fleet/internal/price"}, nil},
 	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder", "fleet/internal/runner/remote", "fleet/internal/runner/agentapi"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/model/dial", nil, nil},
+	{"fleet/internal/webhook", []string{"fleet/internal/fleet", "fleet/internal/model/dial"}, []string{"github.com/standard-webhooks/standard-webhooks"}},
 	{"fleet/internal/model/definition", []string{"fleet/internal/fleet", "fleet/internal/loopback", "fleet/internal/model/dial", "fleet/internal/runner/driver", "fleet/internal/scratch"}, []string{"github.com/docker/cagent"}},
 	{"fleet/internal/model/tool", []string{"fleet/internal/fleet", "fleet/internal/model/dial", "fleet/internal/place/agentfile", "fleet/internal/runner", "fleet/internal/schema", "fleet/internal/scratch"}, []string{"github.com/docker/cagent"}},
 	{"fleet/internal/model/run", []string{"fleet/internal/fleet", "fleet/internal/model", "fleet/internal/place/agentfile", "fleet/internal/price", "fleet/internal/runner"}, []string{"github.com/docker/cagent"}},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -50,6 +51,17 @@ type DeliveryAttempt struct {
 // Accepted reports whether the receiver has accepted the delivery.
 func (a DeliveryAttempt) Accepted() bool { return a.Code >= 200 && a.Code < 300 }
 
+// Gone reports whether the receiver wants no more requests.
+func (a DeliveryAttempt) Gone() bool { return a.Code == 410 }
+
+// Text returns the outcome for people, such as "500" or "connection refused".
+func (a DeliveryAttempt) Text() string {
+	if a.Code == 0 {
+		return a.Error
+	}
+	return strconv.Itoa(a.Code)
+}
+
 // maxDeliveryAttempts is how many attempts of a delivery are remembered.
 const maxDeliveryAttempts = 20
 
@@ -79,7 +91,7 @@ func (d *Delivery) Record(a DeliveryAttempt, retryAfter time.Duration, jitter fl
 	case a.Accepted():
 		d.Status = DeliveryDelivered
 		return
-	case d.Tries >= len(pauses):
+	case d.Tries >= len(pauses) || d.Type == DeliveryTest || a.Gone():
 		d.Status = DeliveryFailed
 		return
 	}

@@ -85,6 +85,10 @@ const (
 	ReasonBranchCheckedOut   Reason = "BRANCH_CHECKED_OUT"
 	ReasonRemoteNotFound     Reason = "REMOTE_NOT_FOUND"
 	ReasonWorkSettled        Reason = "WORK_SETTLED"
+	ReasonWebhookNotFound    Reason = "WEBHOOK_NOT_FOUND"
+	ReasonWebhookExists      Reason = "WEBHOOK_EXISTS"
+	ReasonWebhookDisabled    Reason = "WEBHOOK_DISABLED"
+	ReasonDeliveryNotFound   Reason = "DELIVERY_NOT_FOUND"
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
@@ -150,6 +154,10 @@ var reasonCodes = map[Reason]Code{
 	ReasonBranchCheckedOut:   FailedPrecondition,
 	ReasonRemoteNotFound:     NotFound,
 	ReasonWorkSettled:        FailedPrecondition,
+	ReasonWebhookNotFound:    NotFound,
+	ReasonWebhookExists:      AlreadyExists,
+	ReasonWebhookDisabled:    FailedPrecondition,
+	ReasonDeliveryNotFound:   NotFound,
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,

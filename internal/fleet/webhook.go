@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -58,6 +59,33 @@ func (w *Webhook) Seen(p Principal) bool {
 	return p.Owns(w.Owner) && (len(p.Projects) == 0 || len(w.Projects) > 0 && !slices.ContainsFunc(w.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
 }
 
+// Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check which hosts the URL may have.
+func (w *Webhook) Validate() error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case len(w.Name) > MaxScheduleName || !namePattern.MatchString(w.Name):
+		return refuse("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxScheduleName)
+	case w.URL == "":
+		return refuse("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
+	case len(w.URL) > MaxWebhookURL:
+		return refuse("url", "url has %d bytes: use at most %d", len(w.URL), MaxWebhookURL)
+	case len(w.Topics) == 0:
+		return refuse("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
+	}
+	for i, t := range w.Topics {
+		if t != TopicAll && t != TopicNeedsMe && !slices.Contains(WebhookEvents, EventType(t)) {
+			return refuse("topics", "topics has %q, which webhooks cannot send", Shorten(string(t), 60))
+		}
+		if slices.Contains(w.Topics[:i], t) {
+			return refuse("topics", "topics has %q twice: leave one out", t)
+		}
+	}
+	_, err := ParseSelector("selector", w.Selector)
+	return err
+}
+
 // Principal returns the principal that sees the events that the webhook sends. It does not have its groups.
 func (w *Webhook) Principal() Principal {
 	return Principal{Name: w.Owner, Kind: w.Kind, Scope: w.Scope, Projects: w.Projects}
@@ -102,6 +130,17 @@ func (w *Webhook) EventTypes() (types []EventType) {
 		}
 	}
 	return types
+}
+
+// Sender sends requests to webhooks.
+type Sender interface {
+	// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook. It does not look the host up.
+	Check(url string) error
+
+	// Post sends the request and reads the beginning of the response. It ends by itself within a time that is far shorter than the
+	// pauses between attempts. It connects only to hosts that the configuration allows, whatever their names resolve to, and follows no
+	// redirects.
+	Post(ctx context.Context, p Post) PostResult
 }
 
 // Post is a request to a webhook.

@@ -13,13 +13,18 @@ const dispatchLease = "queue"
 func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
+	r.alone(ctx, dispatchLease, func(held context.Context) { r.dispatchWith(held, signal) })
+}
+
+// alone calls f again and again, as long as this server has the lease on the key.
+func (r *Reconciler) alone(ctx context.Context, key string, f func(held context.Context)) {
 	for ctx.Err() == nil {
-		held, release, ok, err := r.leases.hold(ctx, dispatchLease)
+		held, release, ok, err := r.leases.hold(ctx, key)
 		if ok {
-			r.dispatchWith(held, signal)
+			f(held)
 			release()
 		} else if err != nil && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "the queue has no lease, retrying", slog.Any("error", err))
+			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
 		}
 		select {
 		case <-time.After(r.cfg.LeaseTTL / 3): // another server has the lease, or the store does not answer

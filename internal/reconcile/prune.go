@@ -47,6 +47,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		{"rows", r.cfg.Retention, fleet.PruneHistory},
 		{"payloads", r.cfg.PayloadRetention, fleet.PrunePayloads},
 		{"audit lines", r.cfg.AuditRetention, fleet.PruneAudit},
+		{"deliveries", r.cfg.Webhooks.Retention, fleet.PruneDeliveries},
 	} {
 		if k.retention < 0 {
 			continue

@@ -71,8 +71,9 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// Foreman decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, and only one
-// calls RunTrain for a train. Both return when to call them again although nothing happens; zero if that is not needed.
+// Foreman decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one calls
+// SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again although nothing happens;
+// zero if that is not needed.
 type Foreman interface {
 	// Dispatch starts the pending tasks that can start.
 	Dispatch(ctx context.Context) (again time.Time, err error)
@@ -80,6 +81,8 @@ type Foreman interface {
 	Trains(ctx context.Context) ([]fleet.Train, error)
 	// RunTrain lands the work of the train that can land.
 	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
+	// SendWebhooks sends events to webhooks until its context is done or the store fails.
+	SendWebhooks(ctx context.Context) error
 }
 
 // New returns a reconciler for the state. Start starts it. Without a foreman, pending tasks do not start, and nothing lands.
@@ -114,6 +117,7 @@ func (r *Reconciler) Start() {
 	if r.foreman != nil {
 		r.running.Go(func() { r.dispatch(ctx) })
 		r.running.Go(func() { r.land(ctx) })
+		r.running.Go(func() { r.sendWebhooks(ctx) })
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownedKind is what pools and schedules have in common: each has an owner, and a name that is only used once for each owner.
+// ownedKind is what pools, schedules and webhooks have in common: each has an owner, and a name that is only used once for each owner.
 type ownedKind[T any] struct {
 	kind   fleet.ResourceKind
 	owner  func(*T) (name, owner string)
@@ -14,20 +14,37 @@ type ownedKind[T any] struct {
 	none   fleet.Reason
 	lists  string                           // what to do to see them
 	put    func(fleet.Tx, *T, string) error // writes it and an event with the text
-	listed func() []*T
+	listed func(context.Context) ([]*T, error)
 }
 
 // pools says how pools are found and written.
 func (s *Service) pools() ownedKind[fleet.Pool] {
 	return ownedKind[fleet.Pool]{
-		fleet.PoolKind, func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, (*fleet.Pool).Admits, fleet.ReasonPoolNotFound, "{list_pools} lists them", s.putPool, s.queue.Pools,
+		fleet.PoolKind, func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, (*fleet.Pool).Admits, fleet.ReasonPoolNotFound, "{list_pools} lists them", s.putPool, queued(s, s.queue.Pools),
 	}
 }
 
 // schedules says how schedules are found and written.
 func (s *Service) schedules() ownedKind[fleet.Schedule] {
 	return ownedKind[fleet.Schedule]{
-		fleet.ScheduleKind, func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, (*fleet.Schedule).Seen, fleet.ReasonScheduleNotFound, "{list_schedules} lists them", s.putSchedule, s.queue.Schedules,
+		fleet.ScheduleKind, func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, (*fleet.Schedule).Seen, fleet.ReasonScheduleNotFound, "{list_schedules} lists them", s.putSchedule, queued(s, s.queue.Schedules),
+	}
+}
+
+// webhooks says how webhooks are found and written.
+func (s *Service) webhooks() ownedKind[fleet.Webhook] {
+	return ownedKind[fleet.Webhook]{
+		fleet.WebhookKind, func(w *fleet.Webhook) (string, string) { return w.Name, w.Owner }, (*fleet.Webhook).Seen, fleet.ReasonWebhookNotFound, "{list_webhooks} lists them", s.putWebhook, s.allWebhooks,
+	}
+}
+
+// queued returns the function that lists what the queue has in memory.
+func queued[T any](s *Service, get func() []*T) func(context.Context) ([]*T, error) {
+	return func(ctx context.Context) ([]*T, error) {
+		if err := s.queue.Refresh(ctx); err != nil {
+			return nil, err
+		}
+		return get(), nil
 	}
 }
 
@@ -38,18 +55,19 @@ func (k ownedKind[T]) notFound(ref string) *fleet.Error {
 
 // find returns the one that p names and sees: "web" for one of its own or, if it has none of this name, for that of somebody else;
 // "web@alice" for alice's.
-func (k ownedKind[T]) find(ctx context.Context, s *Service, p fleet.Principal, ref string) (*T, error) {
+func (k ownedKind[T]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a %s", word).Next(k.lists)
 	}
-	if err := s.queue.Refresh(ctx); err != nil {
+	all, err := k.listed(ctx)
+	if err != nil {
 		return nil, err
 	}
 	name, owner := fleet.ParseAgentRef(ref)
 	var others []*T
 	var owners []string
-	for _, one := range k.listed() {
+	for _, one := range all {
 		switch its, of := k.owner(one); {
 		case its != name || owner != "" && of != owner || !k.seen(one, p):
 		case of == p.Name:

@@ -137,7 +137,7 @@ func (s *Service) ownPool(ctx context.Context, p fleet.Principal, ref string) (k
 
 // seenPool returns the pool that p names and may use.
 func (s *Service) seenPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
-	return s.pools().find(ctx, s, p, ref)
+	return s.pools().find(ctx, p, ref)
 }
 
 // changePool changes the pool with the key and returns it, see ownedKind.

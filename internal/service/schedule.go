@@ -144,7 +144,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remove_labels", "remove_labels has %d keys: give at most %d", len(r.RemoveLabels), fleet.MaxLabels)
 	}
 	c := Call{Method: "UpdateSchedule", RequestID: r.RequestID, Body: r}
-	old, err := s.schedules().find(ctx, s, p, r.Name)
+	old, err := s.schedules().find(ctx, p, r.Name)
 	if err != nil {
 		c.Refused, old = err, &fleet.Schedule{}
 	}
@@ -196,7 +196,7 @@ func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) er
 		return err
 	}
 	c := Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}
-	old, err := s.schedules().find(ctx, s, p, name)
+	old, err := s.schedules().find(ctx, p, name)
 	c.Refused = err
 	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		sched, err := readSchedule(tx, old.Key())
@@ -247,7 +247,7 @@ func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, 
 	if err != nil {
 		return nil, err
 	}
-	sched, err := s.schedules().find(ctx, s, p, ref)
+	sched, err := s.schedules().find(ctx, p, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,11 @@ type Config struct {
 	// stop or a deletion waits for it; 0 means 1 min.
 	CollectNotice, CollectWait time.Duration
 
+	// Webhooks configures the webhooks.
+	Webhooks Webhooks
+	// BaseURL returns the URL of this Fleet, for links. It may be nil, or return "" if it is not known.
+	BaseURL func() string
+
 	// Replica is the name of this server among the servers that share the store; "" if no other server uses the store. The
 	// names of places that are bound to its machine end with it; see fleet.PlaceOn.
 	Replica string
@@ -110,6 +115,21 @@ type Config struct {
 	// Fault is called at named points of the reconciler, so that a test can end the process there. The points are the
 	// constants Fault... of package reconcile. It may be nil.
 	Fault func(point string)
+}
+
+// Webhooks configures the webhooks.
+type Webhooks struct {
+	Sender fleet.Sender // nil: the server has no webhooks
+	// MaxPerOwner is how many webhooks an owner may have; 0 means 20.
+	MaxPerOwner int
+	// MaxWaiting is how many deliveries of a webhook may wait. Further events stay in the log until then, and no later than their
+	// retention; 0 means 10,000.
+	MaxWaiting int
+	// Retention is how long deliveries are kept; 0 means 14 days. It is longer than they are retried.
+	Retention time.Duration
+	// Delivered is called after each attempt. The outcomes are the statuses of deliveries; waiting means that the attempt failed and is
+	// repeated. It may be nil.
+	Delivered func(outcome fleet.DeliveryStatus, took time.Duration)
 }
 
 func (c Config) withDefaults() Config {
@@ -152,6 +172,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Workers == 0 {
 		c.Workers = 16
+	}
+	c.Webhooks.MaxPerOwner = cmp.Or(c.Webhooks.MaxPerOwner, 20)
+	c.Webhooks.MaxWaiting = cmp.Or(c.Webhooks.MaxWaiting, 10_000)
+	set(&c.Webhooks.Retention, 14*24*time.Hour)
+	if c.Webhooks.Delivered == nil {
+		c.Webhooks.Delivered = func(fleet.DeliveryStatus, time.Duration) {}
+	}
+	if c.BaseURL == nil {
+		c.BaseURL = func() string { return "" }
 	}
 	if c.NewID == nil {
 		c.NewID = newUUID

@@ -3,6 +3,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,15 +33,15 @@ func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("%q is not an address: %w", address, ErrNotPublic)
 	}
-	if !public(a.Addr()) {
+	if !IsPublic(a.Addr()) {
 		return fmt.Errorf("%s: %w", a.Addr(), ErrNotPublic)
 	}
 	return nil
 }
 
-// public reports whether the address is on the public internet. IPv6 addresses that connect to an IPv4 address
+// IsPublic reports whether the address is on the public internet. IPv6 addresses that connect to an IPv4 address
 // (IPv4-mapped, NAT64) are judged by the IPv4 address.
-func public(ip netip.Addr) bool {
+func IsPublic(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ssrf.IPv6NAT64Prefix.Contains(ip) {
 		b := ip.As16()
@@ -65,10 +66,10 @@ func Public(inside ...string) *http.Transport {
 		if err != nil || u == nil {
 			return u, err
 		}
-		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !allowed(r.URL.Hostname(), r.URL.Port()) && !public(ip) {
+		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !allowed(r.URL.Hostname(), r.URL.Port()) && !IsPublic(ip) {
 			return nil, fmt.Errorf("%s: %w", ip, ErrNotPublic)
 		}
-		proxies.Store(u.Hostname(), true)
+		proxies.Store(proxyAddress(u), true)
 		return u, nil
 	}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -77,12 +78,21 @@ func Public(inside ...string) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		if _, proxy := proxies.Load(host); !proxy && !allowed(host, port) {
+		if _, proxy := proxies.Load(address); !proxy && !allowed(host, port) {
 			d.ControlContext = publicOnly
 		}
 		return d.DialContext(ctx, network, address)
 	}
 	return t
+}
+
+// proxyAddress returns the address at which the transport connects to the proxy.
+func proxyAddress(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(port, "80"))
 }
 
 // Host returns the host of a URL, without its port; empty if the URL is invalid.

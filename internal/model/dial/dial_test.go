@@ -25,10 +25,10 @@ func TestPublic(t *testing.T) {
 		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1",
 		"64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "64:ff9b:1::8.8.8.8",
 	} {
-		require.False(t, public(netip.MustParseAddr(address)), address)
+		require.False(t, IsPublic(netip.MustParseAddr(address)), address)
 	}
 	for _, address := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"} {
-		require.True(t, public(netip.MustParseAddr(address)), address)
+		require.True(t, IsPublic(netip.MustParseAddr(address)), address)
 	}
 }
 

@@ -1,0 +1,18 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+)
+
+// webhookLease is the lease of the server that sends events to webhooks.
+const webhookLease = "webhooks"
+
+// sendWebhooks sends events to webhooks, as long as this server has the lease.
+func (r *Reconciler) sendWebhooks(ctx context.Context) {
+	r.alone(ctx, webhookLease, func(held context.Context) {
+		if err := r.foreman.SendWebhooks(held); err != nil && held.Err() == nil {
+			r.log.ErrorContext(held, "webhooks send nothing, retrying", slog.Any("error", err))
+		}
+	})
+}

@@ -1,0 +1,328 @@
+package service
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// WebhookSecretPrefix begins the secrets of webhooks, as the Standard Webhooks specification says.
+const WebhookSecretPrefix = "whsec_"
+
+// CreateWebhookRequest describes a webhook.
+type CreateWebhookRequest struct {
+	Name      string
+	URL       string
+	Topics    []fleet.Topic
+	Selector  string
+	RequestID string `json:"-"`
+}
+
+// WebhookView is a webhook and what became of its deliveries.
+type WebhookView struct {
+	fleet.Webhook
+	Waiting, Failed int       // numbers of deliveries
+	Oldest          time.Time // when the oldest one that waits was created; zero if none waits
+	OldKeyEnds      time.Time // when the old secret stops being valid; zero if none is
+}
+
+// CreateWebhook adds a webhook of the caller and returns it with its secret. It sends the events after now. A repeated call returns the
+// secret too, unless it was rotated meanwhile.
+func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v *WebhookView, secret string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	now := s.now()
+	w := &fleet.Webhook{
+		UID: s.NewID(), Name: r.Name, Owner: p.Name, URL: r.URL, Topics: r.Topics, Selector: r.Selector, Kind: p.Kind, Scope: p.Scope, Projects: p.Projects, ByToken: p.TokenHash != "",
+		Keys: []fleet.WebhookKey{{Salt: rand.Text()}}, CreatedAt: now,
+	}
+	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refused: s.checkWebhook(w)}
+	salt := w.Keys[0].Salt
+	made, err := s.changeWebhook(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
+		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
+		if err != nil {
+			return nil, "", err
+		}
+		own := 0
+		for _, other := range all {
+			if other.Owner == p.Name {
+				own++
+			}
+		}
+		switch most := s.cfg.Webhooks.MaxPerOwner; {
+		case old != nil:
+			return nil, "", fleet.Errorf(fleet.ReasonWebhookExists, "a webhook %q already exists", w.Name).With("webhook", w.Name).With("field", "name").Next("choose another name")
+		case own >= most:
+			return nil, "", fleet.LimitReached("webhooks.max_per_owner", "you have", int64(own), int64(most), "webhooks", "{delete_webhook} deletes one")
+		case len(all) >= fleet.MaxWebhooks:
+			return nil, "", fleet.LimitReached("webhooks", "the fleet has", int64(len(all)), fleet.MaxWebhooks, "webhooks", "{delete_webhook} deletes one")
+		}
+		if w.Cursor, err = tx.LastSeq(); err != nil {
+			return nil, "", err
+		}
+		return w, "was created by " + p.Name, nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if made.UID != w.UID { // the call was repeated
+		salt = made.Keys[0].Salt
+		if len(made.Keys) > 1 {
+			return made, "", nil
+		}
+	}
+	secret, err = s.webhookSecret(ctx, made.UID, salt)
+	return made, secret, err
+}
+
+// UpdateWebhookRequest says what changes about a webhook. Nil leaves a value.
+type UpdateWebhookRequest struct {
+	Name      string
+	URL       *string
+	Topics    []fleet.Topic // empty leaves them
+	Selector  *string
+	Disabled  *bool
+	RequestID string `json:"-"`
+}
+
+// UpdateWebhook changes a webhook. From then on, it sends what its owner sees with the credentials of the call. Events while it was
+// disabled are not sent later.
+func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*WebhookView, error) {
+	return s.changeNamedWebhook(ctx, Call{Method: "UpdateWebhook", RequestID: r.RequestID, Body: r}, r.Name, func(tx fleet.Tx, p fleet.Principal, w *fleet.Webhook) (text string, err error) {
+		if r.URL != nil && *r.URL != w.URL && p.Name != w.Owner {
+			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can change its URL", w.Name, w.Owner).With("webhook", w.Name).Next("disable or delete it")
+		}
+		set(&w.URL, r.URL)
+		set(&w.Selector, r.Selector)
+		if len(r.Topics) > 0 {
+			w.Topics = r.Topics
+		}
+		if err := s.checkWebhook(w); err != nil {
+			return "", err
+		}
+		if p.Name == w.Owner {
+			w.Kind, w.Scope, w.Projects, w.ByToken = p.Kind, p.Scope, p.Projects, p.TokenHash != ""
+		}
+		switch {
+		case r.Disabled == nil || *r.Disabled == (w.Disabled != ""):
+			return "was changed by " + p.Name, nil
+		case *r.Disabled:
+			w.Disabled = "disabled by " + p.Name
+			return "was disabled by " + p.Name, nil
+		}
+		if p.Name != w.Owner {
+			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can enable it", w.Name, w.Owner).With("webhook", w.Name).Next("ask its owner")
+		}
+		w.Disabled, w.FailingSince = "", time.Time{}
+		w.Cursor, err = tx.LastSeq()
+		return "was enabled by " + p.Name, err
+	})
+}
+
+// DeleteWebhook deletes the webhook and sends none of its deliveries any more.
+func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	c := Call{Method: "DeleteWebhook", RequestID: requestID, Body: name}
+	found, err := s.webhooks().find(ctx, p, name)
+	if c.Refused = err; err != nil {
+		found = &fleet.Webhook{}
+	}
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		w, err := readWebhook(tx, found.Key())
+		if err == nil && (w == nil || !w.Seen(p)) {
+			err = s.webhooks().notFound(name)
+		}
+		if err != nil {
+			return CallResult{}, err
+		}
+		if err := tx.Delete(&fleet.Resource{Kind: fleet.WebhookKind, Name: w.Key()}); err != nil {
+			return CallResult{}, err
+		}
+		return CallResult{TaskID: w.Key()}, tx.Append(s.webhookEvent(w, "was deleted by "+p.Name))
+	})
+	return err
+}
+
+// RotateWebhook gives the webhook a new secret, which it returns. The old one is valid for the overlap: until then, each request has a
+// signature with both. A negative overlap means fleet.WebhookOverlap.
+func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.Duration, requestID string) (v *WebhookView, secret string, err error) {
+	if overlap > fleet.MaxWebhookOverlap {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
+	}
+	if overlap < 0 {
+		overlap = fleet.WebhookOverlap
+	}
+	v, err = s.changeNamedWebhook(ctx, Call{Method: "RotateWebhook", RequestID: requestID, Body: []any{name, overlap}}, name, func(_ fleet.Tx, p fleet.Principal, w *fleet.Webhook) (string, error) {
+		if p.Name != w.Owner {
+			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "only %s, who owns the webhook %q, gets its secrets", w.Owner, w.Name).With("webhook", w.Name).Next("disable or delete it")
+		}
+		w.Rotate(rand.Text(), s.now(), overlap)
+		return "got a new secret", nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	secret, err = s.webhookSecret(ctx, v.UID, v.Keys[0].Salt)
+	return v, secret, err
+}
+
+// ListWebhooks returns the webhooks that the caller may see, sorted by name.
+func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (out []*WebhookView, total int, next string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	all, err := s.allWebhooks(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	all = slices.DeleteFunc(all, func(w *fleet.Webhook) bool { return !w.Seen(p) })
+	total = len(all)
+	if all, next, err = fleet.Cut(all, r, defaultWebhooks); err != nil {
+		return nil, 0, "", err
+	}
+	for _, w := range all {
+		v, err := s.webhookView(ctx, p, w)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		out = append(out, v)
+	}
+	return out, total, next, nil
+}
+
+// defaultWebhooks is how many webhooks ListWebhooks returns by default.
+const defaultWebhooks = 100
+
+// webhookView returns the webhook as p sees it.
+func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.Webhook) (*WebhookView, error) {
+	v := &WebhookView{Webhook: *w, OldKeyEnds: w.OldKeyEnds(s.now())}
+	if p.Name != w.Owner {
+		v.URL = withoutPath(w.URL) // the path of a URL such as Slack's is a secret
+	}
+	return v, s.store.View(ctx, func(tx fleet.ReadTx) error {
+		counts, err := tx.CountDeliveries(w.UID)
+		v.Waiting, v.Failed, v.Oldest = 0, 0, time.Time{}
+		for _, c := range counts {
+			if c.Status == fleet.DeliveryFailed {
+				v.Failed = c.Number
+			} else {
+				v.Waiting, v.Oldest = c.Number, c.Oldest
+			}
+		}
+		return err
+	})
+}
+
+// withoutPath returns the URL as far as its host, and what was left out as "/...".
+func withoutPath(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if path == "" {
+		return url
+	}
+	return scheme + "://" + host + "/..."
+}
+
+// checkWebhook returns INVALID_ARGUMENT if a value of the webhook is not valid.
+func (s *Service) checkWebhook(w *fleet.Webhook) error {
+	if err := w.Validate(); err != nil {
+		return err
+	}
+	if s.cfg.Webhooks.Sender == nil {
+		return fleet.Errorf(fleet.ReasonUnimplemented, "this server does not send webhooks")
+	}
+	return s.cfg.Webhooks.Sender.Check(w.URL)
+}
+
+// changeNamedWebhook changes the webhook that the caller names. change returns the text of the event.
+func (s *Service) changeNamedWebhook(ctx context.Context, c Call, name string, change func(fleet.Tx, fleet.Principal, *fleet.Webhook) (string, error)) (*WebhookView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.webhooks().find(ctx, p, name)
+	if c.Refused = err; err != nil {
+		found = &fleet.Webhook{}
+	}
+	return s.changeWebhook(ctx, c, found.Key(), func(tx fleet.Tx, w *fleet.Webhook) (*fleet.Webhook, string, error) {
+		if w == nil || !w.Seen(p) {
+			return nil, "", s.webhooks().notFound(name)
+		}
+		text, err := change(tx, p, w)
+		return w, text, err
+	})
+}
+
+// changeWebhook changes the webhook with the key and returns it, see ownedKind.
+func (s *Service) changeWebhook(ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Webhook) (*fleet.Webhook, string, error)) (*WebhookView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, before, err := s.webhooks().change(ctx, s, c, key, change)
+	if err == nil && w == nil {
+		w, err = s.webhooks().find(ctx, p, before)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.webhookView(ctx, p, w)
+}
+
+func (s *Service) allWebhooks(ctx context.Context) (all []*fleet.Webhook, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		all, err = fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
+		return err
+	})
+	return all, err
+}
+
+// readWebhook returns nil if the webhook does not exist.
+func readWebhook(tx fleet.ReadTx, key string) (*fleet.Webhook, error) {
+	return fleet.ReadResource[fleet.Webhook](tx, fleet.WebhookKind, key)
+}
+
+// putWebhook writes the webhook and an event with the text.
+func (s *Service) putWebhook(tx fleet.Tx, w *fleet.Webhook, text string) error {
+	w.UpdatedAt = s.now()
+	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {
+		return err
+	}
+	return tx.Append(s.webhookEvent(w, text))
+}
+
+func (s *Service) webhookEvent(w *fleet.Webhook, text string) *fleet.Event {
+	return &fleet.Event{Time: s.now(), Type: fleet.EventWebhook, Owner: w.Owner, Text: "the webhook " + w.Name + " " + text}
+}
+
+// webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the fleet, so that
+// the store has none of them, and a lost copy of the table with the webhooks reveals none.
+func (s *Service) webhookSecret(ctx context.Context, uid, salt string) (string, error) {
+	root := s.webhookRoot.Load()
+	if root == nil {
+		random := make([]byte, sha256.Size)
+		_, _ = rand.Read(random) // never fails
+		kept, err := s.store.Secret(ctx, "webhooks", random)
+		if err != nil {
+			return "", err
+		}
+		root = &kept
+		s.webhookRoot.Store(root)
+	}
+	mac := hmac.New(sha256.New, *root)
+	mac.Write([]byte(uid + "/" + salt))
+	return WebhookSecretPrefix + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
+}

@@ -1,0 +1,238 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ListDeliveriesRequest selects deliveries of a webhook.
+type ListDeliveriesRequest struct {
+	Webhook string
+	Status  fleet.DeliveryStatus // empty: all
+	Since   time.Time            // only those that were created then or later
+	fleet.PageRequest
+}
+
+// defaultDeliveries is how many deliveries ListDeliveries returns by default.
+const defaultDeliveries = 50
+
+// ListDeliveries returns deliveries of the webhook, the newest first.
+func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (out []*fleet.Delivery, next string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	offset, count, err := r.Window(defaultDeliveries)
+	if err != nil {
+		return nil, "", err
+	}
+	w, err := s.webhooks().find(ctx, p, r.Webhook)
+	if err != nil {
+		return nil, "", err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		out, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: r.Status, Since: r.Since, Offset: offset, Limit: count + 1})
+		return err
+	})
+	if len(out) > count {
+		return out[:count], strconv.Itoa(offset + count), err
+	}
+	return out, "", err
+}
+
+// RedeliverRequest selects deliveries that are sent again, with the ids that they have.
+type RedeliverRequest struct {
+	Webhook string
+	ID      string    // of one delivery, whatever became of it
+	Since   time.Time // or those that were created then or later, and were not delivered
+}
+
+// maxRedelivered is how many deliveries a call of Redeliver sends again.
+const maxRedelivered = 1000
+
+// Redeliver sends deliveries again and returns their number. more means that there are more, which another call sends. It does not wait
+// for the attempts.
+func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, more bool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	if (r.ID == "") == r.Since.IsZero() {
+		return 0, false, fleet.Invalid(fleet.ReasonInvalidArgument, "delivery_id", "give either delivery_id, for one delivery, or since, for those that were not delivered")
+	}
+	found, err := s.webhooks().find(ctx, p, r.Webhook)
+	if err != nil {
+		return 0, false, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		w, err := s.activeWebhook(tx, p, found.Key(), r.Webhook)
+		if err != nil {
+			return err
+		}
+		var all []*fleet.Delivery
+		if all, more, err = s.undelivered(tx, w, r); err != nil {
+			return err
+		}
+		for _, d := range all {
+			d.Again(s.now())
+			if err := tx.Update(d); err != nil {
+				return err
+			}
+		}
+		n = len(all)
+		return tx.Append(s.webhookEvent(w, fmt.Sprintf("sends %d deliveries again, as %s requested", n, p.Name)))
+	})
+	return n, more, err
+}
+
+func (s *Service) undelivered(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest) (all []*fleet.Delivery, more bool, err error) {
+	if r.ID != "" {
+		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))
+		if err == nil && (d == nil || d.Webhook != w.UID) {
+			err = fleet.Errorf(fleet.ReasonDeliveryNotFound, "the webhook %q has no delivery %q", w.Name, fleet.Shorten(r.ID, 80)).With("delivery_id", fleet.Shorten(r.ID, 80)).Next("{list_deliveries} lists them")
+		}
+		return []*fleet.Delivery{d}, false, err
+	}
+	for _, status := range []fleet.DeliveryStatus{fleet.DeliveryFailed, fleet.DeliveryWaiting} {
+		some, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1})
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, some...)
+	}
+	if len(all) > maxRedelivered {
+		return all[:maxRedelivered], true, nil
+	}
+	return all, false, nil
+}
+
+// activeWebhook returns the webhook with the key, which the caller has named. The error is WEBHOOK_DISABLED if it sends nothing.
+func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name string) (*fleet.Webhook, error) {
+	w, err := readWebhook(tx, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil || !w.Seen(p):
+		return nil, s.webhooks().notFound(name)
+	case w.Disabled != "":
+		return nil, fleet.Errorf(fleet.ReasonWebhookDisabled, "the webhook %q is disabled: %s", w.Name, w.Disabled).With("webhook", w.Name).Next("{update_webhook} enables it")
+	}
+	return w, nil
+}
+
+// testWait is how long TestWebhook waits for the attempt.
+const testWait = 25 * time.Second
+
+// TestWebhook sends a test to the webhook and returns the delivery after the first attempt. If there was none in time, for example
+// because the attempt takes long, it returns the delivery as it is.
+func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.webhooks().find(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	d := &fleet.Delivery{ID: "msg_" + s.NewID(), Webhook: found.UID, Type: fleet.DeliveryTest, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now}
+	if d.Body, err = json.Marshal(webhookBody{Type: d.Type, Timestamp: now, Data: webhookData{Webhook: found.Name, Owner: found.Owner}}); err != nil {
+		return nil, err
+	}
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		w, err := s.activeWebhook(tx, p, found.Key(), name)
+		if err != nil {
+			return err
+		}
+		if err := tx.Insert(d); err != nil {
+			return err
+		}
+		return tx.Append(s.webhookEvent(w, "sends a test, as "+p.Name+" requested"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	over := time.NewTimer(testWait)
+	defer over.Stop()
+	for id := d.ID; ; {
+		err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+			now, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: id}))
+			if now != nil {
+				d = now
+			}
+			return err
+		})
+		if err != nil || len(d.Attempts) > 0 {
+			return d, err
+		}
+		fleet.ReleaseSlot(ctx)
+		select {
+		case <-signal:
+		case <-over.C:
+			return d, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// webhookBody is what a webhook sends, as the Standard Webhooks specification recommends it. It is thin: it has no prompts, no output, no
+// questions and no errors. The receiver reads what it may see, with its own credentials.
+type webhookBody struct {
+	Type      string      `json:"type"`
+	Timestamp time.Time   `json:"timestamp"`
+	Data      webhookData `json:"data"`
+}
+
+// webhookData is documented in docs/use/webhooks.md.
+type webhookData struct {
+	Webhook   string        `json:"webhook"`
+	Cursor    string        `json:"cursor,omitempty"` // of the event, as in watch_fleet
+	AgentName string        `json:"agent_name,omitempty"`
+	AgentID   string        `json:"agent_id,omitempty"`
+	TaskID    string        `json:"task_id,omitempty"`
+	Owner     string        `json:"owner,omitempty"`
+	Status    string        `json:"status,omitempty"`
+	NeedsMe   bool          `json:"needs_me"`
+	Links     *webhookLinks `json:"links,omitempty"`
+}
+
+// webhookLinks are the addresses of the task, or else of the agent.
+type webhookLinks struct {
+	API  string `json:"api"`
+	Page string `json:"page"`
+}
+
+// delivery returns the delivery of the event to the webhook.
+func (s *Service) delivery(w *fleet.Webhook, e fleet.Event, now time.Time) (*fleet.Delivery, error) {
+	d := &fleet.Delivery{
+		ID: fleet.DeliveryID(w.UID, e.Seq), Webhook: w.UID, Seq: e.Seq, Type: string(e.Type), AgentName: e.AgentName, TaskID: e.TaskID, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now,
+	}
+	body, err := json.Marshal(webhookBody{Type: d.Type, Timestamp: e.Time, Data: webhookData{
+		Webhook: w.Name, Cursor: strconv.FormatInt(e.Seq, 10), AgentName: e.AgentName, AgentID: e.AgentUID, TaskID: e.TaskID, Owner: e.Owner, Status: e.Status,
+		NeedsMe: e.NeedsMe(), Links: webhookLinksOf(s.cfg.BaseURL(), e),
+	}})
+	d.Body = body
+	return d, err
+}
+
+func webhookLinksOf(base string, e fleet.Event) *webhookLinks {
+	switch {
+	case base == "":
+		return nil
+	case e.TaskID != "":
+		return &webhookLinks{base + "/v1/tasks/" + url.PathEscape(e.TaskID), base + "/tasks/" + url.PathEscape(e.TaskID)}
+	case e.AgentName != "":
+		ref := url.PathEscape(e.AgentName + "@" + e.Owner)
+		return &webhookLinks{base + "/v1/agents/" + ref, base + "/agents/" + ref}
+	}
+	return nil
+}

@@ -1,0 +1,514 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// The loop of SendWebhooks.
+const (
+	sendRest      = 20 * time.Millisecond // after each look, so that many commits share one
+	sendIdle      = time.Second           // after a look without webhooks
+	webhookReread = time.Minute           // tokens of owners are revoked without an event
+	eventBatch    = 256                   // events of a webhook in one transaction
+	// attemptsAtOnce is how many deliveries of a webhook are sent at the same time. A webhook whose receiver fails sends one.
+	attemptsAtOnce = 4
+	// keepCursor is after how many events without a delivery the cursor of a webhook is written.
+	keepCursor = 1000
+)
+
+// SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one caller in the fleet may call it
+// at a time. The log is the outbox: an event that was committed is found in it, and no other one is. The deliveries of an event and the
+// webhook's cursor are written in one transaction, so that a crash repeats no delivery and loses none. A crash during an attempt repeats
+// the attempt, with the same id.
+func (s *Service) SendWebhooks(ctx context.Context) error {
+	if s.cfg.Webhooks.Sender == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	l := &sendLoop{s: s, hooks: map[string]*sendingHook{}, wake: make(chan struct{}, 1)}
+	defer l.attempts.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signal, unsubscribe := s.store.Subscribe()
+	defer func() { unsubscribe() }()
+	for {
+		next, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		rest := sendRest
+		if len(l.hooks) == 0 {
+			rest = sendIdle
+		}
+		if some := len(l.hooks) > 0; some != l.tailed { // only if there are webhooks, new events are kept in memory
+			unsubscribe()
+			if l.tailed = some; some {
+				signal, unsubscribe = s.tail.Subscribe()
+			} else {
+				signal, unsubscribe = s.store.Subscribe()
+			}
+			continue
+		}
+		due := time.After(max(0, next.Sub(s.now())+time.Millisecond))
+		select {
+		case <-signal:
+		case <-l.wake:
+		case <-due:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sendLoop is a running SendWebhooks. Only its goroutine uses it, except for the attempts.
+type sendLoop struct {
+	s        *Service
+	hooks    map[string]*sendingHook // the enabled webhooks, by uid
+	tailed   bool                    // the tail of the log is up to date
+	seen     int64                   // changes of webhooks up to this Seq are known
+	readAt   time.Time               // when the webhooks were read
+	attempts sync.WaitGroup
+	wake     chan struct{} // an attempt has ended
+}
+
+// sendingHook is a webhook that sends.
+type sendingHook struct {
+	*fleet.Webhook
+	p      fleet.Principal // who sees what is sent
+	filter fleet.EventFilter
+	cursor int64     // events up to it were looked at; at least that of the webhook
+	full   bool      // too many deliveries wait
+	next   time.Time // when the next delivery is due; zero if it must be read
+
+	recording sync.Mutex // held while the end of an attempt is recorded
+	mu        sync.Mutex
+	sending   map[string]bool // ids of the deliveries that are being sent
+	settled   bool            // an attempt has ended since the last look
+	failing   bool            // the last attempt that has ended failed
+	succeeded time.Time       // when the last attempt that succeeded began
+}
+
+// look does what is due, and returns when something is due next.
+func (l *sendLoop) look(ctx context.Context) (next time.Time, err error) {
+	now := l.s.now()
+	next = now.Add(webhookReread)
+	if err := l.refresh(ctx, now); err != nil {
+		return next, err
+	}
+	for _, h := range l.hooks {
+		if h.settledNow() {
+			h.next, h.full = time.Time{}, false
+		}
+		if err := l.queueEvents(ctx, h); err != nil {
+			return next, err
+		}
+		if err := l.sendDue(ctx, h); err != nil {
+			return next, err
+		}
+		if h.next.After(now) && h.next.Before(next) {
+			next = h.next
+		}
+	}
+	return next, nil
+}
+
+// refresh reads the webhooks if they may have changed.
+func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
+	last, err := l.s.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if again := now.Sub(l.readAt) >= webhookReread; again {
+		if err := l.keepCursors(ctx); err != nil {
+			return err
+		}
+	} else if changed, err := l.changed(ctx, last); err != nil || !changed {
+		return err
+	}
+	all, err := l.s.allWebhooks(ctx)
+	if err != nil {
+		return err
+	}
+	known := l.hooks
+	l.hooks, l.seen, l.readAt = map[string]*sendingHook{}, last, now
+	for _, w := range all {
+		if w.Disabled != "" {
+			continue
+		}
+		h := known[w.UID]
+		if h == nil {
+			h = &sendingHook{cursor: w.Cursor, sending: map[string]bool{}, failing: !w.FailingSince.IsZero()}
+		}
+		h.Webhook, h.next, h.full, h.cursor = w, time.Time{}, false, max(h.cursor, w.Cursor)
+		if err := l.authorize(ctx, h); err != nil {
+			return err
+		}
+		if h.Disabled == "" {
+			l.hooks[w.UID] = h
+		}
+	}
+	return nil
+}
+
+// changed reports whether webhooks have changed since the last look, up to the Seq.
+func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err error) {
+	if last == l.seen {
+		return false, nil
+	}
+	events, upTo, err := l.read(ctx, fleet.EventFilter{Types: []fleet.EventType{fleet.EventWebhook}}, l.seen, 1)
+	if err == nil && len(events) == 0 {
+		l.seen = upTo
+	}
+	return len(events) > 0, err
+}
+
+// read returns the matching events after the Seq, at most limit, and up to which Seq it has looked. They are in memory unless they are
+// old, or the filter has a selector or projects.
+func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, err error) {
+	broad := f
+	broad.Projects, broad.Selector = nil, nil
+	events, upTo, ok := l.s.tail.Read(broad, after, limit)
+	if l.tailed && ok && (len(events) == 0 || len(f.Projects) == 0 && len(f.Selector) == 0) {
+		return events, upTo, nil
+	}
+	err = l.s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if upTo, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		events, err = tx.Events(f, fleet.EventWindow{After: after, Limit: limit})
+		return err
+	})
+	if len(events) == limit {
+		upTo = events[limit-1].Seq
+	}
+	return events, upTo, err
+}
+
+// keepCursors writes the cursors of webhooks that have looked at many events since their last delivery, so that a successor does not look
+// at them again.
+func (l *sendLoop) keepCursors(ctx context.Context) error {
+	for _, h := range l.hooks {
+		if h.cursor-h.Cursor < keepCursor {
+			continue
+		}
+		err := l.s.store.Update(ctx, func(tx fleet.Tx) error {
+			w, err := readWebhook(tx, h.Key())
+			if err != nil || w == nil || w.UID != h.UID || w.Cursor >= h.cursor {
+				return err
+			}
+			w.Cursor = h.cursor
+			return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// authorize finds out what the owner of the webhook may see now. A webhook whose owner has no valid token any more is disabled.
+func (l *sendLoop) authorize(ctx context.Context, h *sendingHook) (err error) {
+	if h.p, err = l.s.withGroups(ctx, h.Principal()); err != nil {
+		return err
+	}
+	if h.ByToken {
+		var t *fleet.Token
+		err := l.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			t, err = fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: h.Owner}))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if t == nil || !t.Valid(l.s.now()) {
+			h.Disabled = "the token of its owner was revoked or has expired"
+			return l.s.store.Update(ctx, func(tx fleet.Tx) error {
+				w, err := readWebhook(tx, h.Key())
+				if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" {
+					return err
+				}
+				return l.s.disableWebhook(tx, w, h.Disabled)
+			})
+		}
+		h.p.Scope, h.p.Projects = min(h.p.Scope, t.Scope), narrower(h.p.Projects, t.Projects)
+	}
+	h.filter = fleet.EventFilter{Types: h.EventTypes()}
+	h.filter.Selector, err = fleet.ParseSelector("selector", h.Selector)
+	return err
+}
+
+// narrower returns the projects that both lists allow; an empty list allows all.
+func narrower(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
+	if len(both) == 0 {
+		return []string{"/"} // no project has this name
+	}
+	return both
+}
+
+// queueEvents adds the deliveries of the events that the webhook has not looked at.
+func (l *sendLoop) queueEvents(ctx context.Context, h *sendingHook) error {
+	for !h.full && h.cursor < l.seen {
+		events, upTo, err := l.newEvents(ctx, h)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 {
+			if upTo, err = l.addDeliveries(ctx, h, events, upTo); err != nil {
+				return err
+			}
+			h.next = time.Time{}
+		}
+		if upTo <= h.cursor { // the webhook has changed
+			return nil
+		}
+		h.cursor = upTo
+	}
+	return nil
+}
+
+// newEvents returns the next events that the webhook sends, and the Seq up to which it has looked.
+func (l *sendLoop) newEvents(ctx context.Context, h *sendingHook) (events []fleet.Event, upTo int64, err error) {
+	sel, err := l.s.selects(ctx, h.p, "")
+	if err != nil {
+		return nil, 0, err
+	}
+	f := h.filter
+	f.Owner, f.Shared, f.Projects = sel.owner, sel.shared, sel.projects
+	events, upTo, err = l.read(ctx, f, h.cursor, eventBatch)
+	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return !h.Selects(e) }), upTo, err
+}
+
+// addDeliveries adds the deliveries of the events, and returns up to which Seq it has added them.
+func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []fleet.Event, upTo int64) (added int64, err error) {
+	err = l.s.store.Update(ctx, func(tx fleet.Tx) error {
+		added, h.full = h.cursor, false
+		w, err := readWebhook(tx, h.Key())
+		if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" || w.Cursor > h.cursor {
+			return err // the event of the change makes the loop read it again
+		}
+		counts, err := tx.CountDeliveries(w.UID)
+		if err != nil {
+			return err
+		}
+		room := l.s.cfg.Webhooks.MaxWaiting
+		for _, c := range counts {
+			if c.Status == fleet.DeliveryWaiting {
+				room -= c.Number
+			}
+		}
+		to := upTo
+		if h.full = room < len(events); h.full {
+			if room <= 0 {
+				return nil
+			}
+			events = events[:room]
+			to = events[room-1].Seq
+		}
+		now := l.s.now()
+		for _, e := range events {
+			if e.AgentUID != "" { // a share may have ended since the events were read
+				access, err := accessTo(tx, h.p, e.Owner, e.AgentUID)
+				if err != nil {
+					return err
+				}
+				if access == fleet.AccessNone {
+					continue
+				}
+			}
+			d, err := l.s.delivery(w, e, now)
+			if err != nil {
+				return err
+			}
+			if err := tx.Insert(d); err != nil {
+				return err
+			}
+		}
+		w.Cursor, added = to, to
+		return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
+	})
+	return added, err
+}
+
+// settledNow reports whether an attempt has ended since the last call.
+func (h *sendingHook) settledNow() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	settled := h.settled
+	h.settled = false
+	return settled
+}
+
+// free returns how many more deliveries may be sent now, and how many are being sent.
+func (h *sendingHook) free() (free, sending int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	most := attemptsAtOnce
+	if h.failing {
+		most = 1
+	}
+	return max(0, most-len(h.sending)), len(h.sending)
+}
+
+// sendDue begins the attempts that are due, in the order in which they are.
+func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
+	now := l.s.now()
+	free, sending := h.free()
+	if free == 0 || h.next.After(now) {
+		return nil
+	}
+	var all []*fleet.Delivery
+	err := l.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		all, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: free + sending + 1})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	h.next = now.Add(webhookReread)
+	for _, d := range all {
+		h.mu.Lock()
+		busy := h.sending[d.ID]
+		h.mu.Unlock()
+		switch {
+		case busy:
+			continue
+		case d.NextAt.After(now):
+			h.next = d.NextAt
+			return nil
+		case free == 0: // the end of an attempt wakes the loop
+			h.next = time.Time{}
+			return nil
+		}
+		free--
+		h.mu.Lock()
+		h.sending[d.ID] = true
+		h.mu.Unlock()
+		w := *h.Webhook
+		l.attempts.Go(func() {
+			if err := l.s.attempt(ctx, h, &w, d); err != nil && ctx.Err() == nil && !errors.Is(err, fleet.ErrLeaseLost) {
+				l.s.log.ErrorContext(ctx, "the attempt of a delivery is not recorded, and is repeated", slog.String("webhook", w.Key()), slog.String("delivery", d.ID), slog.Any("error", err))
+			}
+			h.mu.Lock()
+			delete(h.sending, d.ID)
+			h.settled = true
+			h.mu.Unlock()
+			select {
+			case l.wake <- struct{}{}:
+			default:
+			}
+		})
+	}
+	return nil
+}
+
+// attempt sends the delivery and records what became of that.
+func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook, d *fleet.Delivery) error {
+	now := s.now()
+	post := fleet.Post{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
+	for _, salt := range w.Salts(now) {
+		secret, err := s.webhookSecret(ctx, w.UID, salt)
+		if err != nil {
+			return err
+		}
+		post.Secrets = append(post.Secrets, secret)
+	}
+	began := time.Now()
+	result := s.cfg.Webhooks.Sender.Post(ctx, post)
+	if ctx.Err() != nil {
+		return ctx.Err() // the successor repeats it
+	}
+	a := fleet.DeliveryAttempt{At: now, Took: time.Since(began).Round(time.Millisecond), Code: result.Code, Response: result.Response, Error: result.Error}
+	h.recording.Lock()
+	defer h.recording.Unlock()
+	begins, ends := h.note(a)
+	jitter := rand.Float64() //nolint:gosec // it spreads load
+	var outcome fleet.DeliveryStatus
+	err := s.store.Update(ctx, func(tx fleet.Tx) error {
+		found, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: d.ID}))
+		if err != nil || found == nil {
+			return err
+		}
+		found.Record(a, result.RetryAfter, jitter)
+		outcome = found.Status
+		if err := tx.Update(found); err != nil || !begins && !ends && a.Accepted() {
+			return err
+		}
+		return s.noteAttempt(tx, w, a, begins)
+	})
+	if err == nil {
+		s.cfg.Webhooks.Delivered(outcome, a.Took)
+	}
+	return err
+}
+
+// note remembers how the attempt has ended. begins and ends report whether the webhook begins or ends to fail with it.
+func (h *sendingHook) note(a fleet.DeliveryAttempt) (begins, ends bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.failing
+	if a.Accepted() {
+		h.failing = false
+		if h.succeeded.Before(a.At) {
+			h.succeeded = a.At
+		}
+		return false, was
+	}
+	if h.succeeded.After(a.At) {
+		return false, false // a later one has succeeded already
+	}
+	h.failing = true
+	return !was, false
+}
+
+// noteAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
+func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt, begins bool) error {
+	w, err := readWebhook(tx, sent.Key())
+	if err != nil || w == nil || w.UID != sent.UID || w.Disabled != "" {
+		return err
+	}
+	switch {
+	case a.Accepted():
+		w.FailingSince = time.Time{}
+	case a.Gone():
+		return s.disableWebhook(tx, w, "its receiver answers 410 Gone")
+	case !w.FailingSince.IsZero() && a.At.Sub(w.FailingSince) >= fleet.WebhookPatience:
+		return s.disableWebhook(tx, w, "all attempts of three days have failed; the last one: "+a.Text())
+	case begins && w.FailingSince.IsZero():
+		w.FailingSince = a.At
+	default:
+		return nil
+	}
+	// There is no event: a webhook that sends all events would send it, and could so fail and recover for ever.
+	return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
+}
+
+// disableWebhook disables the webhook, with an event that needs somebody.
+func (s *Service) disableWebhook(tx fleet.Tx, w *fleet.Webhook, why string) error {
+	w.Disabled, w.UpdatedAt = why, s.now()
+	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {
+		return err
+	}
+	e := s.webhookEvent(w, "was disabled: "+why)
+	e.Status = fleet.WebhookDisabled
+	return tx.Append(e)
+}

@@ -1,0 +1,154 @@
+// Package webhook sends signed requests to webhooks, as the Standard Webhooks specification says. App gives its Sender to the service, which
+// decides what is sent and when. The package must never connect to an address that is not public, unless the configuration allows its host.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"fleet/internal/fleet"
+	"fleet/internal/model/dial"
+)
+
+const (
+	// timeout is how long a receiver may take to answer.
+	timeout = 15 * time.Second
+	// maxResponse is how much of a response is kept, in bytes.
+	maxResponse = 512
+	// maxError is how much of an error is kept, in bytes.
+	maxError = 300
+)
+
+// Sender is a fleet.Sender.
+type Sender struct {
+	client  *http.Client
+	allow   []string
+	agent   string
+	timeout time.Duration
+}
+
+// New returns a sender. Besides public hosts, it connects to those in allow, each HOST or HOST:PORT. version is that of the program.
+func New(version string, allow []string, wrap func(http.RoundTripper) http.RoundTripper) *Sender {
+	return &Sender{
+		client: &http.Client{
+			Transport: wrap(dial.Public(allow...)),
+			// A redirect is an answer that does not accept the delivery. A receiver that has moved gives its new URL to its owner.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		allow: allow, agent: "Fleet/" + version, timeout: timeout,
+	}
+}
+
+// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook, see fleet.Sender.
+func (s *Sender) Check(address string) error {
+	refuse := func(format string, args ...any) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "url", format, args...)
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return refuse("url is not a URL of a receiver: give one such as https://example.com/fleet") // without the value, which may have a secret
+	}
+	allowed := s.allows(u)
+	switch ip, err := netip.ParseAddr(u.Hostname()); {
+	case u.User != nil:
+		return refuse("url has a user or a password: leave them out, because each request is signed")
+	case u.Fragment != "":
+		return refuse("url has a fragment (#), which is never sent: leave it out")
+	case u.Scheme == "http" && !allowed:
+		return refuse("url begins with http, which anybody on the way can read: give an https URL, or ask the operator to add %s to webhooks.allow", u.Hostname())
+	case !allowed && (err == nil && !dial.IsPublic(ip) || strings.EqualFold(u.Hostname(), "localhost")):
+		return refuse("url names %s, which is not on the public internet: ask the operator to add it to webhooks.allow", u.Hostname())
+	}
+	return nil
+}
+
+func (s *Sender) allows(u *url.URL) bool {
+	return slices.ContainsFunc(s.allow, func(host string) bool {
+		return strings.EqualFold(host, u.Hostname()) || strings.EqualFold(host, u.Host)
+	})
+}
+
+// Post sends the request, see fleet.Sender.
+func (s *Sender) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
+	if err := s.Check(p.URL); err != nil { // the configuration may have changed
+		return fleet.PostResult{Error: fleet.PublicMessage(err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(p.Body))
+	if err != nil {
+		return fleet.PostResult{Error: "the URL is not valid"}
+	}
+	signatures := make([]string, len(p.Secrets))
+	for i, secret := range p.Secrets {
+		w, err := standardwebhooks.NewWebhook(secret)
+		if err == nil {
+			signatures[i], err = w.Sign(p.ID, p.At, p.Body)
+		}
+		if err != nil {
+			return fleet.PostResult{Error: "the request could not be signed"}
+		}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", s.agent)
+	r.Header.Set(standardwebhooks.HeaderWebhookID, p.ID)
+	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(p.At.Unix(), 10))
+	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return fleet.PostResult{Error: s.reason(ctx, err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1)) // the status counts, even if the body breaks off
+	return fleet.PostResult{Code: resp.StatusCode, Response: beginning(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+}
+
+// reason returns why there is no response, without the URL, which may have a secret, and without the address to which a name resolves,
+// which may be one of an internal network.
+func (s *Sender) reason(ctx context.Context, err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	switch {
+	case errors.Is(err, dial.ErrNotPublic):
+		return "the host is not on the public internet: ask the operator to add it to webhooks.allow"
+	case ctx.Err() != nil:
+		return fmt.Sprintf("no answer within %s", s.timeout)
+	}
+	return fleet.Shorten(err.Error(), maxError)
+}
+
+// beginning returns the beginning of a response as a text that can be shown anywhere.
+func beginning(body []byte) string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(body), ""))
+	return fleet.Shorten(strings.TrimSpace(text), maxResponse)
+}
+
+// retryAfter returns what the header asks for: a number of seconds, or a date. It returns 0 if it is empty or not valid.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
