@@ -40,6 +40,7 @@ import (
 	"fleet/internal/toolset/providers"
 	"fleet/internal/toolset/sessions"
 	"fleet/internal/toolset/subagents"
+	"fleet/internal/webhook"
 )
 
 // App is a fleet in this process. It has no listeners: Listen adds them.
@@ -192,7 +193,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL,
+		Webhooks: state.Webhooks{
+			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
+			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.Delivered,
+		},
 	}
 	if err := a.openIssuer(o); err != nil {
 		return nil, err

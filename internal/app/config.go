@@ -74,8 +74,10 @@ type Config struct {
 	Pools []fleet.PoolSetting `yaml:"pools"`
 	// Credentials are the keys and the subscriptions that projects share.
 	Credentials []fleet.CredentialSetting `yaml:"credentials"`
-	Local       Local                     `yaml:"local"`
-	Coder       coder.Config              `yaml:"coder"`
+	// Webhooks configures the webhooks.
+	Webhooks Webhooks     `yaml:"webhooks"`
+	Local    Local        `yaml:"local"`
+	Coder    coder.Config `yaml:"coder"`
 	// CoderAuth configures which Coder users may call. It is used with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// OIDC configures the issuer of auth oidc.
@@ -133,6 +135,33 @@ type Output struct {
 	Max int64 `yaml:"max"`
 }
 
+// Webhooks configures the webhooks.
+type Webhooks struct {
+	// Allow names hosts, each HOST or HOST:PORT, that webhooks may have besides public ones. Their URLs may begin with http.
+	Allow []string `yaml:"allow"`
+	// MaxPerOwner is how many webhooks an owner may have.
+	MaxPerOwner int `yaml:"max_per_owner"`
+	// MaxWaiting is how many deliveries of a webhook may wait.
+	MaxWaiting int `yaml:"max_waiting"`
+	// Retention is how long deliveries are kept.
+	Retention time.Duration `yaml:"retention"`
+}
+
+func (w Webhooks) validate() error {
+	for _, host := range w.Allow {
+		if host == "" || strings.ContainsAny(host, "/* @") {
+			return fmt.Errorf("webhooks.allow has %q: it must be a host such as hooks.internal or 10.0.0.5:8080, without scheme and wildcards", host)
+		}
+	}
+	if w.MaxPerOwner <= 0 || w.MaxWaiting <= 0 {
+		return errors.New("webhooks.max_per_owner and webhooks.max_waiting must be more than 0")
+	}
+	if least := 4 * 24 * time.Hour; w.Retention < least {
+		return fmt.Errorf("webhooks.retention is %s: it must be at least %s, because deliveries are tried for three days", w.Retention, least)
+	}
+	return nil
+}
+
 // MCP configures the MCP face.
 type MCP struct {
 	// MaxResult limits the text in the result of a tool, in bytes.
@@ -147,10 +176,11 @@ func DefaultConfig() Config {
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: userdir.Data(),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, KeptRetention: local.DefaultKeptRetention, KeptMax: local.DefaultKeptMax, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
-		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
-		Local:  Local{CacheMax: local.DefaultCacheMax},
-		Output: Output{Max: runner.DefaultOutputMax},
-		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
+		Limits:   fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
+		Local:    Local{CacheMax: local.DefaultCacheMax},
+		Output:   Output{Max: runner.DefaultOutputMax},
+		MCP:      MCP{MaxResult: tool.DefaultMaxResult},
+		Webhooks: Webhooks{MaxPerOwner: 20, MaxWaiting: 10_000, Retention: 14 * 24 * time.Hour},
 	}
 }
 
@@ -235,6 +265,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsOf()); err != nil {
+		return err
+	}
+	if err := c.Webhooks.validate(); err != nil {
 		return err
 	}
 	if err := c.Lifecycle.Validate(drivers()); err != nil {

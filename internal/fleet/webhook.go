@@ -159,3 +159,9 @@ type PostResult struct {
 	RetryAfter time.Duration // what the response says about it; 0 if nothing
 	Error      string        // why there is no response; it never contains the URL
 }
+
+// WebhookFigures are figures of all webhooks.
+type WebhookFigures struct {
+	Active, Failing, Disabled int
+	Oldest                    time.Time // when the oldest delivery was created that waits, of webhooks that are not disabled; zero if none waits
+}

@@ -236,6 +236,38 @@ func withoutPath(url string) string {
 	return scheme + "://" + host + "/..."
 }
 
+// WebhookFigures returns figures of all webhooks, whoever owns them.
+func (s *Service) WebhookFigures(ctx context.Context) (f fleet.WebhookFigures, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		f = fleet.WebhookFigures{}
+		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		sends := map[string]bool{}
+		for _, w := range all {
+			switch {
+			case w.Disabled != "":
+				f.Disabled++
+				continue
+			case w.FailingSince.IsZero():
+				f.Active++
+			default:
+				f.Failing++
+			}
+			sends[w.UID] = true
+		}
+		counts, err := tx.CountDeliveries("")
+		for _, c := range counts {
+			if sends[c.Webhook] && c.Status == fleet.DeliveryWaiting && (f.Oldest.IsZero() || c.Oldest.Before(f.Oldest)) {
+				f.Oldest = c.Oldest
+			}
+		}
+		return err
+	})
+	return f, err
+}
+
 // checkWebhook returns INVALID_ARGUMENT if a value of the webhook is not valid.
 func (s *Service) checkWebhook(w *fleet.Webhook) error {
 	if err := w.Validate(); err != nil {

@@ -45,6 +45,10 @@ var (
 	budgetTokens   = gauge("fleet_budget_tokens", "Tokens that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
 	startDelay     = histogram("fleet_queue_start_delay_seconds", "Time from the end of an agent's task, or another change of the agent, until a task that waits for it starts.")
 	ticks          = counter("fleet_schedule_ticks_total", "Ticks of schedules that this server has dealt with.", "outcome")
+	attempts       = counter("fleet_webhook_attempts_total", "Attempts of this server to send deliveries to webhooks; waiting means that the attempt failed and is repeated.", "outcome")
+	attemptTime    = histogram("fleet_webhook_attempt_duration_seconds", "Duration of attempts to send deliveries to webhooks.")
+	webhooks       = gauge("fleet_webhooks", "Webhooks: active, failing (all attempts since the last success have failed) or disabled.", "state")
+	undelivered    = gauge("fleet_webhook_oldest_waiting_seconds", "Age of the oldest delivery that waits, of webhooks that are not disabled; 0 if there is none.")
 
 	events = counter("fleet_events_total", "Events that this server has added to the log.", "type")
 	ended  = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
@@ -84,7 +88,7 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 func Metrics() []Metric {
 	return []Metric{
 		calls, callDuration, callsOpen, callsWaiting, unreadBytes, callWait,
-		agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, ticks, events, ended,
+		agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, ticks, attempts, attemptTime, webhooks, undelivered, events, ended,
 		workers, leases, renewals, renewFailures, leasesLost, fenced,
 		placeDuration, placeErrors, placeUp, snapshotAge,
 		storeDuration, storeRetries, storeErrors, storeUp, storeSize, storeFull,

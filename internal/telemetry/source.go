@@ -14,10 +14,11 @@ import (
 type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
-	Agents func() []*fleet.AgentView
-	Queue  func(ctx context.Context) (fleet.QueueFigures, error)
-	Places func() []fleet.PlaceState
-	Work   func() fleet.Work
+	Agents   func() []*fleet.AgentView
+	Queue    func(ctx context.Context) (fleet.QueueFigures, error)
+	Webhooks func(ctx context.Context) (fleet.WebhookFigures, error)
+	Places   func() []fleet.PlaceState
+	Work     func() fleet.Work
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
 	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
@@ -39,7 +40,7 @@ const storeTimeout = 3 * time.Second
 
 // collectedMetrics lists the metrics that collector sends.
 var collectedMetrics = []Metric{
-	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, webhooks, undelivered, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -65,6 +66,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(watchers, float64(c.Watchers()))
 	c.fleet(send)
 	c.queue(send)
+	c.webhooks(send)
 	c.places(send)
 	w := c.Work()
 	send(workers, float64(w.Workers-w.Waiting), "running")
@@ -120,6 +122,24 @@ func (c collector) fleet(send sender) {
 		send(tasks, float64(byTask[s]), s)
 	}
 	send(queueAge, oldest.Seconds())
+}
+
+// webhooks sends the figures of webhooks. It leaves them out if the store does not answer in time.
+func (c collector) webhooks(send sender) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	w, err := c.Webhooks(ctx)
+	if err != nil {
+		return
+	}
+	send(webhooks, float64(w.Active), "active")
+	send(webhooks, float64(w.Failing), "failing")
+	send(webhooks, float64(w.Disabled), "disabled")
+	age := 0.0
+	if !w.Oldest.IsZero() {
+		age = max(0, c.Now().Sub(w.Oldest).Seconds())
+	}
+	send(undelivered, age)
 }
 
 // queue sends the figures of the queue. It leaves them out if the store does not answer in time.

@@ -24,6 +24,8 @@ type Telemetry struct {
 	callWait prometheus.Histogram
 	started  prometheus.Histogram
 	ticks    *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	attempt  prometheus.Histogram
 	answer   http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
@@ -41,6 +43,12 @@ func New(version string) *Telemetry {
 	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
 		t.ticks.WithLabelValues(outcome) // increase() of Prometheus does not see the first one otherwise
 	}
+	t.attempts = attempts.counters()
+	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {
+		t.attempts.WithLabelValues(string(outcome)) // likewise
+	}
+	attempt := attemptTime.histograms()
+	t.attempt = attempt.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
 	t.started = started.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // likewise
 	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)    //nolint:forcetypeassert // a HistogramVec makes histograms
 	t.callWait = wait.WithLabelValues().(prometheus.Histogram)   //nolint:forcetypeassert // likewise
@@ -49,7 +57,7 @@ func New(version string) *Telemetry {
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
 		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
-		lag, wait, started, t.ticks, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		lag, wait, started, t.ticks, t.attempts, attempt, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.answer = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTime, EnableOpenMetrics: true})
 	return t
@@ -73,6 +81,12 @@ func (t *Telemetry) TaskStarted(delay time.Duration) { t.started.Observe(delay.S
 
 // Ticked records that schedules have dealt with ticks.
 func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outcome).Add(float64(n)) }
+
+// Delivered records an attempt to send a delivery to a webhook.
+func (t *Telemetry) Delivered(outcome fleet.DeliveryStatus, took time.Duration) {
+	t.attempts.WithLabelValues(string(outcome)).Inc()
+	t.attempt.Observe(took.Seconds())
+}
 
 // EventSent records that an event was sent to a waiting watcher. lag is the time since the event was recorded.
 func (t *Telemetry) EventSent(lag time.Duration) { t.eventLag.Observe(lag.Seconds()) }

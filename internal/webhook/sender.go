@@ -41,10 +41,10 @@ type Sender struct {
 }
 
 // New returns a sender. Besides public hosts, it connects to those in allow, each HOST or HOST:PORT. version is that of the program.
-func New(version string, allow []string, wrap func(http.RoundTripper) http.RoundTripper) *Sender {
+func New(version string, allow []string) *Sender {
 	return &Sender{
 		client: &http.Client{
-			Transport: wrap(dial.Public(allow...)),
+			Transport: dial.Public(allow...), // without the trace of the call, which is no business of the receiver
 			// A redirect is an answer that does not accept the delivery. A receiver that has moved gives its new URL to its owner.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

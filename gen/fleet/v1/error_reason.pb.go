@@ -163,6 +163,14 @@ const (
 	ErrorReason_REMOTE_NOT_FOUND ErrorReason = 67
 	// The work of the task has landed or was abandoned already. Metadata: task_id, state.
 	ErrorReason_WORK_SETTLED ErrorReason = 68
+	// No webhook with this name that the caller may see. Metadata: webhook.
+	ErrorReason_WEBHOOK_NOT_FOUND ErrorReason = 70
+	// A webhook with this name already exists. Metadata: webhook, field.
+	ErrorReason_WEBHOOK_EXISTS ErrorReason = 71
+	// The webhook is disabled; the message says why. Metadata: webhook.
+	ErrorReason_WEBHOOK_DISABLED ErrorReason = 72
+	// The webhook has no delivery with this id. Metadata: delivery_id.
+	ErrorReason_DELIVERY_NOT_FOUND ErrorReason = 73
 	// No plan of a bulk operation with this id that belongs to the caller. Metadata: plan_id.
 	ErrorReason_PLAN_NOT_FOUND ErrorReason = 80
 	// The agent has another task than the plan of the bulk operation says, which the operation would end or reach. Metadata: agent_name,
@@ -236,6 +244,10 @@ var (
 		66: "BRANCH_CHECKED_OUT",
 		67: "REMOTE_NOT_FOUND",
 		68: "WORK_SETTLED",
+		70: "WEBHOOK_NOT_FOUND",
+		71: "WEBHOOK_EXISTS",
+		72: "WEBHOOK_DISABLED",
+		73: "DELIVERY_NOT_FOUND",
 		80: "PLAN_NOT_FOUND",
 		81: "PLAN_OUTDATED",
 	}
@@ -303,6 +315,10 @@ var (
 		"BRANCH_CHECKED_OUT":       66,
 		"REMOTE_NOT_FOUND":         67,
 		"WORK_SETTLED":             68,
+		"WEBHOOK_NOT_FOUND":        70,
+		"WEBHOOK_EXISTS":           71,
+		"WEBHOOK_DISABLED":         72,
+		"DELIVERY_NOT_FOUND":       73,
 		"PLAN_NOT_FOUND":           80,
 		"PLAN_OUTDATED":            81,
 	}
@@ -339,8 +355,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xe8\n" +
-	"\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xc1\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -406,7 +421,11 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\fBRANCH_MOVED\x10A\x12\x16\n" +
 	"\x12BRANCH_CHECKED_OUT\x10B\x12\x14\n" +
 	"\x10REMOTE_NOT_FOUND\x10C\x12\x10\n" +
-	"\fWORK_SETTLED\x10D\x12\x12\n" +
+	"\fWORK_SETTLED\x10D\x12\x15\n" +
+	"\x11WEBHOOK_NOT_FOUND\x10F\x12\x12\n" +
+	"\x0eWEBHOOK_EXISTS\x10G\x12\x14\n" +
+	"\x10WEBHOOK_DISABLED\x10H\x12\x16\n" +
+	"\x12DELIVERY_NOT_FOUND\x10I\x12\x12\n" +
 	"\x0ePLAN_NOT_FOUND\x10P\x12\x11\n" +
 	"\rPLAN_OUTDATED\x10QB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 

@@ -86,6 +86,8 @@ const (
 	Event_fleet_changed Event_Type = 30
 	// A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.
 	Event_schedule_changed Event_Type = 31
+	// A webhook was created, changed, disabled or deleted, or was asked to send something; text says which webhook, and how.
+	Event_webhook_changed Event_Type = 33
 )
 
 // Enum value maps for Event_Type.
@@ -119,6 +121,7 @@ var (
 		24: "pool_changed",
 		30: "fleet_changed",
 		31: "schedule_changed",
+		33: "webhook_changed",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -149,6 +152,7 @@ var (
 		"pool_changed":     24,
 		"fleet_changed":    30,
 		"schedule_changed": 31,
+		"webhook_changed":  33,
 	}
 )
 
@@ -301,7 +305,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\a\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\b\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -312,7 +316,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12w\n" +
 	"\x06status\x18\a \x01(\tB_\xba\xf4\x18[B\x14fleet.v1.Task.StatusB\x16fleet.v1.Landing.StateB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xdb\x04\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xf0\x04\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -344,7 +348,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\ftask_landing\x10 \x12\x10\n" +
 	"\fpool_changed\x10\x18\x12\x11\n" +
 	"\rfleet_changed\x10\x1e\x12\x14\n" +
-	"\x10schedule_changed\x10\x1fB\a\n" +
+	"\x10schedule_changed\x10\x1f\x12\x13\n" +
+	"\x0fwebhook_changed\x10!B\a\n" +
 	"\x05_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

@@ -9590,7 +9590,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10585,7 +10585,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xb8M\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xd9U\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -10679,7 +10679,18 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0eDeleteSchedule\x12\x1f.fleet.v1.DeleteScheduleRequest\x1a .fleet.v1.DeleteScheduleResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/schedules/{name}\x12\x99\x01\n" +
 	"\rListSchedules\x12\x1e.fleet.v1.ListSchedulesRequest\x1a\x1f.fleet.v1.ListSchedulesResponse\"G\x92\xf4\x18'\n" +
 	"\x05limit\x12\tschedules\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x90\x02\x01\x12v\n" +
-	"\fShowSchedule\x12\x1d.fleet.v1.ShowScheduleRequest\x1a\x1e.fleet.v1.ShowScheduleResponse\"'\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/schedules/{name}\x90\x02\x01\x12r\n" +
+	"\fShowSchedule\x12\x1d.fleet.v1.ShowScheduleRequest\x1a\x1e.fleet.v1.ShowScheduleResponse\"'\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/schedules/{name}\x90\x02\x01\x12q\n" +
+	"\rCreateWebhook\x12\x1e.fleet.v1.CreateWebhookRequest\x1a\x1f.fleet.v1.CreateWebhookResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/webhooks\x12x\n" +
+	"\rUpdateWebhook\x12\x1e.fleet.v1.UpdateWebhookRequest\x1a\x1f.fleet.v1.UpdateWebhookResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/webhooks/{name}\x12\x94\x01\n" +
+	"\fListWebhooks\x12\x1d.fleet.v1.ListWebhooksRequest\x1a\x1e.fleet.v1.ListWebhooksResponse\"E\x92\xf4\x18&\n" +
+	"\x05limit\x12\bwebhooks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/webhooks\x90\x02\x01\x12u\n" +
+	"\rDeleteWebhook\x12\x1e.fleet.v1.DeleteWebhookRequest\x1a\x1f.fleet.v1.DeleteWebhookResponse\"#\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/webhooks/{name}\x12\x7f\n" +
+	"\rRotateWebhook\x12\x1e.fleet.v1.RotateWebhookRequest\x1a\x1f.fleet.v1.RotateWebhookResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/webhooks/{name}/rotate\x12w\n" +
+	"\vTestWebhook\x12\x1c.fleet.v1.TestWebhookRequest\x1a\x1d.fleet.v1.TestWebhookResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/webhooks/{name}/test\x12\xae\x01\n" +
+	"\x0eListDeliveries\x12\x1f.fleet.v1.ListDeliveriesRequest\x1a .fleet.v1.ListDeliveriesResponse\"Y\x92\xf4\x18(\n" +
+	"\x05limit\x12\n" +
+	"deliveries\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/webhooks/{name}/deliveries\x90\x02\x01\x12y\n" +
+	"\tRedeliver\x12\x1a.fleet.v1.RedeliverRequest\x1a\x1b.fleet.v1.RedeliverResponse\"3\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/webhooks/{name}/redeliver\x90\x02\x02\x12r\n" +
 	"\n" +
 	"PauseFleet\x12\x1b.fleet.v1.PauseFleetRequest\x1a\x1c.fleet.v1.PauseFleetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/fleet:pause\x90\x02\x02\x12v\n" +
 	"\vResumeFleet\x12\x1c.fleet.v1.ResumeFleetRequest\x1a\x1d.fleet.v1.ResumeFleetResponse\"*\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/fleet:resume\x90\x02\x02\x12o\n" +
@@ -10915,28 +10926,44 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowUsageRequest)(nil),             // 184: fleet.v1.ShowUsageRequest
 	(*ShowFleetRequest)(nil),             // 185: fleet.v1.ShowFleetRequest
 	(*SearchFleetRequest)(nil),           // 186: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 187: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 188: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 189: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 190: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 191: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 192: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 193: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 194: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 195: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 196: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 197: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 198: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 199: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 200: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 201: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 202: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 203: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 204: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 205: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 206: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 207: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 208: fleet.v1.ReloadConfigResponse
+	(*CreateWebhookRequest)(nil),         // 187: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 188: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 189: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 190: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 191: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 192: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 193: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 194: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 195: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 196: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 197: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 198: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 199: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 200: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 201: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 202: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 203: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 204: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 205: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 206: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 207: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 208: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 209: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 210: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 211: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 212: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 213: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 214: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 215: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 216: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 217: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 218: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 219: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 220: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 221: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 222: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 223: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 224: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	132, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
@@ -11109,105 +11136,121 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	80,  // 167: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
 	82,  // 168: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
 	84,  // 169: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	187, // 170: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	188, // 171: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	98,  // 172: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	100, // 173: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	102, // 174: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	104, // 175: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	106, // 176: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	108, // 177: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	110, // 178: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	112, // 179: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	189, // 180: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	190, // 181: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	114, // 182: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	116, // 183: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	118, // 184: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	191, // 185: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	192, // 186: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	193, // 187: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	194, // 188: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	195, // 189: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	61,  // 190: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	4,   // 191: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	6,   // 192: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	8,   // 193: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	10,  // 194: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	12,  // 195: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	14,  // 196: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	16,  // 197: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	19,  // 198: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	21,  // 199: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	23,  // 200: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	25,  // 201: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	27,  // 202: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	29,  // 203: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	31,  // 204: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	33,  // 205: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	196, // 206: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	196, // 207: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	38,  // 208: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	40,  // 209: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	42,  // 210: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	44,  // 211: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	197, // 212: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	198, // 213: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	199, // 214: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	46,  // 215: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	48,  // 216: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	50,  // 217: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	52,  // 218: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	54,  // 219: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	56,  // 220: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	58,  // 221: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	60,  // 222: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	64,  // 223: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	87,  // 224: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	89,  // 225: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	91,  // 226: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	93,  // 227: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	95,  // 228: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	121, // 229: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	123, // 230: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	125, // 231: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	127, // 232: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	129, // 233: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	131, // 234: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	66,  // 235: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	68,  // 236: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	70,  // 237: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	72,  // 238: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	74,  // 239: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	97,  // 240: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	77,  // 241: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	79,  // 242: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	81,  // 243: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	83,  // 244: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	85,  // 245: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	200, // 246: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	201, // 247: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	99,  // 248: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	101, // 249: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	103, // 250: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	105, // 251: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	107, // 252: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	109, // 253: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	111, // 254: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	113, // 255: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	202, // 256: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	203, // 257: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	115, // 258: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	117, // 259: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	119, // 260: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	204, // 261: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	205, // 262: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	206, // 263: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	207, // 264: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	208, // 265: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	62,  // 266: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	191, // [191:267] is the sub-list for method output_type
-	115, // [115:191] is the sub-list for method input_type
+	187, // 170: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	188, // 171: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	189, // 172: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	190, // 173: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	191, // 174: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	192, // 175: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	193, // 176: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	194, // 177: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	195, // 178: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	196, // 179: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	98,  // 180: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	100, // 181: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	102, // 182: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	104, // 183: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	106, // 184: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	108, // 185: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	110, // 186: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	112, // 187: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	197, // 188: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	198, // 189: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	114, // 190: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	116, // 191: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	118, // 192: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	199, // 193: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	200, // 194: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	201, // 195: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	202, // 196: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	203, // 197: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	61,  // 198: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	4,   // 199: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	6,   // 200: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	8,   // 201: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	10,  // 202: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	12,  // 203: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	14,  // 204: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	16,  // 205: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	19,  // 206: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	21,  // 207: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	23,  // 208: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	25,  // 209: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	27,  // 210: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	29,  // 211: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	31,  // 212: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	33,  // 213: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	204, // 214: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	204, // 215: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	38,  // 216: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	40,  // 217: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	42,  // 218: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	44,  // 219: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	205, // 220: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	206, // 221: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	207, // 222: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	46,  // 223: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	48,  // 224: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	50,  // 225: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	52,  // 226: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	54,  // 227: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	56,  // 228: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	58,  // 229: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	60,  // 230: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	64,  // 231: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	87,  // 232: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	89,  // 233: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	91,  // 234: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	93,  // 235: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	95,  // 236: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	121, // 237: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	123, // 238: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	125, // 239: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	127, // 240: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	129, // 241: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	131, // 242: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	66,  // 243: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	68,  // 244: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	70,  // 245: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	72,  // 246: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	74,  // 247: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	97,  // 248: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	77,  // 249: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	79,  // 250: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	81,  // 251: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	83,  // 252: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	85,  // 253: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	208, // 254: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	209, // 255: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	210, // 256: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	211, // 257: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	212, // 258: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	213, // 259: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	214, // 260: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	215, // 261: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	216, // 262: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	217, // 263: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	99,  // 264: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	101, // 265: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	103, // 266: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	105, // 267: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	107, // 268: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	109, // 269: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	111, // 270: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	113, // 271: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	218, // 272: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	219, // 273: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	115, // 274: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	117, // 275: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	119, // 276: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	220, // 277: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	221, // 278: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	222, // 279: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	223, // 280: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	224, // 281: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	62,  // 282: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	199, // [199:283] is the sub-list for method output_type
+	115, // [115:199] is the sub-list for method input_type
 	115, // [115:115] is the sub-list for extension type_name
 	115, // [115:115] is the sub-list for extension extendee
 	0,   // [0:115] is the sub-list for field type_name
@@ -11239,6 +11282,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_step_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_usage_proto_init()
+	file_fleet_v1_webhook_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}

@@ -75,6 +75,14 @@ const (
 	FleetService_DeleteSchedule_FullMethodName       = "/fleet.v1.FleetService/DeleteSchedule"
 	FleetService_ListSchedules_FullMethodName        = "/fleet.v1.FleetService/ListSchedules"
 	FleetService_ShowSchedule_FullMethodName         = "/fleet.v1.FleetService/ShowSchedule"
+	FleetService_CreateWebhook_FullMethodName        = "/fleet.v1.FleetService/CreateWebhook"
+	FleetService_UpdateWebhook_FullMethodName        = "/fleet.v1.FleetService/UpdateWebhook"
+	FleetService_ListWebhooks_FullMethodName         = "/fleet.v1.FleetService/ListWebhooks"
+	FleetService_DeleteWebhook_FullMethodName        = "/fleet.v1.FleetService/DeleteWebhook"
+	FleetService_RotateWebhook_FullMethodName        = "/fleet.v1.FleetService/RotateWebhook"
+	FleetService_TestWebhook_FullMethodName          = "/fleet.v1.FleetService/TestWebhook"
+	FleetService_ListDeliveries_FullMethodName       = "/fleet.v1.FleetService/ListDeliveries"
+	FleetService_Redeliver_FullMethodName            = "/fleet.v1.FleetService/Redeliver"
 	FleetService_PauseFleet_FullMethodName           = "/fleet.v1.FleetService/PauseFleet"
 	FleetService_ResumeFleet_FullMethodName          = "/fleet.v1.FleetService/ResumeFleet"
 	FleetService_SetBudget_FullMethodName            = "/fleet.v1.FleetService/SetBudget"
@@ -248,6 +256,24 @@ type FleetServiceClient interface {
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
 	// Show a schedule: its ticks, and what became of them.
 	ShowSchedule(ctx context.Context, in *ShowScheduleRequest, opts ...grpc.CallOption) (*ShowScheduleResponse, error)
+	// Create a webhook, which sends your events to a URL as Standard Webhooks. Only this answer contains the secret with which the receiver
+	// verifies the signatures.
+	CreateWebhook(ctx context.Context, in *CreateWebhookRequest, opts ...grpc.CallOption) (*CreateWebhookResponse, error)
+	// Change, disable or enable a webhook.
+	UpdateWebhook(ctx context.Context, in *UpdateWebhookRequest, opts ...grpc.CallOption) (*UpdateWebhookResponse, error)
+	// List your webhooks, and how many deliveries of each wait or have failed. Admins see those of all owners.
+	ListWebhooks(ctx context.Context, in *ListWebhooksRequest, opts ...grpc.CallOption) (*ListWebhooksResponse, error)
+	// Delete a webhook. What it has not delivered is not sent any more.
+	DeleteWebhook(ctx context.Context, in *DeleteWebhookRequest, opts ...grpc.CallOption) (*DeleteWebhookResponse, error)
+	// Give your webhook a new secret. For a day, each request also has a signature with the old one.
+	RotateWebhook(ctx context.Context, in *RotateWebhookRequest, opts ...grpc.CallOption) (*RotateWebhookResponse, error)
+	// Send a test to a webhook, and wait for what the receiver answers.
+	TestWebhook(ctx context.Context, in *TestWebhookRequest, opts ...grpc.CallOption) (*TestWebhookResponse, error)
+	// List deliveries of a webhook, newest first, with their attempts.
+	ListDeliveries(ctx context.Context, in *ListDeliveriesRequest, opts ...grpc.CallOption) (*ListDeliveriesResponse, error)
+	// Send deliveries of a webhook again: one, or all that its receiver has not accepted since a time. They keep their ids, so a receiver can
+	// tell that it has them already.
+	Redeliver(ctx context.Context, in *RedeliverRequest, opts ...grpc.CallOption) (*RedeliverResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
 	// a task now fail. Only admins can do this.
 	PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error)
@@ -899,6 +925,86 @@ func (c *fleetServiceClient) ShowSchedule(ctx context.Context, in *ShowScheduleR
 	return out, nil
 }
 
+func (c *fleetServiceClient) CreateWebhook(ctx context.Context, in *CreateWebhookRequest, opts ...grpc.CallOption) (*CreateWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateWebhookResponse)
+	err := c.cc.Invoke(ctx, FleetService_CreateWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) UpdateWebhook(ctx context.Context, in *UpdateWebhookRequest, opts ...grpc.CallOption) (*UpdateWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateWebhookResponse)
+	err := c.cc.Invoke(ctx, FleetService_UpdateWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListWebhooks(ctx context.Context, in *ListWebhooksRequest, opts ...grpc.CallOption) (*ListWebhooksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWebhooksResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListWebhooks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeleteWebhook(ctx context.Context, in *DeleteWebhookRequest, opts ...grpc.CallOption) (*DeleteWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteWebhookResponse)
+	err := c.cc.Invoke(ctx, FleetService_DeleteWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RotateWebhook(ctx context.Context, in *RotateWebhookRequest, opts ...grpc.CallOption) (*RotateWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateWebhookResponse)
+	err := c.cc.Invoke(ctx, FleetService_RotateWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) TestWebhook(ctx context.Context, in *TestWebhookRequest, opts ...grpc.CallOption) (*TestWebhookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TestWebhookResponse)
+	err := c.cc.Invoke(ctx, FleetService_TestWebhook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListDeliveries(ctx context.Context, in *ListDeliveriesRequest, opts ...grpc.CallOption) (*ListDeliveriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDeliveriesResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListDeliveries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) Redeliver(ctx context.Context, in *RedeliverRequest, opts ...grpc.CallOption) (*RedeliverResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedeliverResponse)
+	err := c.cc.Invoke(ctx, FleetService_Redeliver_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PauseFleetResponse)
@@ -1259,6 +1365,24 @@ type FleetServiceServer interface {
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
 	// Show a schedule: its ticks, and what became of them.
 	ShowSchedule(context.Context, *ShowScheduleRequest) (*ShowScheduleResponse, error)
+	// Create a webhook, which sends your events to a URL as Standard Webhooks. Only this answer contains the secret with which the receiver
+	// verifies the signatures.
+	CreateWebhook(context.Context, *CreateWebhookRequest) (*CreateWebhookResponse, error)
+	// Change, disable or enable a webhook.
+	UpdateWebhook(context.Context, *UpdateWebhookRequest) (*UpdateWebhookResponse, error)
+	// List your webhooks, and how many deliveries of each wait or have failed. Admins see those of all owners.
+	ListWebhooks(context.Context, *ListWebhooksRequest) (*ListWebhooksResponse, error)
+	// Delete a webhook. What it has not delivered is not sent any more.
+	DeleteWebhook(context.Context, *DeleteWebhookRequest) (*DeleteWebhookResponse, error)
+	// Give your webhook a new secret. For a day, each request also has a signature with the old one.
+	RotateWebhook(context.Context, *RotateWebhookRequest) (*RotateWebhookResponse, error)
+	// Send a test to a webhook, and wait for what the receiver answers.
+	TestWebhook(context.Context, *TestWebhookRequest) (*TestWebhookResponse, error)
+	// List deliveries of a webhook, newest first, with their attempts.
+	ListDeliveries(context.Context, *ListDeliveriesRequest) (*ListDeliveriesResponse, error)
+	// Send deliveries of a webhook again: one, or all that its receiver has not accepted since a time. They keep their ids, so a receiver can
+	// tell that it has them already.
+	Redeliver(context.Context, *RedeliverRequest) (*RedeliverResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
 	// a task now fail. Only admins can do this.
 	PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error)
@@ -1497,6 +1621,30 @@ func (UnimplementedFleetServiceServer) ListSchedules(context.Context, *ListSched
 }
 func (UnimplementedFleetServiceServer) ShowSchedule(context.Context, *ShowScheduleRequest) (*ShowScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowSchedule not implemented")
+}
+func (UnimplementedFleetServiceServer) CreateWebhook(context.Context, *CreateWebhookRequest) (*CreateWebhookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateWebhook not implemented")
+}
+func (UnimplementedFleetServiceServer) UpdateWebhook(context.Context, *UpdateWebhookRequest) (*UpdateWebhookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateWebhook not implemented")
+}
+func (UnimplementedFleetServiceServer) ListWebhooks(context.Context, *ListWebhooksRequest) (*ListWebhooksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWebhooks not implemented")
+}
+func (UnimplementedFleetServiceServer) DeleteWebhook(context.Context, *DeleteWebhookRequest) (*DeleteWebhookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteWebhook not implemented")
+}
+func (UnimplementedFleetServiceServer) RotateWebhook(context.Context, *RotateWebhookRequest) (*RotateWebhookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateWebhook not implemented")
+}
+func (UnimplementedFleetServiceServer) TestWebhook(context.Context, *TestWebhookRequest) (*TestWebhookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TestWebhook not implemented")
+}
+func (UnimplementedFleetServiceServer) ListDeliveries(context.Context, *ListDeliveriesRequest) (*ListDeliveriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDeliveries not implemented")
+}
+func (UnimplementedFleetServiceServer) Redeliver(context.Context, *RedeliverRequest) (*RedeliverResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Redeliver not implemented")
 }
 func (UnimplementedFleetServiceServer) PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseFleet not implemented")
@@ -2551,6 +2699,150 @@ func _FleetService_ShowSchedule_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_CreateWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).CreateWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_CreateWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).CreateWebhook(ctx, req.(*CreateWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_UpdateWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UpdateWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UpdateWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UpdateWebhook(ctx, req.(*UpdateWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListWebhooks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWebhooksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListWebhooks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListWebhooks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListWebhooks(ctx, req.(*ListWebhooksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeleteWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeleteWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeleteWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeleteWebhook(ctx, req.(*DeleteWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RotateWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RotateWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RotateWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RotateWebhook(ctx, req.(*RotateWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_TestWebhook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TestWebhookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).TestWebhook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_TestWebhook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).TestWebhook(ctx, req.(*TestWebhookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListDeliveries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDeliveriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListDeliveries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListDeliveries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListDeliveries(ctx, req.(*ListDeliveriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_Redeliver_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedeliverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).Redeliver(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_Redeliver_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).Redeliver(ctx, req.(*RedeliverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_PauseFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PauseFleetRequest)
 	if err := dec(in); err != nil {
@@ -3143,6 +3435,38 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowSchedule",
 			Handler:    _FleetService_ShowSchedule_Handler,
+		},
+		{
+			MethodName: "CreateWebhook",
+			Handler:    _FleetService_CreateWebhook_Handler,
+		},
+		{
+			MethodName: "UpdateWebhook",
+			Handler:    _FleetService_UpdateWebhook_Handler,
+		},
+		{
+			MethodName: "ListWebhooks",
+			Handler:    _FleetService_ListWebhooks_Handler,
+		},
+		{
+			MethodName: "DeleteWebhook",
+			Handler:    _FleetService_DeleteWebhook_Handler,
+		},
+		{
+			MethodName: "RotateWebhook",
+			Handler:    _FleetService_RotateWebhook_Handler,
+		},
+		{
+			MethodName: "TestWebhook",
+			Handler:    _FleetService_TestWebhook_Handler,
+		},
+		{
+			MethodName: "ListDeliveries",
+			Handler:    _FleetService_ListDeliveries_Handler,
+		},
+		{
+			MethodName: "Redeliver",
+			Handler:    _FleetService_Redeliver_Handler,
 		},
 		{
 			MethodName: "PauseFleet",

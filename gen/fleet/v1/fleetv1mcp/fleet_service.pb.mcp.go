@@ -582,6 +582,88 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Show a schedule: its ticks, and what became of them.",
 		}, c.ShowSchedule),
 		tool.Unary(tool.Spec{
+			Name:     "create_webhook",
+			Title:    "Create webhook",
+			Method:   v1.FleetService_CreateWebhook_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceCreateWebhookInput,
+			Output:      fleetServiceCreateWebhookOutput,
+			Description: "Create a webhook, which sends your events to a URL as Standard Webhooks. Only this answer contains the secret with which the receiver verifies the signatures.",
+		}, c.CreateWebhook),
+		tool.Unary(tool.Spec{
+			Name:     "update_webhook",
+			Title:    "Update webhook",
+			Method:   v1.FleetService_UpdateWebhook_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceUpdateWebhookInput,
+			Output:      fleetServiceUpdateWebhookOutput,
+			Description: "Change, disable or enable a webhook.",
+		}, c.UpdateWebhook),
+		tool.Unary(tool.Spec{
+			Name:     "list_webhooks",
+			Title:    "List webhooks",
+			Method:   v1.FleetService_ListWebhooks_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListWebhooksInput,
+			Output:      fleetServiceListWebhooksOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "webhooks", Unless: ""},
+			Description: "List your webhooks, and how many deliveries of each wait or have failed. Admins see those of all owners.",
+		}, c.ListWebhooks),
+		tool.Unary(tool.Spec{
+			Name:     "delete_webhook",
+			Title:    "Delete webhook",
+			Method:   v1.FleetService_DeleteWebhook_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceDeleteWebhookInput,
+			Output:      fleetServiceDeleteWebhookOutput,
+			Description: "Delete a webhook. What it has not delivered is not sent any more.",
+		}, c.DeleteWebhook),
+		tool.Unary(tool.Spec{
+			Name:     "rotate_webhook",
+			Title:    "Rotate webhook",
+			Method:   v1.FleetService_RotateWebhook_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceRotateWebhookInput,
+			Output:      fleetServiceRotateWebhookOutput,
+			Description: "Give your webhook a new secret. For a day, each request also has a signature with the old one.",
+		}, c.RotateWebhook),
+		tool.Unary(tool.Spec{
+			Name:     "test_webhook",
+			Title:    "Test webhook",
+			Method:   v1.FleetService_TestWebhook_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceTestWebhookInput,
+			Output:      fleetServiceTestWebhookOutput,
+			Description: "Send a test to a webhook, and wait for what the receiver answers.",
+		}, c.TestWebhook),
+		tool.Unary(tool.Spec{
+			Name:     "list_deliveries",
+			Title:    "List deliveries",
+			Method:   v1.FleetService_ListDeliveries_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListDeliveriesInput,
+			Output:      fleetServiceListDeliveriesOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "deliveries", Unless: ""},
+			Description: "List deliveries of a webhook, newest first, with their attempts.",
+		}, c.ListDeliveries),
+		tool.Unary(tool.Spec{
+			Name:     "redeliver",
+			Title:    "Redeliver",
+			Method:   v1.FleetService_Redeliver_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceRedeliverInput,
+			Output:      fleetServiceRedeliverOutput,
+			Description: "Send deliveries of a webhook again: one, or all that its receiver has not accepted since a time. They keep their ids, so a receiver can tell that it has them already.",
+		}, c.Redeliver),
+		tool.Unary(tool.Spec{
 			Name:     "pause_fleet",
 			Title:    "Pause fleet",
 			Method:   v1.FleetService_PauseFleet_FullMethodName,
@@ -1566,6 +1648,99 @@ const fleetServiceShowScheduleOutput = `{"type":"object","properties":{
 "schedule":{"$ref":"#/$defs/Schedule","description":"The schedule."}
 },"required":["schedule"]}`
 
+const fleetServiceCreateWebhookInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"maxLength":63,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Name of the webhook: letters, digits and single inner hyphens, at most 63 characters."},
+"url":{"type":"string","description":"Where it sends events: an https URL of a public host, or a URL of a host that the operator has allowed."},
+"topics":{"type":"array","items":{"type":"string","enum":["needs_me","all","agent_created","agent_changed","agent_deleted","agent_shared","agent_unshared","task_created","task_queued","task_assigned","task_started","task_question","task_answer","task_stalled","task_recovered","task_stopping","task_ended","task_labelled","task_deleted","pool_changed","schedule_changed","fleet_changed","webhook_changed"]},"description":"Which events it sends: needs_me for what a person has to look at, all, or types of events such as task_ended."},
+"selector":{"type":"string","description":"Only events of tasks, or else of agents, whose labels match, such as env=prod,!old."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name","url","topics"],"additionalProperties":false}`
+
+const fleetServiceCreateWebhookOutput = `{"type":"object","properties":{
+"webhook":{"$ref":"#/$defs/Webhook","description":"The webhook."},
+"secret":{"type":"string","description":"The secret with which the receiver verifies signatures; absent when the call was repeated after a rotation. No other call shows it."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["webhook","message"]}`
+
+const fleetServiceUpdateWebhookInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the webhook; NAME@OWNER for a webhook of somebody else, if you have one of this name."},
+"url":{"type":"string","description":"Where it sends events. Only the owner can change it."},
+"topics":{"type":"array","items":{"type":"string","enum":["needs_me","all","agent_created","agent_changed","agent_deleted","agent_shared","agent_unshared","task_created","task_queued","task_assigned","task_started","task_question","task_answer","task_stalled","task_recovered","task_stopping","task_ended","task_labelled","task_deleted","pool_changed","schedule_changed","fleet_changed","webhook_changed"]},"description":"Which events it sends; they replace the earlier ones."},
+"selector":{"type":"string","description":"Only events of tasks, or else of agents, whose labels match; empty for all."},
+"disabled":{"type":"boolean","description":"Whether it sends nothing. Events while it is disabled are not sent later. Only the owner can enable it."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceUpdateWebhookOutput = `{"type":"object","properties":{
+"webhook":{"$ref":"#/$defs/Webhook","description":"The webhook."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["webhook","message"]}`
+
+const fleetServiceListWebhooksInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous page."},
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of webhooks to return, by default 100."}
+},"additionalProperties":false}`
+
+const fleetServiceListWebhooksOutput = `{"type":"object","properties":{
+"webhooks":{"type":"array","items":{"$ref":"#/$defs/Webhook"},"description":"The webhooks, sorted by name."},
+"total_count":{"type":"integer","description":"Number of all webhooks."},
+"next_cursor":{"type":"string","description":"Cursor of the next page; absent when this is the last one."}
+},"required":["webhooks","total_count"]}`
+
+const fleetServiceDeleteWebhookInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the webhook; NAME@OWNER for a webhook of somebody else, if you have one of this name."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceDeleteWebhookOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["message"]}`
+
+const fleetServiceRotateWebhookInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of your webhook."},
+"overlap_seconds":{"type":"integer","maximum":604800,"minimum":0,"description":"Seconds for which the old secret is valid too, at most 604800 (7 days), by default 86400 (a day). 0 means that it stops being valid at once, for example because somebody else has learnt it."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceRotateWebhookOutput = `{"type":"object","properties":{
+"webhook":{"$ref":"#/$defs/Webhook","description":"The webhook. Until old_secret_ends_at, each request has a signature with both secrets."},
+"secret":{"type":"string","description":"The new secret. No other call shows it."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["webhook","secret","message"]}`
+
+const fleetServiceTestWebhookInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the webhook; NAME@OWNER for a webhook of somebody else, if you have one of this name."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceTestWebhookOutput = `{"type":"object","properties":{
+"delivery":{"$ref":"#/$defs/Delivery","description":"The delivery with its only attempt, or without it if that takes longer than the call waits."}
+},"required":["delivery"]}`
+
+const fleetServiceListDeliveriesInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the webhook; NAME@OWNER for a webhook of somebody else, if you have one of this name."},
+"status":{"type":"string","enum":["waiting","delivered","failed"],"description":"Only deliveries with this status."},
+"since":{"type":"string","format":"date-time","description":"Only deliveries that were created then or later."},
+"cursor":{"type":"string","description":"The next_cursor of the previous page."},
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of deliveries to return, by default 50."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceListDeliveriesOutput = `{"type":"object","properties":{
+"deliveries":{"type":"array","items":{"$ref":"#/$defs/Delivery"},"description":"The deliveries, the newest first."},
+"next_cursor":{"type":"string","description":"Cursor of the next page; absent when this is the last one."}
+},"required":["deliveries"]}`
+
+const fleetServiceRedeliverInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the webhook; NAME@OWNER for a webhook of somebody else, if you have one of this name."},
+"delivery_id":{"type":"string","description":"Id of a delivery to send again, whether the receiver has accepted it or not."},
+"since":{"type":"string","format":"date-time","description":"Instead of delivery_id: the deliveries that were created then or later, and that the receiver has not accepted, at most 1000."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceRedeliverOutput = `{"type":"object","properties":{
+"redelivered":{"type":"integer","description":"Number of deliveries that are sent again, with the ids that they had."},
+"more":{"type":"boolean","description":"Whether there are more, which another call sends."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["redelivered","more","message"]}`
+
 const fleetServicePauseFleetInput = `{"type":"object","properties":{
 "reason":{"type":"string","maxLength":1000,"description":"Why the fleet is paused, for people; at most 1000 bytes."}
 },"additionalProperties":false}`
@@ -2050,7 +2225,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","task_landing","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- task_landing: The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","task_landing","pool_changed","fleet_changed","schedule_changed","webhook_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- task_landing: The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.\n- webhook_changed: A webhook was created, changed, disabled or deleted, or was asked to send something; text says which webhook, and how."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -2504,6 +2679,39 @@ var fleetServiceOutputs = tool.Defs{
 "failed":{"type":"integer","description":"Number of ticks whose task could not be queued."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
 },"required":["name","owner","cron","time_zone","missed","overlap","paused","queued","skipped","late","failed","created_at"],"description":"Schedule queues a task at each of its ticks."}`,
+	"Webhook": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the webhook."},
+"owner":{"type":"string","description":"Name of the principal that owns it. It sends what this principal may see."},
+"url":{"type":"string","description":"Where it sends events. Other callers than the owner do not see the path, which may be a secret."},
+"topics":{"type":"array","items":{"type":"string","enum":["needs_me","all","agent_created","agent_changed","agent_deleted","agent_shared","agent_unshared","task_created","task_queued","task_assigned","task_started","task_question","task_answer","task_stalled","task_recovered","task_stopping","task_ended","task_labelled","task_deleted","pool_changed","schedule_changed","fleet_changed","webhook_changed"]},"description":"Which events it sends.\n- needs_me: What a person has to look at: questions, stalled tasks, tasks and agents that have failed, and webhooks that were disabled.\n- all: Every event that webhooks send.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed.\n- agent_deleted: An agent was deleted.\n- agent_shared: An agent was shared.\n- agent_unshared: A share of an agent has ended.\n- task_created: A task was created.\n- task_queued: A pending task was held, released or changed.\n- task_assigned: A pending task was given to its agent.\n- task_started: A task was dispatched to its agent.\n- task_question: An agent asks a question.\n- task_answer: A question was answered, expired or was withdrawn.\n- task_stalled: A task makes no progress.\n- task_recovered: A stalled task makes progress again.\n- task_stopping: A stop of a task was requested or escalated.\n- task_ended: A task ended.\n- task_labelled: Labels of a task were changed.\n- task_deleted: A task was deleted.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick.\n- fleet_changed: The whole fleet was paused or resumed, or a budget or a credential has changed. Only admins get it.\n- webhook_changed: A webhook was created, changed, disabled or deleted, or was asked to send something."},
+"selector":{"type":"string","description":"Only events of tasks, or else of agents, whose labels match; empty when it has no selector."},
+"disabled":{"type":"boolean","description":"Whether it sends nothing."},
+"disabled_reason":{"type":"string","description":"Why it sends nothing; absent when it sends."},
+"failing_since":{"type":["string","null"],"format":"date-time","description":"Since when all its attempts fail; absent when the last one succeeded."},
+"waiting":{"type":"integer","description":"Number of deliveries that wait for an attempt."},
+"waiting_since":{"type":["string","null"],"format":"date-time","description":"When the oldest delivery that waits was created; absent when none waits."},
+"failed":{"type":"integer","description":"Number of deliveries that have failed. ` + "`" + `redeliver` + "`" + ` sends them again."},
+"old_secret_ends_at":{"type":["string","null"],"format":"date-time","description":"Until when the old secret of a rotated webhook is valid; absent when none is."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
+},"required":["name","owner","url","topics","selector","disabled","waiting","failed","created_at"],"description":"Webhook sends events to a URL."}`,
+	"Delivery": `{"type":"object","properties":{
+"delivery_id":{"type":"string","description":"Id of the delivery: the header webhook-id of each attempt."},
+"type":{"type":"string","description":"Type of the event, or test."},
+"status":{"type":"string","enum":["waiting","delivered","failed"],"description":"State of the delivery.\n- waiting: It waits for its first or next attempt.\n- delivered: The receiver has accepted it.\n- failed: The receiver has not accepted it, and it is not sent again unless somebody asks for it."},
+"cursor":{"type":"string","description":"Cursor of the event, for ` + "`" + `watch_fleet` + "`" + `; absent for a test."},
+"agent_name":{"type":"string","description":"Name of the agent that the event is about; absent when there is none."},
+"task_id":{"type":"string","description":"Id of the task that the event is about; absent when there is none."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."},
+"next_attempt_at":{"type":["string","null"],"format":"date-time","description":"When it is sent next; absent when it does not wait."},
+"attempts":{"type":"array","items":{"$ref":"#/$defs/DeliveryAttempt"},"description":"Its last attempts, at most 20, the oldest first."}
+},"required":["delivery_id","type","status","created_at","attempts"],"description":"Delivery is one event for one webhook."}`,
+	"DeliveryAttempt": `{"type":"object","properties":{
+"at":{"type":["string","null"],"format":"date-time","description":"When it began."},
+"duration_ms":{"type":"integer","description":"How long it took, in milliseconds."},
+"code":{"type":"integer","description":"Status code of the response; absent when there was none. From 200 to 299, the receiver has accepted the delivery."},
+"response":{"type":"string","description":"Beginning of the response; absent when it is empty."},
+"error":{"type":"string","description":"Why there was no response; absent when there was one."}
+},"required":["at","duration_ms"],"description":"DeliveryAttempt is one attempt to send a delivery."}`,
 	"BudgetEntry": `{"type":"object","properties":{
 "at":{"type":["string","null"],"format":"date-time","description":"When it was made."},
 "kind":{"type":"string","description":"What happened: reserve, settle or refuse."},
