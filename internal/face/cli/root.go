@@ -90,7 +90,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	root.SetCompletionCommandGroupID(GroupMore)
 	Group(root)
 	for _, cmd := range []*cobra.Command{
-		p.newProject(), p.newRole(), p.newAgent(), p.newKept(), p.newTask(), p.newUp(), p.newBulk(), p.newQueue(), p.newOverlaps(), p.newSchedule(), p.newPool(), p.newBudget(), p.newCredential(), callsTool(p.newWatch(), "watch_fleet"), p.newQuestions(), callsTool(p.newAnswer(), "answer_question"),
+		p.newProject(), p.newRole(), p.newAgent(), p.newKept(), p.newTask(), p.newUp(), p.newBulk(), p.newQueue(), p.newOverlaps(), p.newSchedule(), p.newPool(), p.newBudget(), p.newCredential(), p.newWebhook(), callsTool(p.newWatch(), "watch_fleet"), p.newQuestions(), callsTool(p.newAnswer(), "answer_question"),
 		p.newStatus(), p.newSearch(), p.newUsage(),
 	} {
 		cmd.GroupID = GroupWork
