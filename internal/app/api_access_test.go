@@ -34,6 +34,7 @@ var accessNeeded = map[string]string{
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
 
 	"update_schedule": "alike", "delete_schedule": "alike", "list_schedules": "alike", "show_schedule": "alike",
+	"update_webhook": "alike", "delete_webhook": "alike", "list_webhooks": "alike", "rotate_webhook": "alike", "test_webhook": "alike", "list_deliveries": "alike", "redeliver": "alike",
 	"update_pool": "alike", "delete_pool": "alike", "list_pools": "alike", "show_pool": "alike",
 	"list_budgets": "alike", "show_budget": "alike", "list_credentials": "alike",
 
@@ -50,7 +51,7 @@ var accessNeeded = map[string]string{
 
 	"check_health": "alike", "show_server": "alike",
 
-	"rotate_own_token": "caller", "create_pool": "caller", // about the caller alone
+	"rotate_own_token": "caller", "create_pool": "caller", "create_webhook": "caller", // about the caller alone
 }
 
 // The callers of TestAccess beside alice, who owns the agent, and root, an admin. The agent is shared with each viewer to view,

@@ -131,6 +131,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Patience: waittest.Limit, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
+		core.Webhooks.Sender = newReceivers()
 	}}
 	if c.Second != nil {
 		c.Second.Before = f.seeLists(c.Second.Before)

@@ -55,6 +55,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,
 		"kind": "human", "admin": true, "scope": "admin", "projects": []any{}, "ttl_seconds": json.Number("0"), "overlap_seconds": json.Number("0"),
+		"url": "https://evil.example.com", "topics": []any{"all"}, "disabled": true, "delivery_id": "msg_attack",
 		"capability_filter": "tool_use", "include_status": true, "include_spec": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
 	}
 	args := map[string]any{}
@@ -97,6 +98,12 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	switch m.Name() {
 	case "CreatePool": // always the same pool, so that the attacker does not own those that the other methods name
 		args["name"], args["request_id"] = "mine", "alice-3"
+	case "CreateWebhook":
+		args["name"], args["request_id"] = "mine", "alice-4"
+	case "ListDeliveries":
+		args["status"] = "failed"
+	case "Redeliver": // one delivery, or since a time
+		delete(args, "since")
 	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
 	}
@@ -169,6 +176,7 @@ func TestIsolation(t *testing.T) {
 	do(step{Agent: map[string]any{"name": "sony"}, By: "alice"})
 	do(step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, By: "alice"})
 	do(step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}})
+	do(step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, By: "alice"})
 	question := s.names["question"]
 	task, contract, session := s.names["task"], s.names["contract"], s.names["session"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
@@ -245,6 +253,8 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"get_agent_session_info", `{"agent_session_id":"` + s.names["session"] + `"}`},
 		{"get_agent_session_history", `{"agent_session_id":"` + s.names["session"] + `"}`},
 		{"list_agent_sessions", `{}`},
+		{"list_webhooks", `{}`},
+		{"list_deliveries", `{"name":"papi"}`},
 	} {
 		v, err := decode([]byte(c.with))
 		require.NoError(t, err)

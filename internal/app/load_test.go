@@ -140,7 +140,7 @@ func TestSampleSettings(t *testing.T) {
 	require.Equal(t, 5000, c.Limits.For("ci", nil).Agents)
 	require.Equal(t, 20, c.Limits.Projects["webshop"].RunningTasks)
 	require.Equal(t, 20, c.Limits.For("someone", []string{"oidc:interns"}).RequestsPerSecond)
-	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects, c.Pools, c.Credentials = nil, nil, nil, nil, nil // the sample has examples of these
+	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects, c.Pools, c.Credentials, c.Webhooks.Allow = nil, nil, nil, nil, nil, nil // the sample has examples of these
 	require.Empty(t, c.MCP.Tools)
 	c.MCP.Tools = nil
 	d := DefaultConfig()

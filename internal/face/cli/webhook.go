@@ -36,7 +36,7 @@ about three days, with growing pauses.`,
 	return cmd
 }
 
-const onUsage = "send `EVENTS`: needs_me, all, or types such as task_ended; separate several with commas"
+const onUsage = "send `EVENTS`: needs_me, all, or types such as task_ended, with commas between"
 
 func (p *program) newWebhookCreate() *cobra.Command {
 	req := &fleetv1.CreateWebhookRequest{}
@@ -55,8 +55,8 @@ tasks and agents that have failed.`,
 		s.hint("Send a test: fleet webhook test %s", resp.GetWebhook().GetName())
 	})
 	req.Topics = []fleetv1.Webhook_Topic{fleetv1.Webhook_needs_me}
-	cmd.Flags().Var(&topicsFlag{topics: &req.Topics}, "on", onUsage+" (default needs_me)")
-	addSelector(cmd, &req.Selector, "events of tasks, or else of agents,")
+	cmd.Flags().Var(&topicsFlag{topics: &req.Topics}, "on", onUsage+" (default: needs_me)")
+	addSelector(cmd, &req.Selector, "events")
 	return cmd
 }
 
