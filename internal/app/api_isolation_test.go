@@ -55,7 +55,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,
 		"kind": "human", "admin": true, "scope": "admin", "projects": []any{}, "ttl_seconds": json.Number("0"), "overlap_seconds": json.Number("0"),
-		"url": "https://evil.example.com", "topics": []any{"all"}, "disabled": true, "delivery_id": "msg_attack",
+		"url": "https://evil.example.com", "topics": []any{"task_deleted"}, "disabled": true, "delivery_id": "msg_attack",
 		"capability_filter": "tool_use", "include_status": true, "include_spec": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
 	}
 	args := map[string]any{}

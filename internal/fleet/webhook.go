@@ -74,16 +74,24 @@ func (w *Webhook) Validate() error {
 	case len(w.Topics) == 0:
 		return refuse("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
 	}
-	for i, t := range w.Topics {
-		if t != TopicAll && t != TopicNeedsMe && !slices.Contains(WebhookEvents, EventType(t)) {
-			return refuse("topics", "topics has %q, which webhooks cannot send", Shorten(string(t), 60))
-		}
-		if slices.Contains(w.Topics[:i], t) {
-			return refuse("topics", "topics has %q twice: leave one out", t)
-		}
+	if err := ValidateTopics(w.Topics); err != nil {
+		return err
 	}
 	_, err := ParseSelector("selector", w.Selector)
 	return err
+}
+
+// ValidateTopics returns INVALID_ARGUMENT if one of the topics is not valid.
+func ValidateTopics(topics []Topic) error {
+	for i, t := range topics {
+		if t != TopicAll && t != TopicNeedsMe && !slices.Contains(WebhookEvents, EventType(t)) {
+			return Invalid(ReasonInvalidArgument, "topics", "topics has %q, which webhooks cannot send: give %s, %s, or types of events such as %s", Shorten(string(t), 60), TopicNeedsMe, TopicAll, EventTaskEnded)
+		}
+		if slices.Contains(topics[:i], t) {
+			return Invalid(ReasonInvalidArgument, "topics", "topics has %q twice: leave one out", t)
+		}
+	}
+	return nil
 }
 
 // Principal returns the principal that sees the events that the webhook sends. It does not have its groups.

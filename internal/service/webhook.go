@@ -97,6 +97,9 @@ type UpdateWebhookRequest struct {
 // UpdateWebhook changes a webhook. From then on, it sends what its owner sees with the credentials of the call. Events while it was
 // disabled are not sent later.
 func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*WebhookView, error) {
+	if err := fleet.ValidateTopics(r.Topics); err != nil {
+		return nil, err
+	}
 	return s.changeNamedWebhook(ctx, Call{Method: "UpdateWebhook", RequestID: r.RequestID, Body: r}, r.Name, func(tx fleet.Tx, p fleet.Principal, w *fleet.Webhook) (text string, err error) {
 		if r.URL != nil && *r.URL != w.URL && p.Name != w.Owner {
 			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can change its URL", w.Name, w.Owner).With("webhook", w.Name).Next("disable or delete it")
@@ -156,13 +159,13 @@ func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) err
 }
 
 // RotateWebhook gives the webhook a new secret, which it returns. The old one is valid for the overlap: until then, each request has a
-// signature with both. A negative overlap means fleet.WebhookOverlap.
+// signature with both.
 func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.Duration, requestID string) (v *WebhookView, secret string, err error) {
 	if overlap > fleet.MaxWebhookOverlap {
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
 	}
 	if overlap < 0 {
-		overlap = fleet.WebhookOverlap
+		return nil, "", negative("overlap_seconds")
 	}
 	v, err = s.changeNamedWebhook(ctx, Call{Method: "RotateWebhook", RequestID: requestID, Body: []any{name, overlap}}, name, func(_ fleet.Tx, p fleet.Principal, w *fleet.Webhook) (string, error) {
 		if p.Name != w.Owner {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -18,8 +19,7 @@ const (
 	sendIdle      = time.Second           // after a look without webhooks
 	webhookReread = time.Minute           // tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
-	// attemptsAtOnce is how many deliveries of a webhook are sent at the same time. A webhook whose receiver fails sends one.
-	attemptsAtOnce = 4
+	sendBatch     = 32                    // deliveries of a webhook that are read at a time
 	// keepCursor is after how many events without a delivery the cursor of a webhook is written.
 	keepCursor = 1000
 )
@@ -84,7 +84,8 @@ type sendLoop struct {
 	wake     chan struct{} // an attempt has ended
 }
 
-// sendingHook is a webhook that sends.
+// sendingHook is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
+// accept them.
 type sendingHook struct {
 	*fleet.Webhook
 	p      fleet.Principal // who sees what is sent
@@ -93,12 +94,10 @@ type sendingHook struct {
 	full   bool      // too many deliveries wait
 	next   time.Time // when the next delivery is due; zero if it must be read
 
-	recording sync.Mutex // held while the end of an attempt is recorded
-	mu        sync.Mutex
-	sending   map[string]bool // ids of the deliveries that are being sent
-	settled   bool            // an attempt has ended since the last look
-	failing   bool            // the last attempt that has ended failed
-	succeeded time.Time       // when the last attempt that succeeded began
+	current atomic.Pointer[fleet.Webhook] // what the webhook is now; nil if it sends no more
+	sending atomic.Bool                   // a goroutine sends
+	settled atomic.Bool                   // it has sent something since the last look
+	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
 // look does what is due, and returns when something is due next.
@@ -109,7 +108,7 @@ func (l *sendLoop) look(ctx context.Context) (next time.Time, err error) {
 		return next, err
 	}
 	for _, h := range l.hooks {
-		if h.settledNow() {
+		if h.settled.Swap(false) {
 			h.next, h.full = time.Time{}, false
 		}
 		if err := l.queueEvents(ctx, h); err != nil {
@@ -143,6 +142,9 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 		return err
 	}
 	known := l.hooks
+	for _, h := range known {
+		h.current.Store(nil)
+	}
 	l.hooks, l.seen, l.readAt = map[string]*sendingHook{}, last, now
 	for _, w := range all {
 		if w.Disabled != "" {
@@ -150,7 +152,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 		}
 		h := known[w.UID]
 		if h == nil {
-			h = &sendingHook{cursor: w.Cursor, sending: map[string]bool{}, failing: !w.FailingSince.IsZero()}
+			h = &sendingHook{cursor: w.Cursor, failing: !w.FailingSince.IsZero()}
 		}
 		h.Webhook, h.next, h.full, h.cursor = w, time.Time{}, false, max(h.cursor, w.Cursor)
 		if err := l.authorize(ctx, h); err != nil {
@@ -158,6 +160,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 		}
 		if h.Disabled == "" {
 			l.hooks[w.UID] = h
+			h.current.Store(w)
 		}
 	}
 	return nil
@@ -349,76 +352,55 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []f
 	return added, err
 }
 
-// settledNow reports whether an attempt has ended since the last call.
-func (h *sendingHook) settledNow() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	settled := h.settled
-	h.settled = false
-	return settled
-}
-
-// free returns how many more deliveries may be sent now, and how many are being sent.
-func (h *sendingHook) free() (free, sending int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	most := attemptsAtOnce
-	if h.failing {
-		most = 1
-	}
-	return max(0, most-len(h.sending)), len(h.sending)
-}
-
-// sendDue begins the attempts that are due, in the order in which they are.
+// sendDue begins to send the deliveries that are due.
 func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
 	now := l.s.now()
-	free, sending := h.free()
-	if free == 0 || h.next.After(now) {
+	if h.sending.Load() || h.next.After(now) {
 		return nil
 	}
-	var all []*fleet.Delivery
+	var due []*fleet.Delivery
 	err := l.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		all, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: free + sending + 1})
+		due, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: sendBatch})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	h.next = now.Add(webhookReread)
-	for _, d := range all {
-		h.mu.Lock()
-		busy := h.sending[d.ID]
-		h.mu.Unlock()
-		switch {
-		case busy:
-			continue
-		case d.NextAt.After(now):
-			h.next = d.NextAt
-			return nil
-		case free == 0: // the end of an attempt wakes the loop
-			h.next = time.Time{}
-			return nil
-		}
-		free--
-		h.mu.Lock()
-		h.sending[d.ID] = true
-		h.mu.Unlock()
-		w := *h.Webhook
-		l.attempts.Go(func() {
-			if err := l.s.attempt(ctx, h, &w, d); err != nil && ctx.Err() == nil && !errors.Is(err, fleet.ErrLeaseLost) {
-				l.s.log.ErrorContext(ctx, "the attempt of a delivery is not recorded, and is repeated", slog.String("webhook", w.Key()), slog.String("delivery", d.ID), slog.Any("error", err))
-			}
-			h.mu.Lock()
-			delete(h.sending, d.ID)
-			h.settled = true
-			h.mu.Unlock()
-			select {
-			case l.wake <- struct{}{}:
-			default:
-			}
-		})
+	if i := slices.IndexFunc(due, func(d *fleet.Delivery) bool { return d.NextAt.After(now) }); i >= 0 {
+		h.next = due[i].NextAt
+		due = due[:i]
 	}
+	if len(due) == 0 {
+		return nil
+	}
+	h.sending.Store(true)
+	l.attempts.Go(func() {
+		l.s.send(ctx, h, due)
+		h.settled.Store(true)
+		h.sending.Store(false)
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	})
 	return nil
+}
+
+// send sends the deliveries, one after the other.
+func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Delivery) {
+	for _, d := range due {
+		w := h.current.Load()
+		if w == nil || ctx.Err() != nil {
+			return
+		}
+		if err := s.attempt(ctx, h, w, d); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, fleet.ErrLeaseLost) {
+				s.log.ErrorContext(ctx, "the attempt of a delivery is not recorded, and is repeated", slog.String("webhook", w.Key()), slog.String("delivery", d.ID), slog.Any("error", err))
+			}
+			return
+		}
+	}
 }
 
 // attempt sends the delivery and records what became of that.
@@ -438,9 +420,6 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 		return ctx.Err() // the successor repeats it
 	}
 	a := fleet.DeliveryAttempt{At: now, Took: time.Since(began).Round(time.Millisecond), Code: result.Code, Response: result.Response, Error: result.Error}
-	h.recording.Lock()
-	defer h.recording.Unlock()
-	begins, ends := h.note(a)
 	jitter := rand.Float64() //nolint:gosec // it spreads load
 	var outcome fleet.DeliveryStatus
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -450,38 +429,20 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 		}
 		found.Record(a, result.RetryAfter, jitter)
 		outcome = found.Status
-		if err := tx.Update(found); err != nil || !begins && !ends && a.Accepted() {
+		if err := tx.Update(found); err != nil || a.Accepted() && !h.failing {
 			return err
 		}
-		return s.noteAttempt(tx, w, a, begins)
+		return s.noteAttempt(tx, w, a)
 	})
 	if err == nil {
+		h.failing = !a.Accepted()
 		s.cfg.Webhooks.Delivered(outcome, a.Took)
 	}
 	return err
 }
 
-// note remembers how the attempt has ended. begins and ends report whether the webhook begins or ends to fail with it.
-func (h *sendingHook) note(a fleet.DeliveryAttempt) (begins, ends bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	was := h.failing
-	if a.Accepted() {
-		h.failing = false
-		if h.succeeded.Before(a.At) {
-			h.succeeded = a.At
-		}
-		return false, was
-	}
-	if h.succeeded.After(a.At) {
-		return false, false // a later one has succeeded already
-	}
-	h.failing = true
-	return !was, false
-}
-
 // noteAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
-func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt, begins bool) error {
+func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := readWebhook(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.Disabled != "" {
 		return err
@@ -493,7 +454,7 @@ func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.Delivery
 		return s.disableWebhook(tx, w, "its receiver answers 410 Gone")
 	case !w.FailingSince.IsZero() && a.At.Sub(w.FailingSince) >= fleet.WebhookPatience:
 		return s.disableWebhook(tx, w, "all attempts of three days have failed; the last one: "+a.Text())
-	case begins && w.FailingSince.IsZero():
+	case w.FailingSince.IsZero():
 		w.FailingSince = a.At
 	default:
 		return nil
