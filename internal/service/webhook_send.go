@@ -20,6 +20,7 @@ const (
 	webhookReread = time.Minute           // tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
 	sendBatch     = 32                    // deliveries of a webhook that are read at a time
+	sendTime      = 5 * time.Second       // for which they are sent before more are read
 	// keepCursor is after how many events without a delivery the cursor of a webhook is written.
 	keepCursor = 1000
 )
@@ -298,7 +299,8 @@ func (l *sendLoop) newEvents(ctx context.Context, h *sendingHook) (events []flee
 	f := h.filter
 	f.Owner, f.Shared, f.Projects = sel.owner, sel.shared, sel.projects
 	events, upTo, err = l.read(ctx, f, h.cursor, eventBatch)
-	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return !h.Selects(e) }), upTo, err
+	// Later events wait until it is known whether webhooks have changed before them.
+	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return e.Seq > l.seen || !h.Selects(e) }), min(upTo, l.seen), err
 }
 
 // addDeliveries adds the deliveries of the events, and returns up to which Seq it has added them.
@@ -389,9 +391,10 @@ func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
 
 // send sends the deliveries, one after the other.
 func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Delivery) {
+	begun := time.Now()
 	for _, d := range due {
 		w := h.current.Load()
-		if w == nil || ctx.Err() != nil {
+		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTime { // meanwhile, others may be due
 			return
 		}
 		if err := s.attempt(ctx, h, w, d); err != nil {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +18,7 @@ import (
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // receiver is a sender that remembers what was sent to each URL.
@@ -162,4 +165,188 @@ func dataIn(t *testing.T, body []byte) string {
 	var v struct{ Data json.RawMessage }
 	require.NoError(t, json.Unmarshal(body, &v))
 	return string(v.Data)
+}
+
+// clock is a clock that a test advances.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func newClock() *clock {
+	c := &clock{}
+	c.at.Store(new(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)))
+	return c
+}
+
+func (c *clock) Now() time.Time { return *c.at.Load() }
+
+func (c *clock) Advance(d time.Duration) { c.at.Store(new(c.Now().Add(d))) }
+
+func TestARetryKeepsItsID(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
+	const url = "https://example.com/ops"
+	r.answer(url, fleet.PostResult{Code: 500, Response: "no"})
+	old := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
+	h.Create("papi")
+	_, secret, err := h.RotateWebhook(h.Context(), "ops", time.Hour, "")
+	require.NoError(t, err)
+	h.WaitTask(h.Start("papi", "done").ID)
+	failed := func() bool {
+		all := deliveries(t, h, h.Context(), "ops")
+		return len(all) == 1 && len(all[0].Attempts) == 1
+	}
+	h.WaitStored(failed)
+	require.Equal(t, []string{secret, old}, r.posts(url)[0].Secrets, "both secrets sign while one is rotated")
+	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 1, webhooks[0].Waiting)
+	require.False(t, webhooks[0].FailingSince.IsZero())
+
+	r.answer(url, fleet.PostResult{Code: 200})
+	now.Advance(6 * time.Second)
+	h.Start("papi", "done") // its event wakes the loop, whose clock stands still
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 2) })
+	posts := r.posts(url)
+	require.Len(t, posts, 3)
+	require.Equal(t, posts[0].ID, posts[1].ID)
+	require.Equal(t, posts[0].Body, posts[1].Body)
+	webhooks, _, _, err = h.ListWebhooks(h.Context(), fleet.PageRequest{})
+	require.NoError(t, err)
+	require.True(t, webhooks[0].FailingSince.IsZero())
+
+	n, more, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", ID: posts[0].ID})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.False(t, more)
+	h.WaitStored(func() bool { return len(r.posts(url)) == 4 && delivered(t, h, h.Context(), "ops", 2) })
+	require.Equal(t, posts[0].ID, r.posts(url)[3].ID)
+}
+
+func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
+	r.answer("https://example.com/ops", fleet.PostResult{Error: "connection refused"})
+	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
+	createHook(t, h, h.Context(), "watcher", fleet.TopicNeedsMe)
+	h.Create("papi")
+	h.WaitTask(h.Start("papi", "done").ID)
+	attempts := func(n int) func() bool {
+		return func() bool {
+			all := deliveries(t, h, h.Context(), "ops")
+			return len(all) == 1 && len(all[0].Attempts) >= n
+		}
+	}
+	h.WaitStored(attempts(1))
+	now.Advance(73 * time.Hour)
+	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	require.NoError(t, err)
+	h.WaitStored(func() bool { return len(r.posts("https://example.com/watcher")) == 1 })
+	require.Contains(t, string(r.posts("https://example.com/watcher")[0].Body), `"type":"webhook_changed"`)
+	require.Contains(t, string(r.posts("https://example.com/watcher")[0].Body), `"status":"disabled","needs_me":true`)
+	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "all attempts of three days have failed; the last one: connection refused", webhooks[0].Disabled)
+	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	require.Equal(t, fleet.ReasonWebhookDisabled, fleet.ReasonOf(err))
+
+	r.answer("https://example.com/ops", fleet.PostResult{Code: 200})
+	h.WaitTask(h.Start("papi", "done").ID) // meanwhile, which is not sent later
+	enabled := false
+	_, err = h.UpdateWebhook(h.Context(), service.UpdateWebhookRequest{Name: "ops", Disabled: &enabled})
+	require.NoError(t, err)
+	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
+	require.NoError(t, err)
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 1) })
+}
+
+func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	h, r := newHooks(t, nil)
+	stuck := make(chan struct{})
+	r.block["https://example.com/stuck"] = stuck
+	createHook(t, h, h.Context(), "stuck", fleet.Topic(fleet.EventTaskCreated))
+	createHook(t, h, h.Context(), "quick", fleet.Topic(fleet.EventTaskCreated))
+	h.Create("papi")
+	for range 5 {
+		h.WaitTask(h.Start("papi", "done").ID)
+	}
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "quick", 5) })
+	require.Len(t, r.posts("https://example.com/stuck"), 1)
+
+	for len(r.arrived) > 0 { // 6 requests have arrived
+		<-r.arrived
+	}
+	// A server that stops cannot know what the receiver has, so its successor repeats the attempt.
+	h.Restart()
+	select {
+	case <-r.arrived:
+	case <-time.After(waittest.Limit):
+		require.Fail(t, "the attempt is not repeated")
+	}
+	close(stuck)
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "stuck", 5) })
+	posts := r.posts("https://example.com/stuck")
+	require.Len(t, posts, 6)
+	require.Equal(t, posts[0].ID, posts[1].ID)
+	var cursors []string
+	for _, p := range posts[1:] {
+		cursors = append(cursors, cursorIn(t, p.Body))
+	}
+	require.True(t, slices.IsSortedFunc(cursors, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }), "events come in their order: %v", cursors)
+	require.Len(t, r.posts("https://example.com/quick"), 5, "what was delivered is not repeated")
+}
+
+func TestManyDeliveriesWaitInTheLog(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	h, r := newHooks(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = now.Now, 2 })
+	r.answer("https://example.com/ops", fleet.PostResult{Code: 500})
+	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
+	h.Create("papi")
+	for range 7 {
+		h.WaitTask(h.Start("papi", "done").ID)
+	}
+	h.WaitStored(func() bool {
+		all := deliveries(t, h, h.Context(), "ops")
+		return len(all) == 2 && len(all[0].Attempts) > 0 && len(all[1].Attempts) > 0
+	})
+	r.answer("https://example.com/ops", fleet.PostResult{Code: 200})
+	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-time.Hour)})
+	require.NoError(t, err)
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 7) })
+}
+
+func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
+	t.Parallel()
+	h, r := newHooks(t, nil)
+	root := servicetest.AsAdmin(t.Context())
+	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "carol", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	require.NoError(t, err)
+	p, err := h.Authenticate(t.Context(), secret)
+	require.NoError(t, err)
+	carol := fleet.WithPrincipal(t.Context(), p)
+	createHook(t, h, carol, "ops", fleet.Topic(fleet.EventTaskCreated))
+	h.Create("papi")
+	h.WaitTask(h.Start("papi", "done").ID)
+	h.WaitStored(func() bool { return delivered(t, h, carol, "ops", 1) })
+	_, err = h.RevokeToken(root, "carol")
+	require.NoError(t, err)
+	createHook(t, h, h.Context(), "other", fleet.Topic(fleet.EventTaskCreated)) // the loop reads the webhooks again
+	h.WaitTask(h.Start("papi", "done").ID)
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "other", 1) })
+	require.Len(t, r.posts("https://example.com/ops"), 1)
+	webhooks, _, _, err := h.ListWebhooks(carol, fleet.PageRequest{})
+	require.NoError(t, err)
+	require.Contains(t, webhooks[0].Disabled+webhooks[len(webhooks)-1].Disabled, "token")
+}
+
+func TestLimitOfWebhooks(t *testing.T) {
+	t.Parallel()
+	h, _ := newHooks(t, func(c *state.Config) { c.Webhooks.MaxPerOwner = 2 })
+	createHook(t, h, h.Context(), "one", fleet.TopicAll)
+	createHook(t, h, h.Context(), "two", fleet.TopicAll)
+	_, _, err := h.CreateWebhook(h.Context(), service.CreateWebhookRequest{Name: "three", URL: "https://example.com", Topics: []fleet.Topic{fleet.TopicAll}})
+	require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
+	createHook(t, h, servicetest.As(t.Context(), "bob"), "three", fleet.TopicAll)
 }

@@ -14,10 +14,11 @@ const (
 
 	// SelectDeliveries is the beginning of a query for deliveries.
 	SelectDeliveries = `SELECT ` + deliveryColumns + ` FROM deliveries WHERE `
-	// NewestDeliveries and DueDeliveries are the ends of queries for some deliveries of a webhook. DueDeliveries repeats the condition of
-	// the index literally, so that databases use the index.
+	// NewestDeliveries is the end of a query for the newest deliveries of a webhook.
 	NewestDeliveries = ` ORDER BY created_at DESC, seq DESC, id DESC LIMIT ? OFFSET ?`
-	DueDeliveries    = ` AND status = 'waiting' ORDER BY next_at, seq, id LIMIT ? OFFSET ?`
+	// DueDeliveries is the end of a query for the deliveries that are due first. It repeats the condition of the index literally, so that
+	// databases use the index.
+	DueDeliveries = ` AND status = 'waiting' ORDER BY next_at, seq, id LIMIT ? OFFSET ?`
 )
 
 var insertDelivery = insertStatement("deliveries", deliveryColumns)
