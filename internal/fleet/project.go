@@ -23,6 +23,8 @@ type Project struct {
 	Groups []string
 	// Parameters are what else a caller can choose when an agent is created.
 	Parameters []Parameter
+	// MaxCost is what a task of an agent with the default role may cost; 0: no limit. Only the core sets it.
+	MaxCost Micros
 }
 
 // ProjectAccess restricts a project in the configuration.
@@ -73,6 +75,8 @@ type Role struct {
 	Checks      Checks
 	// Parameters are the values of Project.Parameters that the role sets. A caller cannot choose them.
 	Parameters map[string]string
+	// MaxCost is what a task of an agent in the role may cost; 0: no limit. Only the core sets it.
+	MaxCost Micros
 }
 
 // FindRole returns the role with the name. If name is empty, it returns the default role, or else the first. ROLE_NOT_FOUND

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -28,6 +29,7 @@ func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.Pl
 		return nil, nil, errs[s.places.Fleet[0].Name]
 	}
 	for i, ref := range state.ProjectRefs(all) {
+		all[i].MaxCost = s.places.Named(all[i].Place).MaxCost(all[i].Name, "")
 		all[i].Name = ref
 	}
 	if err := s.snap.Refresh(ctx); err != nil {
@@ -54,5 +56,10 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, 
 	if err != nil {
 		return nil, err
 	}
-	return place.Catalog.Roles(ctx, p.Name)
+	roles, err := place.Catalog.Roles(ctx, p.Name)
+	roles = slices.Clone(roles)
+	for i := range roles {
+		roles[i].MaxCost = place.MaxCost(p.Name, roles[i].Name)
+	}
+	return roles, err
 }

@@ -63,3 +63,20 @@ func TestProjectsOfGroups(t *testing.T) {
 		require.NoError(t, create(ctx, "payroll"))
 	}
 }
+
+// TestProjectsHaveMaxCost checks that lists of projects and roles say what a task may cost.
+func TestProjectsHaveMaxCost(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{MaxCosts: map[string]fleet.Micros{"": 1_500_000, "coder": 2_000_000}}, nil)
+	projects, _, err := h.ListProjects(h.Context())
+	require.NoError(t, err)
+	require.Equal(t, fleet.Micros(1_500_000), projects[0].MaxCost)
+	roles, err := h.ListRoles(h.Context(), projects[0].Name)
+	require.NoError(t, err)
+	costs := map[string]fleet.Micros{}
+	for _, r := range roles {
+		costs[r.Name] = r.MaxCost
+	}
+	require.Equal(t, fleet.Micros(2_000_000), costs["coder"])
+	require.Zero(t, costs["manager"])
+}

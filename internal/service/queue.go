@@ -179,6 +179,10 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 	return s.changePending(ctx, Call{Method: "UpdateQueuedTask", RequestID: r.RequestID, Body: r}, r.TaskID,
 		func(tx fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (text string, err error) {
 			e := &q.Entry
+			if !e.Expires.IsZero() && !e.Expires.After(s.now()) && r.Expires == nil { // it is stopped in a moment
+				return "", fleet.Errorf(fleet.ReasonTaskNotPending, "task %q has expired, so it does not wait any more", q.ID).
+					With("task_id", q.ID).With("agent_name", q.AgentName).Next("{queue_task} queues another one")
+			}
 			set(&e.Priority, r.Priority)
 			set(&e.NotBefore, r.NotBefore)
 			set(&e.Expires, r.Expires)
@@ -188,7 +192,11 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 					return "", err
 				}
 			}
-			return "changed by " + p.Name, e.Validate(s.now())
+			err = e.Validate(s.now())
+			if !e.Expires.IsZero() && e.Expires.Before(e.NotBefore) && r.Expires == nil {
+				err = fleet.Invalid(fleet.ReasonInvalidArgument, "not_before", "not_before is after the time at which the task expires: give an earlier time, or change expires too")
+			}
+			return "changed by " + p.Name, err
 		})
 }
 

@@ -1184,7 +1184,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"nextCursor\x88\x01\x01\x12<\n" +
 	"\x14total_is_lower_bound\x18\x16 \x01(\bB\x06\xba\xf4\x18\x02\b\fH\x01R\x11totalIsLowerBound\x88\x01\x01B\x0e\n" +
 	"\f_next_cursorB\x17\n" +
-	"\x15_total_is_lower_bound\"\xa9\b\n" +
+	"\x15_total_is_lower_bound\"\xb1\b\n" +
 	"\x0eLifecycleAgent\x12!\n" +
 	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\aagentId\x126\n" +
@@ -1200,8 +1200,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"payloadUrl\x88\x01\x01\x12\x19\n" +
 	"\x05error\x18\t \x01(\tH\aR\x05error\x88\x01\x01\x12\x1d\n" +
 	"\apreview\x18\n" +
-	" \x01(\tH\bR\apreview\x88\x01\x01\x12\x1b\n" +
-	"\x06reason\x18\v \x01(\tH\tR\x06reason\x88\x01\x01\x12,\n" +
+	" \x01(\tH\bR\apreview\x88\x01\x01\x12#\n" +
+	"\x06reason\x18\v \x01(\tB\x06\xba\xf4\x18\x02\b\x02H\tR\x06reason\x88\x01\x01\x12,\n" +
 	"\bcost_usd\x18\f \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03H\n" +
 	"R\acostUsd\x88\x01\x01\x12H\n" +
 	"\n" +

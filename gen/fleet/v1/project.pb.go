@@ -38,7 +38,9 @@ type Project struct {
 	// Name of the place that the project is in.
 	Place string `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"`
 	// What `create_agent` accepts as parameters; empty when the project has none.
-	Parameters    []*ProjectParameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Parameters []*ProjectParameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	// What a task of an agent with the default role may cost, in US dollars; absent when there is no limit.
+	MaxCostUsd    *float64 `protobuf:"fixed64,8,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +122,13 @@ func (x *Project) GetParameters() []*ProjectParameter {
 		return x.Parameters
 	}
 	return nil
+}
+
+func (x *Project) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
 }
 
 // ProjectParameter is a value that a caller can choose when an agent of a project is created.
@@ -232,7 +241,9 @@ type Role struct {
 	// What an agent in this role does.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// Whether `create_agent` uses this role when the request names none.
-	Default       bool `protobuf:"varint,4,opt,name=default,proto3" json:"default,omitempty"`
+	Default bool `protobuf:"varint,4,opt,name=default,proto3" json:"default,omitempty"`
+	// What a task of an agent in this role may cost, in US dollars; absent when there is no limit.
+	MaxCostUsd    *float64 `protobuf:"fixed64,5,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,11 +306,18 @@ func (x *Role) GetDefault() bool {
 	return false
 }
 
+func (x *Role) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
 var File_fleet_v1_project_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/project.proto\x12\bfleet.v1\"\xfa\x01\n" +
+	"\x16fleet/v1/project.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\"\xba\x02\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -310,7 +328,10 @@ const file_fleet_v1_project_proto_rawDesc = "" +
 	"\x05place\x18\x06 \x01(\tR\x05place\x12:\n" +
 	"\n" +
 	"parameters\x18\a \x03(\v2\x1a.fleet.v1.ProjectParameterR\n" +
-	"parameters\"\xcf\x01\n" +
+	"parameters\x12-\n" +
+	"\fmax_cost_usd\x18\b \x01(\x01B\x06\xba\xf4\x18\x02(\x03H\x00R\n" +
+	"maxCostUsd\x88\x01\x01B\x0f\n" +
+	"\r_max_cost_usd\"\xcf\x01\n" +
 	"\x10ProjectParameter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -318,12 +339,15 @@ const file_fleet_v1_project_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\tR\x04type\x12\x1a\n" +
 	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
 	"\adefault\x18\x06 \x01(\tR\adefault\x12\x18\n" +
-	"\aoptions\x18\a \x03(\tR\aoptions\"y\n" +
+	"\aoptions\x18\a \x03(\tR\aoptions\"\xb9\x01\n" +
 	"\x04Role\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x18\n" +
-	"\adefault\x18\x04 \x01(\bR\adefaultB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\adefault\x18\x04 \x01(\bR\adefault\x12-\n" +
+	"\fmax_cost_usd\x18\x05 \x01(\x01B\x06\xba\xf4\x18\x02(\x03H\x00R\n" +
+	"maxCostUsd\x88\x01\x01B\x0f\n" +
+	"\r_max_cost_usdB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_project_proto_rawDescOnce sync.Once
@@ -357,6 +381,9 @@ func file_fleet_v1_project_proto_init() {
 	if File_fleet_v1_project_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
+	file_fleet_v1_project_proto_msgTypes[0].OneofWrappers = []any{}
+	file_fleet_v1_project_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

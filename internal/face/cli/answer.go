@@ -140,7 +140,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 	}
 }
 
-// showList prints a list as a table, or as cards if its texts are too long for a table.
+// showList prints a list as a table, or as cards if its texts are too long for a table, or if it has a single item that is too wide.
 func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.List) {
 	if s.quiet {
 		for i := range items.Len() {
@@ -149,11 +149,16 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		return
 	}
 	var columns []column
+	var keep []string // how far an item is, and why it failed
 	messages, hasLongText := make([]proto.Message, items.Len()), false
 	fields := f.Message().Fields()
 	for i := range fields.Len() {
 		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideForm) {
-			columns = append(columns, column{strings.ToUpper(labelOf(field)), string(field.Name())})
+			heading := strings.ToUpper(labelOf(field))
+			columns = append(columns, column{heading, string(field.Name())})
+			if field.Name() == "status" || shownOption(field).GetRole() == fleetv1.Shown_cause {
+				keep = append(keep, heading)
+			}
 			for j := range messages {
 				messages[j] = items.Get(j).Message().Interface()
 				text := strings.TrimSpace(s.valueText(field, items.Get(j).Message().Get(field)))
@@ -163,8 +168,13 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 	if !hasLongText {
 		t := s.tableOf(f.Message(), messages, columns)
+		t.keep = keep
 		t.removeEmptyColumns()
 		removed := t.fit(s.screen.outTerminal.width())
+		if len(removed) > 0 && items.Len() == 1 {
+			s.screen.output(s.cardOf(items.Get(0).Message()))
+			return
+		}
 		s.printTable(t, "There are no "+strings.ToLower(labelOf(f))+".")
 		if len(removed) > 0 {
 			s.hint("The terminal is too narrow for: %s. -o yaml shows everything.", strings.ToLower(andList(removed)))

@@ -158,7 +158,7 @@ func TestTablesFit(t *testing.T) {
 		return cells
 	}
 	newTable := func() *table {
-		return &table{[]string{"NAME", "DESCRIPTION", "KIND", "CAPABILITIES"}, [][]cell{
+		return &table{headings: []string{"NAME", "DESCRIPTION", "KIND", "CAPABILITIES"}, rows: [][]cell{
 			row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50)), row("shout", "program", "cli", "streaming"),
 		}}
 	}
@@ -180,8 +180,18 @@ func TestTablesFit(t *testing.T) {
 			}
 		}
 	}
-	g := &table{[]string{"NAME", "DESCRIPTION", "KIND"}, [][]cell{row("a", strings.Repeat("d", 40), "api")}}
+	g := &table{headings: []string{"NAME", "DESCRIPTION", "KIND"}, rows: [][]cell{row("a", strings.Repeat("d", 40), "api")}}
 	require.Empty(t, g.fit(0))
 	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.headings)
 	require.Equal(t, "api", g.rows[0][1].text)
+
+	for width, want := range map[int]string{
+		0: "ID STATUS STARTED TITLE REASON", 130: "ID STATUS STARTED TITLE REASON", 70: "ID STATUS STARTED REASON", 60: "ID STATUS REASON", 40: "ID REASON",
+	} {
+		g := &table{headings: []string{"ID", "STATUS", "STARTED", "REASON", "TITLE"}, keep: []string{"STATUS", "REASON"}, rows: [][]cell{
+			row(strings.Repeat("i", 36), "stopped", "2m ago", strings.Repeat("r", 40), strings.Repeat("t", 50)),
+		}}
+		g.fit(width)
+		require.Equal(t, want, strings.Join(g.headings, " "), "%d", width)
+	}
 }

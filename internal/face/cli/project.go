@@ -47,6 +47,7 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 			return s.print(resp, err, func() {
 				printList(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
 					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(several, "place")},
+					column{"MAX COST", valueIf(slices.ContainsFunc(resp.GetProjects(), func(p *fleetv1.Project) bool { return p.MaxCostUsd != nil }), "max_cost_usd")},
 					column{"PARAMETERS", valueIf(s.output == wideForm || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})
 		}),
@@ -93,7 +94,8 @@ Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example: `  fleet role list shell`,
 	}, fleetv1.FleetServiceClient.ListAgentRoles, &fleetv1.ListAgentRolesRequest{}, func(s *session, resp *fleetv1.ListAgentRolesResponse) {
 		printList(s, resp.GetRoles(), "The project has no roles.",
-			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", func(r *fleetv1.Role) any { return valueIf(r.GetDefault(), "yes") }}, column{"DESCRIPTION", "description"})
+			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", func(r *fleetv1.Role) any { return valueIf(r.GetDefault(), "yes") }},
+			column{"MAX COST", valueIf(slices.ContainsFunc(resp.GetRoles(), func(r *fleetv1.Role) bool { return r.MaxCostUsd != nil }), "max_cost_usd")}, column{"DESCRIPTION", "description"})
 	}))
 	return cmd
 }

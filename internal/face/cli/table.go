@@ -130,6 +130,7 @@ func enumName(e protoreflect.Enum) string {
 type table struct {
 	headings []string
 	rows     [][]cell
+	keep     []string // headings of the columns that are removed last
 }
 
 // printTable prints a table. With -q it prints only the texts of the first column. For an empty table it prints a hint.
@@ -142,7 +143,11 @@ func (s *session) printTable(t *table, emptyText string) {
 	case len(t.rows) == 0:
 		s.hint("%s", emptyText)
 	default:
-		s.screen.print(t.render(s.screen.outTerminal.width(), s.screen.outTerminal.hasColors(s.noColor)))
+		width := s.screen.outTerminal.width()
+		if s.output == wideForm { // its texts are whole
+			width = 0
+		}
+		s.screen.print(t.render(width, s.screen.outTerminal.hasColors(s.noColor)))
 	}
 }
 
@@ -185,7 +190,7 @@ func (t *table) render(width int, color bool) string {
 }
 
 // fit moves a wide column to the end, where it can be shortened, and removes columns until the rest fits the width. It
-// returns the headings of the removed columns.
+// returns the headings of the removed columns. The first column, and those to keep, are removed only if there are no others.
 func (t *table) fit(width int) (removed []string) {
 	if len(t.rows) == 0 || len(t.headings) < 2 {
 		return nil
@@ -199,25 +204,47 @@ func (t *table) fit(width int) (removed []string) {
 			}
 			total += w + columnGap
 		}
+		for i, w := range widths {
+			if t.keeps(i) && w > wideColumnWidth {
+				widest = i
+			}
+		}
 		fits := width == 0 || total-columnGap <= width
 		if fits && widths[widest] <= wideColumnWidth {
 			return removed
 		}
 		t.moveToEnd(widest)
-		if fits || len(t.headings) <= 2 || total-widths[widest]+minLastWidth <= width {
+		if fits || len(t.headings) <= 2 || total-columnGap-widths[widest]+minLastWidth <= width {
 			return removed
 		}
-		second := len(t.headings) - 2
-		widths = t.widths()
-		for i := 1; i < second; i++ {
-			if widths[i] > widths[second] {
-				second = i
-			}
-		}
+		second := t.leastImportant()
 		removed = append(removed, t.headings[second])
 		t.removeColumn(second)
 	}
 }
+
+// leastImportant returns the widest column between the first and the last one that is not to be kept. If all are, it returns the last
+// column unless that is to be kept too, or else the widest between the first and the last one.
+func (t *table) leastImportant() int {
+	widths, last, found := t.widths(), len(t.headings)-1, 0
+	for _, all := range []bool{false, true} {
+		for i := 1; i < last; i++ {
+			if (all || !t.keeps(i)) && (found == 0 || widths[i] >= widths[found]) {
+				found = i
+			}
+		}
+		switch {
+		case found > 0:
+			return found
+		case !t.keeps(last):
+			return last
+		}
+	}
+	return last
+}
+
+// keeps reports whether column i is removed last.
+func (t *table) keeps(i int) bool { return slices.Contains(t.keep, t.headings[i]) }
 
 func (t *table) widths() []int {
 	widths := make([]int, len(t.headings))

@@ -104,7 +104,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	lines = append(lines,
 		cardLine{"Goes on with", t.GetContinues(), ""},
 		cardLine{"Output", objectText(t.GetOutput()), ""},
-		cardLine{"Summary", t.GetSummary(), ""},
+		cardLine{"Summary", valueIf(!repeats(t), t.GetSummary()), ""},
 		cardLine{"Description", t.GetDescription(), ""},
 		cardLine{"Last output", t.GetPreview(), ""},
 	)
@@ -191,4 +191,10 @@ func objectText(o *structpb.Struct) string {
 		return ""
 	}
 	return string(b)
+}
+
+// repeats reports whether the summary of the task says what its reason or its description says.
+func repeats(t *fleetv1.TaskDetail) bool {
+	summary := t.GetSummary()
+	return t.GetStatus() != fleetv1.Task_completed && (strings.Contains(t.GetReason(), summary) || strings.HasPrefix(t.GetDescription(), summary))
 }

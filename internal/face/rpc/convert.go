@@ -229,7 +229,7 @@ func eventsOf(es []fleet.Event, details bool) []*fleetv1.Event {
 func projectOf(p fleet.Project) *fleetv1.Project {
 	out := &fleetv1.Project{
 		Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName, Place: p.Place,
-		Parameters: make([]*fleetv1.ProjectParameter, 0, len(p.Parameters)),
+		Parameters: make([]*fleetv1.ProjectParameter, 0, len(p.Parameters)), MaxCostUsd: optional(p.MaxCost.USD()),
 	}
 	for _, q := range p.Parameters {
 		out.Parameters = append(out.Parameters, &fleetv1.ProjectParameter{
@@ -241,7 +241,7 @@ func projectOf(p fleet.Project) *fleetv1.Project {
 }
 
 func roleOf(r fleet.Role) *fleetv1.Role {
-	return &fleetv1.Role{Name: r.Name, DisplayName: r.DisplayName, Description: r.Description, Default: r.Default}
+	return &fleetv1.Role{Name: r.Name, DisplayName: r.DisplayName, Description: r.Description, Default: r.Default, MaxCostUsd: optional(r.MaxCost.USD())}
 }
 
 func tokenOf(t *fleet.Token) *fleetv1.Token {

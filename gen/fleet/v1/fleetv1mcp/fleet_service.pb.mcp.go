@@ -2202,7 +2202,8 @@ var fleetServiceOutputs = tool.Defs{
 "name":{"type":"string","description":"Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case."},
 "display_name":{"type":"string","description":"Name for people."},
 "description":{"type":"string","description":"What an agent in this role does."},
-"default":{"type":"boolean","description":"Whether ` + "`" + `create_agent` + "`" + ` uses this role when the request names none."}
+"default":{"type":"boolean","description":"Whether ` + "`" + `create_agent` + "`" + ` uses this role when the request names none."},
+"max_cost_usd":{"type":"number","description":"What a task of an agent in this role may cost, in US dollars; absent when there is no limit."}
 },"required":["name","display_name","description","default"],"description":"Role is how an agent behaves in a project."}`,
 	"Project": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case. If several places have a project with this name, the name begins with the place, as in local/shell."},
@@ -2211,7 +2212,8 @@ var fleetServiceOutputs = tool.Defs{
 "template_id":{"type":"string","description":"Id of the template of the project's workspaces."},
 "template_name":{"type":"string","description":"Name of the template of the project's workspaces."},
 "place":{"type":"string","description":"Name of the place that the project is in."},
-"parameters":{"type":"array","items":{"$ref":"#/$defs/ProjectParameter"},"description":"What ` + "`" + `create_agent` + "`" + ` accepts as parameters; empty when the project has none."}
+"parameters":{"type":"array","items":{"$ref":"#/$defs/ProjectParameter"},"description":"What ` + "`" + `create_agent` + "`" + ` accepts as parameters; empty when the project has none."},
+"max_cost_usd":{"type":"number","description":"What a task of an agent with the default role may cost, in US dollars; absent when there is no limit."}
 },"required":["name","display_name","description","template_id","template_name","place","parameters"],"description":"Project is something that agents work on, such as a repository."}`,
 	"ProjectParameter": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name, the key in parameters of ` + "`" + `create_agent` + "`" + `."},
