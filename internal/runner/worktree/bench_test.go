@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/filetree"
 )
 
@@ -67,6 +68,36 @@ func BenchmarkManyRefs(b *testing.B) {
 			w, err := g.Examine(b.Context(), tree, look)
 			require.NoError(b, err)
 			require.NotEmpty(b, w.Unsaved)
+		}
+	})
+}
+
+// BenchmarkLanding measures what it takes to bring work onto a branch, and to compare the work of 30 agents.
+func BenchmarkLanding(b *testing.B) {
+	repo := b.TempDir()
+	sh(b, repo, `git init -q -b main; mkdir d; for i in $(seq 1000); do seq 50 >d/f$i; done; git add .; git commit -qm one
+		for i in $(seq 30); do git checkout -q -b w$i main; sed -i "${i}s/$/ x/" d/f1 d/f$i d/f$((i+100)); git commit -qam $i; done; git checkout -q main; sed -i 50s/50/fifty/ d/f500; git commit -qam more`)
+	g := New(os.Environ(), b.TempDir())
+	var all []fleet.Contribution
+	for i := range 30 {
+		name := "w" + strconv.Itoa(i+1)
+		all = append(all, fleet.Contribution{Name: name, Head: revision(b, repo, name)})
+	}
+	onto := revision(b, repo, "main")
+	for _, s := range []fleet.Strategy{fleet.Squash, fleet.Rebase, fleet.Merge} {
+		b.Run(string(s), func(b *testing.B) {
+			for b.Loop() {
+				r, err := g.Combine(b.Context(), repo, fleet.Combination{Contribution: all[0], Onto: onto, Strategy: s, Message: "x"})
+				require.NoError(b, err)
+				require.NotEmpty(b, r.Commit)
+			}
+		})
+	}
+	b.Run("overlaps", func(b *testing.B) {
+		for b.Loop() {
+			found, err := g.Overlaps(b.Context(), repo, onto, all)
+			require.NoError(b, err)
+			require.NotEmpty(b, found)
 		}
 	})
 }

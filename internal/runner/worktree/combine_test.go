@@ -198,9 +198,10 @@ func TestCombineHostile(t *testing.T) {
 	t.Parallel()
 	repo, home := repository(t), t.TempDir()
 	evil := filepath.Join(home, "evil")
-	run := "touch " + evil + "; cat"
+	run := "touch " + evil
+	// A confined program cannot create the file, but the driver would make the conflicts disappear.
 	config := fmt.Sprintf(`[merge "evil"]
-	driver = %[1]q
+	driver = "%[1]s; echo evil >%%A"
 [filter "evil"]
 	clean = %[1]q
 	smudge = %[1]q

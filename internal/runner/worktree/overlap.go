@@ -124,6 +124,9 @@ func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w 
 // mergeTree works like mergeWork, but returns only the tree, perhaps with conflict markers. Several calls can run at the same time.
 func (d *draft) mergeTree(ctx context.Context, base workBase, onto, head string) (string, error) {
 	onto, err := d.standIn(ctx, base, onto)
+	if err == nil {
+		head, err = d.standIn(ctx, base, head)
+	}
 	if err != nil {
 		return "", err
 	}

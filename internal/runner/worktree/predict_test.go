@@ -274,17 +274,17 @@ func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 type prediction struct{ onto, head string }
 
 // comparePredictions compares Combine with git for each pair, and returns how many of them git merges cleanly, and how many not.
-func comparePredictions(t *testing.T, repository string, all []prediction, rebase bool) (clean, conflicts int) {
+func comparePredictions(t *testing.T, repository string, all []prediction, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), author...), t.TempDir())
-	jobs := make(chan prediction)
+	jobs := make(chan int)
 	group, ctx := errgroup.WithContext(t.Context())
 	var mu sync.Mutex
 	for range runtime.GOMAXPROCS(0) {
 		r := newReality(t, repository, all[0].onto)
 		group.Go(func() error {
-			for p := range jobs {
-				ok, err := r.compare(ctx, g, repository, p, rebase)
+			for i := range jobs {
+				ok, err := r.compare(ctx, g, repository, all[i], strategies(i))
 				if err != nil {
 					return err
 				}
@@ -301,9 +301,9 @@ func comparePredictions(t *testing.T, repository string, all []prediction, rebas
 	}
 	group.Go(func() error {
 		defer close(jobs)
-		for _, p := range all {
+		for i := range all {
 			select {
-			case jobs <- p:
+			case jobs <- i:
 			case <-ctx.Done():
 				return nil
 			}
@@ -315,15 +315,21 @@ func comparePredictions(t *testing.T, repository string, all []prediction, rebas
 }
 
 // compare compares Combine with git for a pair, and reports whether git merges it cleanly.
-func (r reality) compare(ctx context.Context, g *Git, repository string, p prediction, rebase bool) (clean bool, err error) {
+func (r reality) compare(ctx context.Context, g *Git, repository string, p prediction, strategies []fleet.Strategy) (clean bool, err error) {
 	c := fleet.Combination{
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
 		Author: fleet.Person{Name: "A", Email: "a@b"}, Landed: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
 	}
-	tree, paths, said := r.merge(p.onto, p.head)
+	var tree, said string
+	var paths []string
+	if strategies[0] != fleet.Rebase {
+		tree, paths, said = r.merge(p.onto, p.head)
+	}
 	label := p.head
-	strategies := []fleet.Strategy{fleet.Merge, fleet.Squash}
 	for _, c.Strategy = range strategies {
+		if c.Strategy == fleet.Rebase {
+			continue
+		}
 		got, err := g.Combine(ctx, repository, c)
 		if err != nil {
 			return false, fmt.Errorf("%s %s into %s: %w", c.Strategy, p.head, p.onto, err)
@@ -338,7 +344,7 @@ func (r reality) compare(ctx context.Context, g *Git, repository string, p predi
 			return false, fmt.Errorf("%s: %w", c.Strategy, err)
 		}
 	}
-	if !rebase {
+	if !slices.Contains(strategies, fleet.Rebase) {
 		return tree != "", nil
 	}
 	c.Strategy = fleet.Rebase
@@ -351,12 +357,12 @@ func (r reality) compare(ctx context.Context, g *Git, repository string, p predi
 		return false, fmt.Errorf("rebase %s on %s: conflicts %q, git has %q", p.head, p.onto, pathsOf(got.Conflicts, label), paths)
 	}
 	if err := r.compareTree(p, got, rebased); err != nil || rebased == "" {
-		return tree != "", err
+		return false, err
 	}
 	if ours, _ := r.git("log", "--format=%an %ae %at %s", p.onto+".."+got.Commit); ours != authors {
 		return false, fmt.Errorf("rebase %s on %s: commits %q, git has %q", p.head, p.onto, ours, authors)
 	}
-	return tree != "", nil
+	return true, nil
 }
 
 // compareTree compares the tree of a result with git's.
@@ -387,17 +393,20 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		clean, conflicts := comparePredictions(t, repo, all, false)
+		clean, conflicts := comparePredictions(t, repo, all, func(int) []fleet.Strategy { return []fleet.Strategy{fleet.Merge} })
 		t.Logf("%s: %d merges that git makes, %d with conflicts, in %s", filepath.Base(repo), clean, conflicts, time.Since(begun).Round(time.Second))
 	}
 }
+
+// quickPairs is the default number of pairs.
+const quickPairs = 100
 
 // TestPredictions checks that Combine does what "git merge" and "git rebase" do. FLEET_TEST_PAIRS is the number of generated pairs,
 // and FLEET_SEED begins the random numbers.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
 	n, _ := strconv.Atoi(os.Getenv("FLEET_TEST_PAIRS"))
-	n = cmp.Or(n, 60)
+	n = cmp.Or(n, quickPairs)
 	seed, _ := strconv.ParseUint(os.Getenv("FLEET_SEED"), 10, 64)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	g.pairs(n)
@@ -413,7 +422,13 @@ func TestPredictions(t *testing.T) {
 		all = append(all, prediction{lines[0], lines[1]})
 	}
 	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run it, and merges as text without it
-	clean, conflicts := comparePredictions(t, repo, all, true)
+	clean, conflicts := comparePredictions(t, repo, all, func(i int) []fleet.Strategy {
+		each := []fleet.Strategy{fleet.Merge, fleet.Squash, fleet.Rebase}
+		if n <= quickPairs { // each of them for a third of the pairs
+			return each[i%len(each):][:1]
+		}
+		return each
+	})
 	t.Logf("%d pairs that git merges, %d with conflicts", clean, conflicts)
 	require.Greater(t, clean, n/8)
 	require.Greater(t, conflicts, n/8)
