@@ -12,6 +12,9 @@ import (
 // fetched first.
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
+	if source == "" && commonDir(repository) == "" {
+		return fleet.Branch{}, noRepository(repository)
+	}
 	if source != "" {
 		if err := g.Fetch(ctx, source, repository); err != nil {
 			return fleet.Branch{}, err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"fleet/internal/fleet"
@@ -123,6 +124,32 @@ func (c checkout) unlock() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lockedRef matches git's message about a lock that another git holds.
+var lockedRef = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
+
+// removeStaleLock reports whether git failed because of a lock that a killed git has left, and removes the lock. A git that is killed when
+// it has just created a lock leaves it empty. A running git writes the lock at once.
+func removeStaleLock(err error) bool {
+	m := lockedRef.FindStringSubmatch(err.Error())
+	if m == nil {
+		return false
+	}
+	for {
+		info, err := os.Lstat(m[1])
+		switch {
+		case err != nil:
+			return errors.Is(err, fs.ErrNotExist)
+		case !info.Mode().IsRegular() || info.Size() > 0:
+			return false
+		}
+		if left := lockTime - time.Since(info.ModTime()); left > 0 {
+			time.Sleep(min(left, lockPoll))
+			continue
+		}
+		return os.Remove(m[1]) == nil
+	}
 }
 
 // busy returns BRANCH_CHECKED_OUT for a working tree.

@@ -84,7 +84,11 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 			return f.undo(ctx, all[:i], err)
 		}
 	}
-	err = g.logRefs(ctx, repository, "fleet: landed work", update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit})
+	land := update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
+	err = g.logRefs(ctx, repository, landedWork, land)
+	for err != nil && removeStaleLock(err) {
+		err = g.logRefs(ctx, repository, landedWork, land)
+	}
 	if err != nil {
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
 			err = moved(b, now)
@@ -97,6 +101,9 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	f.catchUp(ctx, repository, all)
 	return err
 }
+
+// landedWork is the message in the log of a branch.
+const landedWork = "fleet: landed work"
 
 // moved returns BRANCH_MOVED.
 func moved(b fleet.Branch, now string) error {

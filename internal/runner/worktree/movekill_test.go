@@ -92,6 +92,7 @@ func TestMoveRepair(t *testing.T) {
 		"all with the index":  {"git read-tree -m -u main later", ""},
 		"people have changed": {"git show later:new >new; echo theirs >a", "a"},
 		"changed and indexed": {"git read-tree -m -u main later; echo theirs >a", "a"},
+		"locks":               {"git show later:a >a; touch .git/refs/heads/main.lock .git/HEAD.lock; touch -d '1 minute ago' .git/*.lock .git/refs/heads/*.lock", ""},
 		"another branch":      {"git show later:a >a; sed -i s/main/other/ .git/fleet-move", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
