@@ -26,6 +26,7 @@ import (
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
+	"fleet/internal/forge"
 	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/local"
@@ -193,7 +194,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.Open,
 		Webhooks: state.Webhooks{
 			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
 			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.Delivered,

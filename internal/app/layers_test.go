@@ -26,6 +26,7 @@ var layers = []layer{
 	{"fleet/internal/cron", nil, []string{"github.com/adhocore/gronx"}},
 	{"fleet/internal/loopback", nil, nil},
 	{"fleet/internal/schema", []string{"fleet/internal/fleet"}, []string{"github.com/santhosh-tekuri/jsonschema", "github.com/dlclark/regexp2"}},
+	{"fleet/internal/forge", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/price", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/scratch", nil, nil},
 	{"fleet/internal/userdir", nil, []string{"github.com/adrg/xdg"}},

@@ -1,0 +1,154 @@
+// Package forge opens pull requests on GitHub and merge requests on GitLab with their own programs, gh and glab, which have the logins of
+// the server's user.
+//
+// Package app gives it to the core as a fleet.PullRequester. It must never use a token of an agent.
+package forge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// limit is how long one call of a program may take.
+const limit = time.Minute
+
+// kind is a kind of forges.
+type kind struct {
+	name    string // also a part of the names of its hosts
+	program string
+	login   string // the command with which people log in
+	create  func(repository string, r fleet.PullRequest) (args []string, stdin string)
+	find    func(repository, branch string) []string
+	address func(answer []byte) (string, error) // in the answer to find; empty: there is no open one
+}
+
+var kinds = []kind{
+	{
+		name: "github", program: "gh", login: "gh auth login",
+		create: func(repository string, r fleet.PullRequest) ([]string, string) {
+			args := []string{"pr", "create", "--repo", repository, "--head", r.Branch, "--base", r.Into, "--title", r.Title, "--body-file", "-"}
+			if r.Draft {
+				args = append(args, "--draft")
+			}
+			return args, r.Text
+		},
+		find: func(repository, branch string) []string {
+			return []string{"pr", "list", "--repo", repository, "--head", branch, "--state", "open", "--json", "url"}
+		},
+		address: func(answer []byte) (string, error) {
+			var all []struct{ URL string }
+			if err := json.Unmarshal(answer, &all); err != nil || len(all) == 0 {
+				return "", err
+			}
+			return all[0].URL, nil
+		},
+	},
+	{
+		name: "gitlab", program: "glab", login: "glab auth login",
+		create: func(repository string, r fleet.PullRequest) ([]string, string) {
+			args := []string{"mr", "create", "--repo", repository, "--source-branch", r.Branch, "--target-branch", r.Into, "--title", r.Title, "--description", r.Text, "--yes"}
+			if r.Draft {
+				args = append(args, "--draft")
+			}
+			return args, ""
+		},
+		find: func(repository, branch string) []string {
+			return []string{"mr", "list", "--repo", repository, "--source-branch", branch, "--output", "json"}
+		},
+		address: func(answer []byte) (string, error) {
+			var all []struct {
+				URL string `json:"web_url"`
+			}
+			if err := json.Unmarshal(answer, &all); err != nil || len(all) == 0 {
+				return "", err
+			}
+			return all[0].URL, nil
+		},
+	},
+}
+
+// Open opens a pull request, see fleet.PullRequester.
+func Open(ctx context.Context, r fleet.PullRequest) (string, error) {
+	host, path := parts(r.URL)
+	for _, k := range kinds {
+		if strings.Contains(host, k.name) {
+			return k.open(ctx, host+"/"+path, r)
+		}
+	}
+	return "", fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the server does not know how to open a pull request at %s", host).
+		Next("open it on the pages of that host")
+}
+
+// open returns the address of the open pull request of the branch. If there is none, it opens one.
+func (k kind) open(ctx context.Context, repository string, r fleet.PullRequest) (string, error) {
+	find := func() (string, error) {
+		answer, err := k.run(ctx, "", k.find(repository, r.Branch)...)
+		if err != nil {
+			return "", err
+		}
+		address, err := k.address(answer)
+		if err != nil {
+			return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the program %s of the server answers in a form that Fleet does not know: update it", k.program).WithCause(err)
+		}
+		return address, nil
+	}
+	if address, err := find(); err != nil || address != "" {
+		return address, err
+	}
+	args, stdin := k.create(repository, r)
+	if _, err := k.run(ctx, stdin, args...); err != nil {
+		return "", err
+	}
+	return find()
+}
+
+// run runs the program, and returns what it writes to standard output.
+func (k kind) run(ctx context.Context, stdin string, args ...string) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, k.program, args...)
+	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1", "GLAB_NO_PROMPT=1", "NO_COLOR=1")
+	cmd.Dir = os.TempDir() // not a repository whose configuration the program would read
+	cmd.WaitDelay = time.Second
+	var errs bytes.Buffer
+	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &errs
+	out, err := cmd.Output()
+	switch {
+	case err == nil:
+		return out, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the program %s is not installed for the server", k.program).
+			Next("install it, and log in as the server's user with " + k.login)
+	case limited.Err() != nil:
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s did not answer within %s", k.program, limit)
+	}
+	why := fleet.Shorten(strings.Join(strings.Fields(secret.ReplaceAllString(errs.String(), "***")), " "), 400)
+	return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s fails: %s", k.program, why).
+		Next("if it is not logged in, log in as the server's user with " + k.login)
+}
+
+// secret matches tokens of the forges.
+var secret = regexp.MustCompile(`\b(gh[a-z]_|github_pat_|glpat-)[A-Za-z0-9_-]+`)
+
+// parts returns the host and the path of the repository with the URL: https://HOST/PATH.git, ssh://USER@HOST:PORT/PATH, or USER@HOST:PATH.
+func parts(address string) (host, path string) {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		host, path = u.Hostname(), u.Path
+	} else {
+		host, path, _ = strings.Cut(address, ":")
+		host = host[strings.LastIndex(host, "@")+1:]
+	}
+	return strings.ToLower(host), strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+}
