@@ -6,11 +6,11 @@ export type Ask =
    * Send the events after the cursor, and the output of these tasks. The tab has read everything up to the cursor. The
    * hub may run in a worker, which cannot read the session from the storage.
    */
-  | { kind: 'follow'; cursor: string; tasks: string[]; headers: Record<string, string> }
+  | { kind: 'follow'; cursor: string; tasks: string[]; details: boolean; headers: Record<string, string> }
   /** The session has a new token. */
   | { kind: 'renewed'; headers: Record<string, string> }
-  /** Send the output of these tasks from now on, and of no others. */
-  | { kind: 'tasks'; tasks: string[] }
+  /** Send the output and steps of these tasks from now on, and of no others. details says whether small steps matter, too. */
+  | { kind: 'tasks'; tasks: string[]; details: boolean }
   /** The tab has processed a message with events. */
   | { kind: 'taken' }
   /** Somebody signed in or out. */
@@ -39,6 +39,7 @@ interface Tab {
   following: boolean
   after: number // the cursor of the newest event that the tab has
   tasks: string[]
+  details: boolean
   untaken: number // messages with events that the tab has not processed yet
 }
 
@@ -65,6 +66,7 @@ export class Hub {
   private cursor = ''
   private headers: Record<string, string> = {} // of the session
   private shown: string[] = [] // the tasks whose output is in the stream
+  private details = false // whether their details are
   private stream: AbortController | undefined
   private open = false
   private failures = 0
@@ -82,7 +84,7 @@ export class Hub {
   }
 
   join(port: Port) {
-    this.tabs.set(port, { following: false, after: 0, tasks: [], untaken: 0 })
+    this.tabs.set(port, { following: false, after: 0, tasks: [], details: false, untaken: 0 })
   }
 
   take(port: Port, ask: Ask) {
@@ -90,7 +92,8 @@ export class Hub {
     const tab = this.tabs.get(port)!
     switch (ask.kind) {
       case 'follow':
-        Object.assign(tab, { following: true, after: Number(ask.cursor), tasks: ask.tasks, untaken: 0 })
+        Object.assign(tab, { following: true, after: Number(ask.cursor), untaken: 0 })
+        Object.assign(tab, { tasks: ask.tasks, details: ask.details })
         if (this.cursor === '' || tab.after < Number(this.cursor)) this.cursor = ask.cursor
         this.failures = 0
         this.headers = ask.headers
@@ -100,8 +103,9 @@ export class Hub {
         this.headers = ask.headers
         break
       case 'tasks':
-        tab.tasks = ask.tasks
-        if (tab.following && ask.tasks.some((id) => !this.shown.includes(id))) this.connect()
+        Object.assign(tab, { tasks: ask.tasks, details: ask.details })
+        if (!tab.following) break
+        if (ask.tasks.some((id) => !this.shown.includes(id)) || (ask.details && !this.details)) this.connect()
         break
       case 'taken':
         tab.untaken--
@@ -148,11 +152,12 @@ export class Hub {
 
   private async read(mine: AbortController) {
     this.shown = [...new Set(this.following().flatMap(([, tab]) => tab.tasks))].slice(0, mostTasks)
+    this.details = this.following().some(([, tab]) => tab.details)
     const query = new URLSearchParams({
       follow: 'true',
       quiet: 'true',
       output_without_text: 'true',
-      details: 'true', // so that the views of the shown tasks know of every step
+      details: String(this.details),
       cursor: this.cursor,
     })
     for (const id of this.shown) query.append('output_of', id)

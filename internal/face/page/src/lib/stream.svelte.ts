@@ -28,6 +28,7 @@ class Stream {
   private cursor = ''
   private refusals = 0
   private listeners = new Set<Listener>()
+  private outputs: string[] = []
   private tasks: string[] = []
   private send: (ask: Ask) => void
 
@@ -49,18 +50,27 @@ class Stream {
     })
   }
 
-  /** watchOutput adds the output of the task to the stream, until the returned function is called. */
+  /** watchOutput adds the output and the details of the task to the stream, until the returned function is called. */
   watchOutput(task: string): () => void {
-    this.select([...this.tasks, task])
+    return this.select(this.outputs, [task])
+  }
+
+  /** watchSteps adds the steps of the tasks to the stream, until the returned function is called. */
+  watchSteps(tasks: string[]): () => void {
+    return this.select(this.tasks, tasks)
+  }
+
+  private select(list: string[], tasks: string[]): () => void {
+    list.push(...tasks)
+    this.send({ kind: 'tasks', ...this.selected() })
     return () => {
-      const i = this.tasks.indexOf(task)
-      this.select(this.tasks.filter((_, j) => j !== i))
+      for (const task of tasks) list.splice(list.indexOf(task), 1)
+      this.send({ kind: 'tasks', ...this.selected() })
     }
   }
 
-  private select(tasks: string[]) {
-    this.tasks = tasks
-    this.send({ kind: 'tasks', tasks: [...new Set(tasks)] })
+  private selected() {
+    return { tasks: [...new Set([...this.outputs, ...this.tasks])], details: this.outputs.length > 0 }
   }
 
   /** start follows the log from the cursor on. */
@@ -76,7 +86,7 @@ class Stream {
   }
 
   private follow() {
-    this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)], headers: headers() })
+    this.send({ kind: 'follow', cursor: this.cursor, ...this.selected(), headers: headers() })
   }
 
   /** sessionRenewed tells the hub that the session has a new token. */
