@@ -78,7 +78,7 @@ func serve() error {
 	}
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
-	cfg.StopGrace, cfg.Lifecycle.Project = 200*time.Millisecond, "shell"
+	cfg.StopGrace, cfg.Lifecycle.Project, cfg.Webhooks.Allow = 200*time.Millisecond, "shell", []string{"127.0.0.1"}
 	if cfg.Limits.Agents, err = strconv.Atoi(os.Getenv(agentsEnv)); err != nil {
 		return err
 	}

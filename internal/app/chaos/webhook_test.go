@@ -1,0 +1,261 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
+)
+
+// TestChaosWebhooks lets servers be killed again and again while they send events to two receivers. One of them is down, slow, or loses
+// its answers, so that it gets events again. Each event of the log must reach both, with one id, and nothing else may reach them. Every
+// signature must be valid.
+func TestChaosWebhooks(t *testing.T) {
+	pgtest.Need(t)
+	count := 300
+	if os.Getenv("CHAOS") != "" {
+		count = 1000
+	}
+	dir := t.TempDir()
+	t.Run("Postgres", func(t *testing.T) {
+		db := newDatabase(t, false)
+		f := newFleet(t, "Postgres", fleet.Limits{})
+		for i := range 3 {
+			f.addTo(t, db, fmt.Sprintf("w%d", i+1), filepath.Join(dir, fmt.Sprint(i+1)))
+		}
+		f.start(t)
+		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
+		require.NoError(t, err)
+		testWebhooks(t, f, store, count)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		f := newFleet(t, "SQLite", fleet.Limits{})
+		data := filepath.Join(dir, "sqlite")
+		f.add(t, "w-sqlite", data)
+		f.start(t)
+		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
+		require.NoError(t, err)
+		testWebhooks(t, f, store, count)
+	})
+}
+
+func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	bad, good := newReceiver(t), newReceiver(t)
+	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
+		created := &fleetv1.CreateWebhookResponse{}
+		require.NoError(t, overGRPC(ctx, f.servers[0], "CreateWebhook", &fleetv1.CreateWebhookRequest{Name: name, Url: r.URL, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}}, created))
+		r.accept(t, created.GetSecret())
+	}
+	require.NoError(t, overGRPC(ctx, f.servers[0], "CreatePool", &fleetv1.CreatePoolRequest{Name: "web", Project: fake.DefaultProjects()[0].Name}, &fleetv1.CreatePoolResponse{}))
+
+	bad.trouble(true)
+	var kills, calls sync.WaitGroup
+	killed := 0
+	killing, calm := context.WithCancel(ctx)
+	kills.Go(func() {
+		r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // repeatable
+		for killing.Err() == nil {
+			s := f.servers[r.IntN(len(f.servers))]
+			s.Kill()
+			killed++
+			if err := s.Start(0); err != nil {
+				t.Error(err)
+				return
+			}
+			pause(killing, time.Duration(300+r.IntN(1000))*time.Millisecond)
+		}
+	})
+	began := time.Now()
+	for client := range 4 {
+		calls.Go(func() {
+			r := rand.New(rand.NewPCG(2, uint64(client))) //nolint:gosec // repeatable
+			for n := range count / 4 {
+				request := &fleetv1.UpdatePoolRequest{Name: "web", MaxAgents: new(int32(1 + (n % 9))), MaxIdleSeconds: new(int32(100 + client)), RequestId: fmt.Sprintf("%d-%d", client, n)}
+				for ctx.Err() == nil && f.call(r, "UpdatePool", request, &fleetv1.UpdatePoolResponse{}) != nil {
+					pause(ctx, 20*time.Millisecond)
+				}
+				pause(ctx, 20*time.Millisecond)
+			}
+		})
+	}
+	calls.Wait()
+	bad.trouble(false)
+	pause(ctx, 2*time.Second) // kills go on while what has failed is sent again
+	require.Eventually(t, func() bool { return f.redeliver(ctx) }, patience, 100*time.Millisecond)
+	pause(ctx, 2*time.Second)
+	calm()
+	kills.Wait()
+
+	var expected map[string]map[string]bool
+	require.Eventually(t, func() bool {
+		f.redeliver(ctx)
+		expected = expectedDeliveries(t, store)
+		return bad.has(expected["bad"]) && good.has(expected["good"])
+	}, patience, 500*time.Millisecond)
+	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
+		r.mu.Lock()
+		require.Empty(t, r.problems, name)
+		for id := range r.accepted {
+			require.Contains(t, expected[name], id, "%s: no event has this delivery", name)
+		}
+		r.mu.Unlock()
+		require.GreaterOrEqual(t, len(expected[name]), count)
+	}
+	require.NotZero(t, bad.repeated, "no delivery was repeated")
+	require.NotZero(t, bad.refused, "no delivery was refused")
+	t.Logf("%s: %d events reached both receivers in %s, with %d kills; the bad one got %d of them again and refused %d requests, the good one got %d again",
+		f.name, len(expected["bad"]), time.Since(began).Round(time.Second), killed, bad.repeated, bad.refused, good.repeated)
+}
+
+// redeliver asks for what the bad receiver has not accepted.
+func (f *fleetUnder) redeliver(ctx context.Context) bool {
+	call, done := context.WithTimeout(ctx, callLimit)
+	defer done()
+	for _, s := range f.servers {
+		if overGRPC(call, s, "Redeliver", &fleetv1.RedeliverRequest{Name: "bad", Since: timestamppb.New(time.Now().Add(-time.Hour))}, &fleetv1.RedeliverResponse{}) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// expectedDeliveries returns the ids of the deliveries of all events of pools after the webhooks were created, by webhook.
+func expectedDeliveries(t *testing.T, store fleet.Store) map[string]map[string]bool {
+	t.Helper()
+	expected := map[string]map[string]bool{}
+	require.NoError(t, store.View(t.Context(), func(tx fleet.ReadTx) error {
+		webhooks, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
+		if err != nil {
+			return err
+		}
+		events, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventPoolChanged, fleet.EventWebhook}}, fleet.EventWindow{Limit: 1_000_000})
+		for _, w := range webhooks {
+			ids, since := map[string]bool{}, false
+			for _, e := range events {
+				since = since || e.Type == fleet.EventWebhook && e.Text == "the webhook "+w.Name+" was created by "+w.Owner
+				if since && e.Type == fleet.EventPoolChanged {
+					ids[fleet.DeliveryID(w.UID, e.Seq)] = true
+				}
+			}
+			expected[w.Name] = ids
+		}
+		return err
+	}))
+	return expected
+}
+
+// receiver is a receiver of a webhook.
+type receiver struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	judge    *standardwebhooks.Webhook
+	troubled bool
+	accepted map[string]bool // ids that it has
+	problems []string
+
+	requests, repeated, refused int // requests counts those during trouble
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{accepted: map[string]bool{}}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) accept(t *testing.T, secret string) {
+	t.Helper()
+	judge, err := standardwebhooks.NewWebhook(secret)
+	require.NoError(t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge = judge
+}
+
+func (r *receiver) trouble(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.troubled = on
+}
+
+// has reports whether the receiver has all these deliveries.
+func (r *receiver) has(ids map[string]bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range ids {
+		if !r.accepted[id] {
+			return false
+		}
+	}
+	return true
+}
+
+// ServeHTTP accepts a delivery. While there is trouble, it refuses some, answers others late, and loses the answers of some that it has
+// accepted.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return // the server was killed
+	}
+	r.mu.Lock()
+	judge := r.judge
+	kind := -1
+	if r.troubled {
+		r.requests++
+		kind = r.requests % 10
+	}
+	r.mu.Unlock()
+	if judge == nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	switch kind {
+	case 0:
+		time.Sleep(100 * time.Millisecond)
+	case 1, 2, 3:
+		r.mu.Lock()
+		r.refused++
+		r.mu.Unlock()
+		if kind == 1 {
+			panic(http.ErrAbortHandler) // as if it was down
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	id := q.Header.Get(standardwebhooks.HeaderWebhookID)
+	r.mu.Lock()
+	if err := judge.Verify(body, q.Header); err != nil {
+		r.problems = append(r.problems, id+": "+err.Error())
+	}
+	if r.accepted[id] {
+		r.repeated++
+	}
+	r.accepted[id] = true
+	r.mu.Unlock()
+	if kind == 4 || kind == 5 {
+		panic(http.ErrAbortHandler) // the answer is lost
+	}
+}

@@ -1,0 +1,155 @@
+package webhook
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	secretOne = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	secretTwo = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+)
+
+func newPost(address string) fleet.Post {
+	return fleet.Post{URL: address, ID: "msg_1", At: time.Now(), Secrets: []string{secretOne, secretTwo}, Body: []byte(`{"type":"test"}`)}
+}
+
+func serve(t *testing.T, h http.HandlerFunc) (address, host string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	return s.URL, u.Host
+}
+
+func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{secretOne, secretTwo} {
+		var failed error
+		address, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			var judge *standardwebhooks.Webhook
+			if judge, failed = standardwebhooks.NewWebhook(secret); failed == nil {
+				failed = judge.Verify(body, r.Header)
+			}
+			if r.Header.Get("User-Agent") != "Fleet/v1" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("traceparent") != "" {
+				failed = fmt.Errorf("headers: %v", r.Header)
+			}
+			fmt.Fprint(w, "thanks\x00\x1b[31m \xff")
+		})
+		require.Equal(t, fleet.PostResult{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Post(t.Context(), newPost(address)))
+		require.NoError(t, failed)
+	}
+}
+
+func TestAnswersOfReceivers(t *testing.T) {
+	t.Parallel()
+	reached := false
+	target, _ := serve(t, func(http.ResponseWriter, *http.Request) { reached = true })
+	long := strings.Repeat("é", 100_000)
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   fleet.PostResult
+	}{
+		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusTemporaryRedirect) }, fleet.PostResult{Code: 307}},
+		{"a pause in seconds", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, fleet.PostResult{Code: 429, RetryAfter: 2 * time.Minute}},
+		{"a pause that is not one", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "-5")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, fleet.PostResult{Code: 503}},
+		{"a long response is cut", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) }, fleet.PostResult{Code: 200, Response: fleet.Shorten(strings.Repeat("é", 256), maxResponse)}},
+		{"a response that breaks off counts", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "half")
+		}, fleet.PostResult{Code: 200, Response: "half"}},
+		{"no response", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, fleet.PostResult{Error: "EOF"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			address, host := serve(t, c.answer)
+			require.Equal(t, c.want, New("v1", []string{host}).Post(t.Context(), newPost(address)))
+		})
+	}
+	t.Cleanup(func() { require.False(t, reached, "a redirect was followed") })
+}
+
+func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
+	t.Parallel()
+	address, host := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // without this, the server does not notice that the client has left
+		<-r.Context().Done()
+	})
+	s := New("v1", []string{host})
+	s.timeout = 50 * time.Millisecond
+	require.Equal(t, fleet.PostResult{Error: "no answer within 50ms"}, s.Post(t.Context(), newPost(address+"/secret")))
+}
+
+// TestPrivateAddressesAreNotCalled checks that no notation of a private address, no name that resolves to one and no redirect reaches it.
+func TestPrivateAddressesAreNotCalled(t *testing.T) {
+	t.Parallel()
+	reached := false
+	address, host := serve(t, func(http.ResponseWriter, *http.Request) { reached = true })
+	_, port, err := net.SplitHostPort(host)
+	require.NoError(t, err)
+	s := New("v1", nil)
+	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[64:ff9b::7f00:1]", "10.0.0.1", "169.254.169.254", "[fd12::1]", "192.168.1.1"} {
+		for _, scheme := range []string{"http", "https"} {
+			at := scheme + "://" + h + ":" + port + "/secret"
+			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(s.Check(at)), at)
+			result := s.Post(t.Context(), newPost(at))
+			require.Zero(t, result.Code, at)
+			require.NotContains(t, result.Error, "/secret")
+		}
+	}
+	// What a name resolves to counts, whenever that is: localtest.me and names like it resolve to 127.0.0.1, which only the dialler sees.
+	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.Public returns one
+	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
+	require.ErrorContains(t, err, "not a public address")
+	require.Equal(t, "the host is not on the public internet: ask the operator to add it to webhooks.allow", s.reason(t.Context(), &url.Error{Op: "Post", URL: address, Err: err}))
+	require.False(t, reached)
+
+	allowed := New("v1", []string{"localhost"})
+	require.NoError(t, allowed.Check("http://localhost:"+port))
+	require.Equal(t, 200, allowed.Post(t.Context(), newPost("http://localhost:"+port)).Code)
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(allowed.Check(address)), "permission for a name is none for its address")
+	require.True(t, reached)
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	s := New("v1", []string{"hooks.internal", "10.0.0.5:8080"})
+	for _, good := range []string{"https://example.com", "https://example.com:8443/a?b=c", "http://hooks.internal/x", "https://hooks.internal:9000", "http://10.0.0.5:8080", "https://8.8.8.8"} {
+		require.NoError(t, s.Check(good), good)
+	}
+	for _, bad := range []string{"", "example.com", "/x", "ftp://example.com", "http://example.com", "https://", "https://:443", "https://me@example.com", "https://example.com#x", "http://10.0.0.5", "https://10.0.0.5:8081", "https://exa mple.com", "file:///etc/passwd"} {
+		err := s.Check(bad)
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), bad)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for header, want := range map[string]time.Duration{
+		"": 0, "x": 0, "0": 0, "60": time.Minute, "-1": 0, "Sat, 28 Nov 2026 12:01:00 GMT": time.Minute, "Sat, 28 Nov 2026 11:00:00 GMT": 0, "99999999999999": 0,
+	} {
+		require.Equal(t, want, retryAfter(header, now), header)
+	}
+}
