@@ -166,6 +166,9 @@ test-systemd: build fleet-runner ## install the server under a systemd in a cont
 	@$(INSTALL); command -v systemd-nspawn >/dev/null || install systemd systemd-container
 	TEST_SYSTEMD=1 $(GO) test -count 1 -timeout 10m -run TestUnitUnderSystemd -v ./internal/app
 
+test-webhooks: ## verify the signatures of webhooks with the npm library, and run the recipes of docs/use/webhooks.md; downloads 300 KB
+	TEST_WEBHOOKS=1 $(GO) test -count 1 -timeout 20m -run TestWebhook -v ./internal/app/npm
+
 test-claude: ## test the real Claude Code, as an agent and as a client, with a stub of its model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
@@ -237,4 +240,4 @@ bench-coder: ## measure list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade upgrade-base lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-systemd test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade upgrade-base lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-systemd test-webhooks test-claude test-agents fuzz

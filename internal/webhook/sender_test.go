@@ -65,7 +65,9 @@ func TestAnswersOfReceivers(t *testing.T) {
 		answer http.HandlerFunc
 		want   fleet.PostResult
 	}{
-		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusTemporaryRedirect) }, fleet.PostResult{Code: 307}},
+		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, target, http.StatusTemporaryRedirect)
+		}, fleet.PostResult{Code: 307}},
 		{"a pause in seconds", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
