@@ -308,3 +308,30 @@ func TestOverlaps(t *testing.T) {
 		{A: "g", B: "h", Conflict: true},
 	}, found)
 }
+
+// TestCombineManyPaths checks that a few small trees that stand for millions of paths cost neither much time nor the server's memory.
+func TestCombineManyPaths(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	sh(t, repo, `
+		tree=$(for i in $(seq 40); do printf '100644 blob %s\tfile%s\n' "$(git hash-object -w --stdin </dev/null)" "$i"; done | git mktree)
+		for level in 1 2 3 4; do tree=$(for i in $(seq 40); do printf '040000 tree %s\tdir%s\n' "$tree" "$i"; done | git mktree); done
+		git branch work "$(git commit-tree "$(printf '040000 tree %s\tmany\n100644 blob %s\tfile\n' "$tree" "$(git rev-parse HEAD:file)" | git mktree)" -p HEAD -m many)"
+		git commit -q --allow-empty -m main`)
+	g := New(os.Environ(), t.TempDir())
+	g.memory = 256 << 20 // reached sooner than the default
+	r, err := g.Combine(t.Context(), repo, combination(t, repo, "work", fleet.Squash))
+	if err == nil { // git meets its limit of memory if it is confined
+		sh(t, repo, "git cat-file -e "+r.Commit+":many/dir1/dir1/dir1/dir1/file1")
+	} else {
+		_, ours := errors.AsType[*Error](err)
+		require.True(t, ours, "%v", err)
+	}
+	sh(t, repo, "git checkout -q -b other main; echo o >file; git commit -qam o; git checkout -q -b another main; echo a >file; git commit -qam a")
+	found, err := g.Overlaps(t.Context(), repo, revision(t, repo, "main"), []fleet.Contribution{
+		{Name: "many", Head: revision(t, repo, "work")}, {Name: "other", Head: revision(t, repo, "other")}, {Name: "another", Head: revision(t, repo, "another")},
+	})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.True(t, found[0].Conflict)
+}

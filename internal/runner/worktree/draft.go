@@ -197,13 +197,19 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 	defer d.mu.Unlock()
 	dirs := map[string]bool{".": true}
 	for _, c := range append([]string{onto}, commits...) {
+		within, enough := context.WithCancel(ctx) // a few small trees of an agent can stand for millions of paths
 		each := &lineWriter{zero: true, each: func(changed string) {
 			d.changing = d.changing || path.Base(changed) == ".gitattributes"
 			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributes; dir = path.Dir(dir) {
 				dirs[dir] = true
 			}
+			if len(dirs) >= maxAttributes {
+				enough()
+			}
 		}}
-		if err := d.pipe(ctx, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c); err != nil {
+		err := d.pipe(within, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
+		enough()
+		if err != nil && (len(dirs) < maxAttributes || ctx.Err() != nil) {
 			return err
 		}
 	}

@@ -39,13 +39,25 @@ func (d *draft) merge(ctx context.Context, ours, theirs string) (m merged, err e
 	err = d.pipe(ctx, nil, &out, "merge-tree", "--write-tree", "-z", "--messages", oursLabel, theirsLabel)
 	tree, rest, _ := strings.Cut(out.String(), "\x00")
 	if code := exitCode(err); err != nil && code != 1 || !oidPattern.MatchString(tree) {
-		return m, cmp.Or(err, error(&Error{Message: "git merge-tree printed no tree"}))
+		return m, mergeError(err)
 	}
 	m.tree = tree
 	if err != nil {
 		m.conflicts, err = d.conflicts(ctx, tree, rest)
 	}
 	return m, err
+}
+
+// mergeError returns the error of a merge without a result.
+func mergeError(err error) error {
+	const usage = 129
+	switch {
+	case err == nil:
+		return &Error{Message: "git merge-tree printed no tree"}
+	case exitCode(err) == usage:
+		return &Error{Message: "git on this machine cannot combine work without a checkout: install git 2.38 or newer"}
+	}
+	return err
 }
 
 // conflictKind matches the beginning of a message of merge-tree.

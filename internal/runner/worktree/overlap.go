@@ -65,6 +65,9 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	for i, c := range all {
 		group.Go(func() (err error) {
 			works[i], err = d.work(within, onto, c)
+			if _, ours := errors.AsType[*Error](err); ours && within.Err() == nil {
+				works[i], err = work{}, nil // for example, it is larger than git's limits: Combine says so, and the others can be compared
+			}
 			return err
 		})
 	}
@@ -114,10 +117,14 @@ func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w 
 	if w.commit, err = d.synthetic(ctx, tree, onto); err != nil {
 		return w, err
 	}
-	p := &patchReader{w: &w}
+	within, enough := context.WithCancel(ctx)
+	defer enough()
+	p := &patchReader{w: &w, enough: enough}
 	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
-	err = d.pipe(ctx, nil, &lineWriter{cut: true, each: p.line}, args...)
-	w.changed = len(w.files) > 0
+	err = d.pipe(within, nil, &lineWriter{cut: true, each: p.line}, args...)
+	if w.changed = len(w.files) > 0; len(w.files) >= maxCompared && ctx.Err() == nil {
+		err = nil // the first files are compared
+	}
 	return w, err
 }
 
@@ -143,10 +150,10 @@ func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string,
 		}
 	}}
 	err = d.pipe(ctx, nil, out, "merge-tree", "--write-tree", "--no-messages", "--name-only", ours, theirs)
-	if conflict = exitCode(err) == 1; conflict {
-		err = nil
+	if conflict = exitCode(err) == 1; err != nil && !conflict || !oidPattern.MatchString(first) {
+		return "", false, mergeError(err)
 	}
-	return first, conflict, err
+	return first, conflict, nil
 }
 
 // overlap compares two works. It returns nil if they neither change the same lines nor are in conflict.
@@ -207,9 +214,13 @@ func (w *work) hides(b *work) bool {
 	})
 }
 
+// maxCompared is how many files of a work are compared with others. A few small trees of an agent can stand for millions.
+const maxCompared = 50_000
+
 // patchReader reads what diff-tree prints with --raw and -p.
 type patchReader struct {
 	w       *work
+	enough  func()       // is called when there are maxCompared files
 	patches []*fileLines // the files whose patches follow, in order
 	current *fileLines
 	inPatch bool
@@ -239,6 +250,10 @@ func (p *patchReader) raw(text string) {
 	fields := strings.Split(text, "\t")
 	entry := strings.Fields(fields[0])
 	if len(entry) != 5 || len(fields) < 2 {
+		return
+	}
+	if len(p.w.files) >= maxCompared {
+		p.enough()
 		return
 	}
 	status := entry[4][0]

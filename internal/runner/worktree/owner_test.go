@@ -3,9 +3,12 @@ package worktree
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
 )
 
 // TestRepositoryOfAnotherUser checks that root can collect work into a repository of another user, who can change what
@@ -55,4 +58,31 @@ func TestReadOnlyRepository(t *testing.T) {
 	mirror := filepath.Join(t.TempDir(), "mirror")
 	require.NoError(t, g.Fetch(t.Context(), "file://"+repo, mirror))
 	require.NoError(t, g.Check(t.Context(), mirror))
+}
+
+// TestLandingOfAnotherUser checks that root can bring work together in a repository of another user, who can change all files then.
+func TestLandingOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can work in repositories of other users")
+	}
+	repo, b, _ := landed(t, "echo 1 >a; echo 1 >b", "echo 2 >a; mkdir d; echo new >d/new; git rm -q b")
+	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // the owner can reach the repository
+	sh(t, repo, "chown -R nobody .; chmod -R go= .git")
+	g := New(os.Environ(), t.TempDir())
+	asNobody := "setpriv --reuid=nobody --clear-groups --bounding-set=-all git -c safe.directory='*' "
+	c := fleet.Combination{Contribution: fleet.Contribution{Head: strings.TrimSpace(sh(t, repo, asNobody+"rev-parse later"))}, Onto: b.Commit, Strategy: fleet.Squash, Message: "land"}
+	r, err := g.Combine(t.Context(), repo, c)
+	require.NoError(t, err)
+	require.NoError(t, g.Keep(t.Context(), repo, "x", r.Commit))
+	require.NoError(t, checkout{repo, filepath.Join(repo, ".git")}.mark(moveMark{"main", b.Commit, r.Commit})) // an interrupted move
+	sh(t, repo, "echo 2 >a; chown nobody a")
+	require.NoError(t, g.Move(t.Context(), repo, b, r.Commit))
+	require.Equal(t, "2\nnew\n", sh(t, repo, asNobody+"status --porcelain 2>/dev/null; cat a d/new"))
+	require.Empty(t, sh(t, repo, "find . ! -user nobody ! -path '*/objects/pack/*'"))
+	require.NoError(t, g.Forget(t.Context(), repo, "x"))
+	sh(t, repo, asNobody+"gc -q --prune=now; "+asNobody+"fsck --strict")
+	tree := newTree(t, repo, "")
+	require.NoError(t, g.CleanTree(t.Context(), tree, r.Commit))
+	require.Equal(t, "new\n", sh(t, tree.Dir, "cat d/new"))
 }
