@@ -82,6 +82,8 @@ func TestLandingOfAnotherUser(t *testing.T) {
 	require.Empty(t, sh(t, repo, "find . ! -user nobody ! -path '*/objects/pack/*'"))
 	require.NoError(t, g.Forget(t.Context(), repo, "x"))
 	sh(t, repo, asNobody+"gc -q --prune=now; "+asNobody+"fsck --strict")
+	require.NotEmpty(t, InaccessibleDir(repo), "no check can run while others may not read the repository")
+	sh(t, repo, "chmod -R a+rX .git")
 	tree := newTree(t, repo, "")
 	require.NoError(t, g.CleanTree(t.Context(), tree, r.Commit))
 	require.Equal(t, "new\n", sh(t, tree.Dir, "cat d/new"))
