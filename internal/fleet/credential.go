@@ -175,7 +175,7 @@ func (c *Credential) Refusal(w *UsageWindow, now time.Time) *Error {
 // Waits returns why no task of the queue may start with the credential, of which the share is kept free for people.
 func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	if h := c.Hold; h != nil {
-		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Text: fmt.Sprintf("the credential %q is held because a task failed with %s", c.Name, h.Code), Next: "mend it, and then start a task with it at once (`start_agent_task`) to try it, or let an admin release it (`release_credential`)"})
+		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Since: h.At, Text: fmt.Sprintf("the credential %q is held because a task failed with %s", c.Name, h.Code), Next: "mend it, and then start a task with it at once (`start_agent_task`) to try it, or let an admin release it (`release_credential`)"})
 	}
 	if w := c.UsedUp(now); w != nil {
 		waits = append(waits, Wait{Reason: WaitUsageWindow, Subject: c.Name, Text: fmt.Sprintf("the %s of the credential %q is used up", w.Text(), c.Name), Until: w.ResetsAt})

@@ -13,6 +13,7 @@ type QueueEntry struct {
 	NotBefore time.Time    `json:"not_before,omitzero"`
 	Expires   time.Time    `json:"expires,omitzero"` // when the task is stopped if it has not started; zero: never
 	HeldBy    string       `json:"held_by,omitempty"`
+	HeldAt    time.Time    `json:"held_at,omitzero"`
 	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
 	After     []Dependency `json:"after,omitempty"`
 	// MaxAttempts is how often the task may fail for a reason that may pass; 0 stands for DefaultAttempts. Attempts are the attempts that have failed,
@@ -184,6 +185,7 @@ type Wait struct {
 	Reason  WaitReason
 	Subject string    // what it waits for: the id of a task, the name of an agent, a key, or who holds it
 	Text    string    // for people
+	Since   time.Time // since when the reason has held; zero if that is not known
 	Until   time.Time // when the reason ends; zero if that is not known
 	Next    string    // what people can do about it, with tools in backticks; empty if they can only wait
 }

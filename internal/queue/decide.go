@@ -167,11 +167,25 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		return
 	}
 	if d.Detail != NoWaits {
-		d.Waits[q.ID] = waits
+		d.Waits[q.ID] = withSince(q, waits)
 	}
 	if len(own) == 0 && only {
 		d.ahead[a.UID]++
 	}
+}
+
+// withSince returns the waits of the task, none of which has held before the task waited.
+func withSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
+	pending := q.CreatedAt
+	if n := len(q.Entry.Attempts); n > 0 {
+		pending = q.Entry.Attempts[n-1].At
+	}
+	for i := range waits {
+		if w := &waits[i]; !w.Since.IsZero() && w.Since.Before(pending) {
+			w.Since = pending
+		}
+	}
+	return waits
 }
 
 // onlyAgent returns the agent that the task must run on. only is false if several agents would do. If a task of a pool depends on
@@ -197,10 +211,10 @@ func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.Po
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
 	if d.Pause != nil {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Text: d.Pause.String(), Next: "`resume_fleet` ends the pause, if you are an admin"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Since: d.Pause.At, Text: d.Pause.String(), Next: "`resume_fleet` ends the pause, if you are an admin"})
 	}
 	if e.HeldBy != "" {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("%s has put it on hold", e.HeldBy), Next: "`release_task` lets it start"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Since: e.HeldAt, Text: d.text("%s has put it on hold", e.HeldBy), Next: "`release_task` lets it start"})
 	}
 	if e.NotBefore.After(d.Now) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
@@ -211,7 +225,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		if last.Code == fleet.CodeUsageWindow {
 			reason = fleet.WaitUsageWindow
 		}
-		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
+		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Since: last.At, Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
 		d.sooner(e.RetryAt)
 	}
 	for _, dep := range e.After {
@@ -276,7 +290,7 @@ func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []fleet.Wait) {
 	switch a.Status() {
 	case fleet.StatusBusy:
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s", a.Name, a.Task.Ref())})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Since: a.Task.StartedAt, Text: d.text("agent %q works on %s", a.Name, a.Task.Ref())})
 	case fleet.StatusOffline:
 		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, because its workspace is %s", a.Name, a.State), Next: "`start_agent` starts it"}
 		if starting(a) {

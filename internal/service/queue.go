@@ -88,7 +88,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	}
 	e.Target, e.By, e.Kind, e.Scope = to.target, p.Name, p.Kind, p.Scope
 	if r.Hold {
-		e.HeldBy = p.Name
+		e.HeldBy, e.HeldAt = p.Name, s.now()
 	}
 	task := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
 	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
@@ -214,7 +214,7 @@ func (s *Service) HoldTask(ctx context.Context, id, requestID string) (*fleet.Ta
 			if q.Entry.HeldBy != "" {
 				return "", nil
 			}
-			q.Entry.HeldBy = p.Name
+			q.Entry.HeldBy, q.Entry.HeldAt = p.Name, s.now()
 			return "held by " + p.Name, nil
 		})
 }
@@ -226,7 +226,7 @@ func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet
 			if q.Entry.HeldBy == "" {
 				return "", nil
 			}
-			q.Entry.HeldBy = ""
+			q.Entry.HeldBy, q.Entry.HeldAt = "", time.Time{}
 			return "released by " + p.Name, nil
 		})
 }

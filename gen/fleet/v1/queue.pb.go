@@ -93,7 +93,10 @@ type Wait struct {
 	// When the reason ends; absent when that is not known.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3,oneof" json:"until,omitempty"`
 	// What people can do about it, as a sentence with tools in backticks; absent when they can only wait.
-	Next          *string `protobuf:"bytes,5,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	Next *string `protobuf:"bytes,5,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	// Since when the reason has held; absent when that is not known. It is known for held, agent_busy, retry, and a usage window that
+	// made an attempt fail.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,6 +164,13 @@ func (x *Wait) GetNext() string {
 		return *x.Next
 	}
 	return ""
+}
+
+func (x *Wait) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
 }
 
 // WaitCount is how many tasks wait for a reason.
@@ -857,15 +867,17 @@ var File_fleet_v1_queue_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x01\n" +
+	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x01\n" +
 	"\x04Wait\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x125\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x05until\x88\x01\x01\x12\x17\n" +
-	"\x04next\x18\x05 \x01(\tH\x01R\x04next\x88\x01\x01B\b\n" +
+	"\x04next\x18\x05 \x01(\tH\x01R\x04next\x88\x01\x01\x125\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampH\x02R\x05since\x88\x01\x01B\b\n" +
 	"\x06_untilB\a\n" +
-	"\x05_next\"9\n" +
+	"\x05_nextB\b\n" +
+	"\x06_since\"9\n" +
 	"\tWaitCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\"\\\n" +
@@ -989,24 +1001,25 @@ var file_fleet_v1_queue_proto_goTypes = []any{
 }
 var file_fleet_v1_queue_proto_depIdxs = []int32{
 	8,  // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
-	8,  // 1: fleet.v1.Attempt.failed_at:type_name -> google.protobuf.Timestamp
-	1,  // 2: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
-	8,  // 3: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
-	8,  // 4: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
-	3,  // 5: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
-	4,  // 6: fleet.v1.Queued.attempts:type_name -> fleet.v1.Attempt
-	8,  // 7: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
-	9,  // 9: fleet.v1.QueuedTask.access:type_name -> fleet.v1.Share.Access
-	0,  // 10: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
-	8,  // 11: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
-	8,  // 12: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
-	10, // 13: fleet.v1.Pool.labels:type_name -> google.protobuf.Struct
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 1: fleet.v1.Wait.since:type_name -> google.protobuf.Timestamp
+	8,  // 2: fleet.v1.Attempt.failed_at:type_name -> google.protobuf.Timestamp
+	1,  // 3: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
+	8,  // 4: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
+	8,  // 5: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
+	3,  // 6: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
+	4,  // 7: fleet.v1.Queued.attempts:type_name -> fleet.v1.Attempt
+	8,  // 8: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
+	9,  // 10: fleet.v1.QueuedTask.access:type_name -> fleet.v1.Share.Access
+	0,  // 11: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
+	8,  // 12: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
+	8,  // 13: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
+	10, // 14: fleet.v1.Pool.labels:type_name -> google.protobuf.Struct
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_queue_proto_init() }

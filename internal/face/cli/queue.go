@@ -122,6 +122,9 @@ func (p *program) newQueueWhy() *cobra.Command {
 		}
 		for _, w := range t.GetQueue().GetWaits() {
 			text := strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + w.GetText()
+			if w.GetSince() != nil {
+				text += " (for " + s.age(w.GetSince()) + ")"
+			}
 			if left := w.GetUntil().AsTime().Sub(s.deps.Now()); w.GetUntil() != nil && left > 0 {
 				text += " (in " + shortDuration(left) + ")"
 			}
@@ -303,7 +306,7 @@ Next, follow with "fleet watch --task ID --follow", or wait with "fleet task wai
 	task.addTo(cmd)
 	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agent (default: the project's)")
 	addSeconds(cmd, "max-idle", "delete the agent when it has been idle for `DURATION` (default 10m)", func(n int32) { maxIdle = &n })
-	return callsTool(cmd, "queue_task")
+	return cmd
 }
 
 func (p *program) newQueueSet() *cobra.Command {

@@ -170,7 +170,7 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)), Waits: []*fleetv1.Wait{}, DependsOn: []*fleetv1.Dependency{},
 	}
 	for _, w := range i.Waits {
-		out.Waits = append(out.Waits, &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Until: timeOf(w.Until), Next: optional(w.Next)})
+		out.Waits = append(out.Waits, &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Since: timeOf(w.Since), Until: timeOf(w.Until), Next: optional(w.Next)})
 	}
 	for _, a := range e.Attempts {
 		out.Attempts = append(out.Attempts, &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)})

@@ -2426,7 +2426,8 @@ var fleetServiceOutputs = tool.Defs{
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
 "until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."},
-"next":{"type":"string","description":"What people can do about it, as a sentence with tools in backticks; absent when they can only wait."}
+"next":{"type":"string","description":"What people can do about it, as a sentence with tools in backticks; absent when they can only wait."},
+"since":{"type":["string","null"],"format":"date-time","description":"Since when the reason has held; absent when that is not known. It is known for held, agent_busy, retry, and a usage window that made an attempt fail."}
 },"required":["reason","subject","text"],"description":"Wait is one reason why a task is pending."}`,
 	"Dependency": `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id."},
