@@ -107,13 +107,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 
 // admitPending returns LIMIT_REACHED if the principal may have no further pending task, or none of the size.
 func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Principal, a *fleet.Agent, bytes int) error {
-	pending := 0
-	for _, q := range s.queue.Tasks() {
-		if q.Status == fleet.TaskPending && q.Entry.By == p.Name {
-			pending++
-		}
-	}
-	if pending >= fleet.MaxPending {
+	if pending := s.queue.Pending(p.Name); pending >= fleet.MaxPending {
 		return fleet.LimitReached("pending tasks", "you have", int64(pending), fleet.MaxPending, "pending tasks", "{stop_task} stops one")
 	}
 	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})

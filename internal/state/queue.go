@@ -22,7 +22,9 @@ type Queue struct {
 	begun bool
 	seq   int64               // events up to it are included
 	moves int64               // see Moves
-	tasks []*fleet.QueuedTask // in the order in which they were queued; replaced, never changed
+	tasks []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
+	known map[string]bool     // the ids of tasks
+	by    map[string]int      // the number of pending tasks, by who has queued them
 	deps  map[string]fleet.Dependee
 	pools []*fleet.Pool
 	pause *fleet.Pause
@@ -105,7 +107,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	}
 	if !begun || len(changed) > 0 {
 		q.moves++
-		q.tasks = merged(q.tasks, tasks, changed)
+		q.merge(tasks, changed)
 	}
 	q.noteEnded(ended)
 	maps.Copy(q.deps, deps)
@@ -119,19 +121,43 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// merged returns the tasks that have not changed together with the others, in their order.
-func merged(old, others []*fleet.QueuedTask, changed map[string]bool) []*fleet.QueuedTask {
-	all := make([]*fleet.QueuedTask, 0, len(old)+len(others))
-	for _, t := range old {
+// merge replaces the changed tasks by others, which are all changed ones that have not ended. The caller holds the lock.
+func (q *Queue) merge(others []*fleet.QueuedTask, changed map[string]bool) {
+	slices.SortFunc(others, inOrder)
+	onlyNew := len(others) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], others[0]) < 0
+	for id := range changed {
+		onlyNew = onlyNew && !q.known[id]
+	}
+	if onlyNew && q.known != nil { // as when thousands are queued, one after the other
+		q.tasks = append(q.tasks, others...)
+		q.count(others)
+		return
+	}
+	all := make([]*fleet.QueuedTask, 0, len(q.tasks)+len(others))
+	for _, t := range q.tasks {
 		if !changed[t.ID] {
 			all = append(all, t)
 		}
 	}
 	all = append(all, others...)
-	slices.SortFunc(all, func(a, b *fleet.QueuedTask) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
-	})
-	return all
+	slices.SortFunc(all, inOrder)
+	q.tasks, q.known, q.by = all, map[string]bool{}, map[string]int{}
+	q.count(all)
+}
+
+// count adds the tasks to what is known of all.
+func (q *Queue) count(tasks []*fleet.QueuedTask) {
+	for _, t := range tasks {
+		q.known[t.ID] = true
+		if t.Status == fleet.TaskPending {
+			q.by[t.Entry.By]++
+		}
+	}
+}
+
+// inOrder compares tasks by when they were queued.
+func inOrder(a, b *fleet.QueuedTask) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 }
 
 // maxDependees is how many tasks that others depended on may be kept in memory without a look at who still does.
@@ -215,6 +241,13 @@ func (q *Queue) Tasks() []*fleet.QueuedTask {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.tasks
+}
+
+// Pending returns how many pending tasks the principal has queued.
+func (q *Queue) Pending(by string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.by[by]
 }
 
 // Moves returns a number that is greater after each refresh that has found something because of which a task could start. Output of

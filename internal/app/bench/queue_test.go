@@ -22,7 +22,7 @@ func BenchmarkQueue(b *testing.B) {
 		id := fmt.Sprintf("20000000-0000-4000-8000-%012d", i)
 		task := &fleet.Task{
 			ID: id, AgentUID: agentUID(i % agents), AgentName: agentName(i % agents), Owner: fleet.LocalPrincipal, Description: "Say hello.", Source: fleet.SourceHuman,
-			Status: fleet.TaskPending, CreatedAt: now.Add(time.Duration(i) * time.Millisecond),
+			Status: fleet.TaskPending, CreatedAt: now.Add(time.Duration(i-pending) * time.Millisecond),
 		}
 		if err := tx.Insert(task); err != nil {
 			return err
