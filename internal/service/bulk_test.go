@@ -1,0 +1,67 @@
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// TestBulkLeavesRoom checks that a bulk operation uses half of the slots for slow operations, so that others need not wait for it, and that
+// no item begins after it is cancelled. The next call goes on.
+func TestBulkLeavesRoom(t *testing.T) {
+	t.Parallel()
+	const slots, agents = 4, 10
+	stopping, release := make(chan string, agents), make(chan struct{})
+	before := func(ctx context.Context, c fake.Call) error {
+		if c.Method != fake.Stop || !strings.HasPrefix(c.Agent.Name, "bulk") {
+			return nil
+		}
+		stopping <- c.Agent.Name
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	h := servicetest.New(t, fake.Config{Before: before}, func(c *state.Config) { c.Workers = slots })
+	for i := range agents {
+		h.Create("bulk-" + string(rune('a'+i)))
+	}
+	h.Create("other")
+	plan, err := h.PlanBulk(h.Context(), fleet.BulkOrder{Operation: fleet.BulkStop, All: true}, "")
+	require.NoError(t, err)
+	require.Len(t, plan.Items, agents+1)
+
+	ctx, cancel := context.WithCancel(h.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.RunBulk(ctx, plan.ID, 0)
+		ended <- err
+	}()
+	for range slots / 2 {
+		<-stopping
+	}
+	_, _, err = h.StopAgent(h.Context(), "other", "")
+	require.NoError(t, err, "another call must not wait for the bulk operation")
+	require.Empty(t, stopping, "the bulk operation must leave half of the slots")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	close(release)
+	h.WaitAgent("bulk-b", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+	require.Empty(t, stopping, "a cancelled operation must begin no item")
+
+	plan, err = h.RunBulk(h.Context(), plan.ID, 0)
+	require.NoError(t, err)
+	require.Equal(t, agents+1, plan.Count(fleet.BulkDone), plan.Items)
+	again, err := h.RunBulk(h.Context(), plan.ID, 0)
+	require.NoError(t, err)
+	require.Equal(t, plan, again)
+}
