@@ -11,6 +11,9 @@ import (
 // trainLease is the prefix of the leases of servers that run trains.
 const trainLease = "train/"
 
+// observeLandings is how often Fleet looks for what people have landed themselves.
+const observeLandings = 2 * time.Minute
+
 // landRest is the shortest time between two looks for trains.
 const landRest = 200 * time.Millisecond
 
@@ -18,6 +21,8 @@ const landRest = 200 * time.Millisecond
 func (r *Reconciler) land(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
+	observe := time.NewTicker(observeLandings)
+	defer observe.Stop()
 	running, ended := map[fleet.Train]bool{}, make(chan fleet.Train)
 	defer func() {
 		for range running {
@@ -45,6 +50,10 @@ func (r *Reconciler) land(ctx context.Context) {
 		select {
 		case <-signal:
 		case <-retry:
+		case <-observe.C:
+			if err := r.foreman.ObserveLandings(ctx); err != nil && ctx.Err() == nil {
+				r.log.WarnContext(ctx, "branches of projects not read, retrying", slog.Any("error", err))
+			}
 		case t := <-ended:
 			delete(running, t)
 		case <-ctx.Done():

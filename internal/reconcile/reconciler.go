@@ -81,6 +81,8 @@ type Foreman interface {
 	Trains(ctx context.Context) ([]fleet.Train, error)
 	// RunTrain lands the work of the train that can land.
 	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
+	// ObserveLandings finds out what people have landed themselves.
+	ObserveLandings(ctx context.Context) error
 	// SendWebhooks sends events to webhooks until its context is done or the store fails.
 	SendWebhooks(ctx context.Context) error
 }

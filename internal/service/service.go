@@ -38,6 +38,7 @@ type Service struct {
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
 	estimates    estimates
+	observed     sync.Map               // what ObserveLandings has last seen, by fleet.Train
 	webhookRoot  atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
 }
 

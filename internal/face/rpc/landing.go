@@ -96,7 +96,7 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 		out.Conflicts = append(out.Conflicts, &fleetv1.Conflict{Path: textOf(c.Path), Kind: textOf(c.Kind), Hunks: optional(textOf(c.Hunks))})
 	}
 	if l.Order != nil {
-		out.RequestedBy = &l.Order.By
+		out.RequestedBy = optional(l.Order.By)
 	}
 	if p := l.Published; p != nil {
 		out.Published = &fleetv1.Published{Remote: textOf(p.Remote), Url: textOf(p.URL), Branch: textOf(p.Branch), Sha: p.Commit, PullRequest: optional(textOf(p.PullRequest)), PushedAt: timeOf(p.At)}

@@ -19,8 +19,8 @@ type repository struct {
 
 // commit is a commit of a repository. The world's mutex guards it.
 type commit struct {
-	files  map[string]string
-	parent string
+	files   map[string]string
+	parents []string
 }
 
 // Repository returns the repository of the project, if the place reports changes.
@@ -64,11 +64,15 @@ func (r repository) Branch(_ context.Context, name string) (fleet.Branch, error)
 func (r repository) Contains(_ context.Context, id, older string) (bool, error) {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()
-	for c := r.place.commits[id]; ; id, c = c.parent, r.place.commits[c.parent] {
-		if id == older || c == nil {
-			return id == older, nil
+	for todo := []string{id}; len(todo) > 0; todo = todo[1:] {
+		if todo[0] == older {
+			return true, nil
+		}
+		if c := r.place.commits[todo[0]]; c != nil {
+			todo = append(todo, c.parents...)
 		}
 	}
+	return false, nil
 }
 
 // work returns the files that the run with the head has written. The caller holds the world's mutex.
@@ -110,7 +114,11 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 		combined.Commit = c.Onto
 	default:
 		combined.Commit = fmt.Sprintf("%s+%s", c.Onto, strings.TrimPrefix(c.Head, "tree-"))
-		p.commits[combined.Commit] = &commit{files, c.Onto}
+		made := &commit{files, []string{c.Onto}}
+		if c.Strategy == fleet.Merge {
+			made.parents = append(made.parents, c.Head)
+		}
+		p.commits[combined.Commit] = made
 	}
 	return combined, nil
 }
@@ -137,7 +145,8 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 	return overlaps, nil
 }
 
-// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does.
+// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does. "hasnot PATH" fails if the commit has the file, and
+// "both PATH OTHER" if it has both without the file c.txt.
 func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.CheckResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -153,13 +162,23 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 			if _, has := p.commits[id].files[text]; !has {
 				code, result.Output = 1, result.Output+"there is no "+text+"\n"
 			}
+		case "hasnot":
+			if _, has := p.commits[id].files[text]; has {
+				code = 1
+			}
+		case "both":
+			one, other, _ := strings.Cut(text, " ")
+			files := p.commits[id].files
+			if files[one] != "" && files[other] != "" && files["c.txt"] == "" {
+				code = 1
+			}
 		case "exit":
 			code, _ = strconv.Atoi(text)
 		}
 		if code != 0 {
 			result.Status = fleet.CheckFailed
 			if repair != "" {
-				result.Output += fix + strings.TrimSpace(repair) + "\n"
+				result.Output += fix + strings.TrimSpace(repair) + "\n" + fix + "done\n"
 			}
 			break
 		}

@@ -1,0 +1,86 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+// mayHaveLanded are the states of work that people may have brought into the branch themselves.
+var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingConflict}
+
+// ObserveLandings finds out which open work people have brought into the branches of the projects themselves, for the projects whose
+// repositories are here. It looks only where the branch has changed since the last call.
+func (s *Service) ObserveLandings(ctx context.Context) error {
+	open := map[fleet.Train][]*fleet.Landing{}
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		clear(open)
+		all, err := tx.Landings(fleet.LandingFilter{States: mayHaveLanded})
+		for _, l := range all {
+			t := fleet.Train{Place: l.Place, Project: l.Project}
+			open[t] = append(open[t], l)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for t, work := range open {
+		if s.places.Lookup(t.Place) == nil {
+			continue
+		}
+		if err := s.observeTrain(ctx, t, work); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", t.Key(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet.Landing) error {
+	repo, err := s.repository(t.Place, t.Project)
+	if err != nil {
+		return nil //nolint:nilerr // nothing lands there
+	}
+	b, err := repo.Branch(ctx, "")
+	switch {
+	case fleet.ReasonOf(err) == fleet.ReasonBranchNotFound:
+		return nil
+	case err != nil:
+		return err
+	}
+	seen := fmt.Sprint(b.Commit, len(work))
+	if last, _ := s.observed.Swap(t, seen); last == seen {
+		return nil
+	}
+	for _, l := range work {
+		in, err := repo.Contains(ctx, b.Commit, l.Head)
+		if err != nil {
+			s.observed.Delete(t)
+			return err
+		}
+		if !in {
+			continue
+		}
+		if err := s.store.Update(ctx, func(tx fleet.Tx) error {
+			task, err := tx.Task(l.TaskID)
+			if err != nil || task == nil {
+				return err
+			}
+			now, err := landingOf(tx, l.TaskID)
+			if err != nil || now == nil || now.State != l.State || now.Head != l.Head {
+				return err
+			}
+			now.State, now.Commit, now.Problem, now.EvidenceAt = fleet.LandingLanded, l.Head, "", s.now()
+			if now.Order == nil {
+				now.Order = &fleet.LandingOrder{At: s.now()}
+			}
+			now.Order.Into = b.Name
+			return s.putLanding(tx, task, now, fmt.Sprintf("found in %s with the commit %s", b.Name, fleet.ShortCommit(l.Head)))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package service_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// landingWorld is a world whose only project has the checks.
+func landingWorld(checks ...string) fake.Config {
+	return fake.Config{
+		Traits:   fleet.Traits{Changes: true, Checks: true, ProjectChecks: true},
+		Projects: []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: checks, Retries: new(0)}}}},
+	}
+}
+
+// work lets a new agent do the work, and returns its task.
+func work(h *servicetest.Harness, n int, script string) *fleet.Task {
+	h.T.Helper()
+	name := fmt.Sprint("agent-", n)
+	h.Create(name)
+	return h.WaitTask(h.Start(name, script+"\ndone").ID)
+}
+
+// landings waits until none of the tasks waits for its turn, and returns their work.
+func landings(h *servicetest.Harness, ids ...string) (all []*fleet.Landing) {
+	h.T.Helper()
+	h.WaitStored(func() bool {
+		all = nil
+		for _, id := range ids {
+			shown, err := h.ShowTask(h.Context(), id, nil)
+			require.NoError(h.T, err)
+			if shown.Landing == nil || shown.Landing.State == fleet.LandingQueued {
+				return false
+			}
+			all = append(all, shown.Landing)
+		}
+		return true
+	})
+	return all
+}
+
+// TestTrainDividesABatch checks that a batch that fails the checks is divided until the work is found that fails.
+func TestTrainDividesABatch(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld("hasnot bad.txt"), nil)
+	var ids []string
+	for n := range 5 {
+		script := fmt.Sprintf("change file-%d.txt x", n)
+		if n == 3 {
+			script = "change bad.txt x"
+		}
+		ids = append(ids, work(h, n, script).ID)
+	}
+	_, _, err := h.ReviewTask(h.Context(), fleet.Review{TaskID: ids[3], Verdict: fleet.VerdictApprove}, "")
+	require.NoError(t, err)
+	_, err = h.LandTasks(h.Context(), service.LandRequest{TaskIDs: ids, Batch: 5, NoFix: true})
+	require.NoError(t, err)
+	repo, err := h.World.Repository("Setup")
+	require.NoError(t, err)
+	for n, l := range landings(h, ids...) {
+		if n == 3 {
+			require.Equal(t, fleet.LandingChanges, l.State)
+			require.Equal(t, `on top of main, the check "hasnot bad.txt" failed with exit code 1`, l.Problem)
+			continue
+		}
+		require.Equal(t, fleet.LandingLanded, l.State, l.Problem)
+		b, err := repo.Branch(t.Context(), "")
+		require.NoError(t, err)
+		in, err := repo.Contains(t.Context(), b.Commit, l.Commit)
+		require.NoError(t, err)
+		require.True(t, in)
+	}
+}
+
+// TestFailedCheckBecomesATask checks that work that fails a check when it is combined with the branch becomes a task, and lands when
+// that has completed.
+func TestFailedCheckBecomesATask(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
+	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
+	require.NoError(t, err)
+	l := landings(h, one.ID, two.ID)
+	require.Equal(t, fleet.LandingLanded, l[0].State)
+	h.WaitStored(func() bool { l = landings(h, two.ID); return l[0].State == fleet.LandingReplaced })
+	next := h.WaitTask(l[0].NextTask)
+	require.Contains(t, next.Description, `# Make a check pass that fails when your work on "change b.txt x" is combined with the branch main`)
+	require.Equal(t, fleet.LandingLanded, landings(h, next.ID)[0].State)
+}
+
+// TestTrainGivesUp checks that people decide about work that its agent could not mend.
+func TestTrainGivesUp(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change b.txt y"), nil)
+	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
+	require.NoError(t, err)
+	id, tries := two.ID, 0
+	for ; ; tries++ {
+		l := landings(h, id)[0]
+		if l.NextTask == "" {
+			require.Equal(t, fleet.LandingChanges, l.State)
+			require.Contains(t, l.Problem, "although its agent has tried 3 times to mend it")
+			break
+		}
+		id = l.NextTask
+		h.WaitTask(id)
+	}
+	require.Equal(t, fleet.MaxFixes, tries)
+}
+
+// TestObserveLandings checks that Fleet finds out what people have merged themselves, and nothing else.
+func TestObserveLandings(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld(), nil)
+	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	repo, err := h.World.Repository("Setup")
+	require.NoError(t, err)
+	b, err := repo.Branch(t.Context(), "")
+	require.NoError(t, err)
+	require.NoError(t, h.ObserveLandings(t.Context()))
+	merged, err := repo.Combine(t.Context(), fleet.Combination{Contribution: fleet.Contribution{Head: landings(h, one.ID)[0].Head}, Onto: b.Commit, Strategy: fleet.Merge})
+	require.NoError(t, err)
+	require.NoError(t, repo.Move(t.Context(), b, merged.Commit))
+	require.NoError(t, h.ObserveLandings(t.Context()))
+	l := landings(h, one.ID, two.ID)
+	require.Equal(t, fleet.LandingLanded, l[0].State)
+	require.Equal(t, "main", l[0].Into())
+	require.Equal(t, fleet.LandingBranch, l[1].State)
+}
