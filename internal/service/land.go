@@ -95,6 +95,10 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, erro
 		if _, known := branches[key]; known {
 			continue
 		}
+		if s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
+			branches[key] = fleet.Branch{Name: r.Into}
+			continue
+		}
 		repo, err := s.repository(w.Place, w.Project)
 		if err != nil {
 			return nil, err

@@ -77,7 +77,8 @@ func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text 
 func (s *Service) repository(place, project string) (fleet.Repository, error) {
 	p := s.places.Lookup(place)
 	if p == nil {
-		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the place %q, which is another server's", project, place).
+		_, server := fleet.ReplicaOf(place)
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the server %q", project, server).
 			Next("call that server")
 	}
 	i, ok := p.Place.(fleet.Integrator)

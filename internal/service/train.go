@@ -34,29 +34,54 @@ func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) 
 func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error) {
 	repo, err := s.repository(t.Place, t.Project)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, s.refuseAll(ctx, t, err)
 	}
+	stuck := map[string]bool{} // branches into which nothing can land now
 	for ctx.Err() == nil {
-		cars, err := s.cars(ctx, t)
-		if err != nil || len(cars) == 0 {
+		cars, err := s.cars(ctx, t, stuck)
+		if err != nil {
 			return time.Time{}, err
 		}
-		err = s.landBatch(ctx, repo, cars)
-		if fleet.ReasonOf(err) == fleet.ReasonBranchCheckedOut || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
-			return s.now().Add(trainAgain), s.delay(ctx, cars, err)
+		if len(cars) == 0 {
+			break
 		}
-		if err != nil && fleet.ReasonOf(err) != fleet.ReasonBranchMoved { // then the next try begins with the new commit
+		switch err = s.landBatch(ctx, repo, cars); {
+		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // then the next try begins with the new commit
+		case fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 			return time.Time{}, err
+		default:
+			stuck[cars[0].Into()] = true
+			if err := s.delay(ctx, cars, err); err != nil {
+				return time.Time{}, err
+			}
 		}
 	}
-	return time.Time{}, ctx.Err()
+	if len(stuck) > 0 {
+		again = s.now().Add(trainAgain)
+	}
+	return again, ctx.Err()
+}
+
+// refuseAll takes all work of the train out of the queue, because its project is gone or has no repository.
+func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error {
+	for {
+		cars, err := s.cars(ctx, t, nil)
+		if err != nil || len(cars) == 0 {
+			return err
+		}
+		for _, w := range cars {
+			if err := s.refuse(ctx, w, fleet.LandingReview, fleet.PublicMessage(why)); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // trainAgain is after what time a train goes on that could not move its branch.
 const trainAgain = 10 * time.Second
 
-// cars returns the work that lands next together, in the order of the orders.
-func (s *Service) cars(ctx context.Context, of fleet.Train) (cars []*Landed, err error) {
+// cars returns the work that lands next together, in the order of the orders, in none of the branches that are stuck.
+func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]bool) (cars []*Landed, err error) {
 	var failed []*Landed
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
@@ -68,7 +93,7 @@ func (s *Service) cars(ctx context.Context, of fleet.Train) (cars []*Landed, err
 			return cmp.Or(a.Order.At.Compare(b.Order.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
-			if l.Place != of.Place || l.Project != of.Project {
+			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -110,6 +135,16 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*
 	}
 	if err != nil {
 		return err
+	}
+	for _, w := range cars {
+		if w.Order.Into == "" { // another server has written the order, which does not know the repository
+			if err := s.changeQueued(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) {
+				l.Order.Into = b.Name
+				return "lands in " + b.Name, nil
+			}); err != nil {
+				return err
+			}
+		}
 	}
 	if recovered, err := s.recoverCars(ctx, repo, b, cars); err != nil || recovered {
 		return err
