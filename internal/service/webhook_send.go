@@ -2,8 +2,7 @@ package service
 
 import (
 	"context"
-	"errors"
-	"log/slog"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -41,7 +40,13 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 	signal, unsubscribe := s.store.Subscribe()
 	defer func() { unsubscribe() }()
 	for {
-		next, err := l.look(ctx)
+		if err := l.failed.Load(); err != nil {
+			return *err // otherwise, receivers would get the same deliveries again and again while the store does not work
+		}
+		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from sending.
+		limited, done := context.WithTimeout(ctx, s.cfg.LeaseTTL)
+		next, err := l.look(limited, ctx)
+		done()
 		if err != nil {
 			return err
 		}
@@ -82,7 +87,8 @@ type sendLoop struct {
 	seen     int64                   // changes of webhooks up to this Seq are known
 	readAt   time.Time               // when the webhooks were read
 	attempts sync.WaitGroup
-	wake     chan struct{} // an attempt has ended
+	wake     chan struct{}         // an attempt has ended
+	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if all could
 }
 
 // sendingHook is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
@@ -101,8 +107,8 @@ type sendingHook struct {
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
-// look does what is due, and returns when something is due next.
-func (l *sendLoop) look(ctx context.Context) (next time.Time, err error) {
+// look does what is due, and returns when something is due next. Attempts that it begins end with the context sending.
+func (l *sendLoop) look(ctx, sending context.Context) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
 	if err := l.refresh(ctx, now); err != nil {
@@ -115,7 +121,7 @@ func (l *sendLoop) look(ctx context.Context) (next time.Time, err error) {
 		if err := l.queueEvents(ctx, h); err != nil {
 			return next, err
 		}
-		if err := l.sendDue(ctx, h); err != nil {
+		if err := l.sendDue(ctx, sending, h); err != nil {
 			return next, err
 		}
 		if h.next.After(now) && h.next.Before(next) {
@@ -354,8 +360,8 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []f
 	return added, err
 }
 
-// sendDue begins to send the deliveries that are due.
-func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
+// sendDue begins to send the deliveries that are due, until the context sending is done.
+func (l *sendLoop) sendDue(ctx, sending context.Context, h *sendingHook) error {
 	now := l.s.now()
 	if h.sending.Load() || h.next.After(now) {
 		return nil
@@ -378,7 +384,9 @@ func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
 	}
 	h.sending.Store(true)
 	l.attempts.Go(func() {
-		l.s.send(ctx, h, due)
+		if err := l.s.send(sending, h, due); err != nil {
+			l.failed.Store(&err)
+		}
 		h.settled.Store(true)
 		h.sending.Store(false)
 		select {
@@ -389,21 +397,19 @@ func (l *sendLoop) sendDue(ctx context.Context, h *sendingHook) error {
 	return nil
 }
 
-// send sends the deliveries, one after the other.
-func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Delivery) {
+// send sends the deliveries, one after the other. It fails if it cannot record what became of one, which is then sent again.
+func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Delivery) error {
 	begun := time.Now()
 	for _, d := range due {
 		w := h.current.Load()
 		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTime { // meanwhile, others may be due
-			return
+			return nil
 		}
 		if err := s.attempt(ctx, h, w, d); err != nil {
-			if ctx.Err() == nil && !errors.Is(err, fleet.ErrLeaseLost) {
-				s.log.ErrorContext(ctx, "the attempt of a delivery is not recorded, and is repeated", slog.String("webhook", w.Key()), slog.String("delivery", d.ID), slog.Any("error", err))
-			}
-			return
+			return fmt.Errorf("record the attempt of the delivery %s of the webhook %s: %w", d.ID, w.Key(), err)
 		}
 	}
+	return nil
 }
 
 // attempt sends the delivery and records what became of that.
@@ -425,6 +431,8 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 	a := fleet.DeliveryAttempt{At: now, Took: time.Since(began).Round(time.Millisecond), Code: result.Code, Response: result.Response, Error: result.Error}
 	jitter := rand.Float64() //nolint:gosec // it spreads load
 	var outcome fleet.DeliveryStatus
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
+	defer cancel()
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		found, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: d.ID}))
 		if err != nil || found == nil {
