@@ -85,7 +85,7 @@ waits for an attempt is sent when it is enabled.`,
 	f := cmd.Flags()
 	addOptional(f, &req.Url, "url", "send to `URL`")
 	f.Var(&topicsFlag{topics: &req.Topics}, "on", onUsage)
-	addOptional(f, &req.Selector, "selector", "only events of tasks, or else of agents, whose labels match `SELECTOR`; \"\" for all")
+	f.VarP(optionalFlag[string]{&req.Selector}, "selector", "l", "only events of tasks, or else of agents, whose labels match `SELECTOR`; \"\" for all")
 	f.BoolFunc("disabled", "send nothing; --disabled=false sends again", func(text string) error {
 		disabled, err := strconv.ParseBool(text)
 		req.Disabled = &disabled
