@@ -138,6 +138,11 @@ local:
 	require.NoError(t, err)
 	_, err = client.WaitTasks(ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 	require.NoError(t, err)
+	hook, err := client.CreateWebhook(ctx, &fleetv1.CreateWebhookRequest{Name: "ops", Url: "https://hooks.example.com/" + canary + "-hook/closed", Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_all}})
+	require.NoError(t, err)
+	tested, err := client.TestWebhook(ctx, &fleetv1.TestWebhookRequest{Name: "ops"})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.Delivery_failed, tested.GetDelivery().GetStatus())
 
 	// Calls fail, with errors that say why.
 	var refusals []error
@@ -203,7 +208,7 @@ local:
 	// Events have the output of the agent and the texts of its owner, but no secret of the configuration.
 	events, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
-	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header)\b`)
+	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
 	for m, err := events.Recv(); err == nil; m, err = events.Recv() {
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
@@ -223,10 +228,12 @@ local:
 	}
 	require.Empty(t, canaries([]byte(traced)))
 	require.NotContains(t, log.String(), canary, "the log must not have a secret, even after the server has ended")
+	require.NotContains(t, log.String(), hook.GetSecret())
 
 	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
 	stored := f.stored(t)
 	require.Contains(t, stored, canary+"-spec")
+	require.NotContains(t, stored, hook.GetSecret(), "secrets of webhooks are derived, and not stored")
 	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
 	for who, secret := range f.secrets {
 		require.NotContains(t, stored, secret, "the token of %s", who)
