@@ -95,6 +95,16 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
 	require.ErrorContains(t, err, "operator", "the error must list the project's roles")
 
+	require.ErrorContains(t, overGRPC(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}, DryRun: true}, &fleetv1.LandTasksResponse{}), `the server "one"`)
+	require.NoError(t, overREST(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}}, &fleetv1.LandTasksResponse{}))
+	shown := &fleetv1.ShowTaskResponse{}
+	waittest.Until(t, "the work lands on the other server", func() bool {
+		require.NoError(t, overGRPC(t.Context(), two, "ShowTask", &fleetv1.ShowTaskRequest{TaskId: task}, shown))
+		return shown.GetTask().GetLanding().GetState() == fleetv1.Landing_landed
+	})
+	require.Equal(t, git(t, repo, "rev-parse", "HEAD"), shown.GetTask().GetLanding().GetLandedSha())
+	require.Equal(t, git(t, repo, "branch", "--show-current"), shown.GetTask().GetLanding().GetInto())
+
 	one.Kill()
 	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
