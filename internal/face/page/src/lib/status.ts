@@ -18,6 +18,14 @@ const signs: Record<string, string> = {
   unreachable: '✕',
   stopped: '■',
   canceled: '■',
+  approved: '✓',
+  approve: '✓',
+  landed: '✓',
+  queued: '▶',
+  conflict: '✕',
+  changes_requested: '!',
+  request_changes: '!',
+  abandoned: '■',
 }
 const tones: Record<string, string> = {
   busy: 'busy',
@@ -38,6 +46,15 @@ const tones: Record<string, string> = {
   timed_out: 'failed',
   unreachable: 'failed',
   key_missing: 'waiting',
+  approved: 'idle',
+  approve: 'idle',
+  landed: 'idle',
+  queued: 'busy',
+  conflict: 'failed',
+  branch: 'waiting',
+  review: 'waiting',
+  changes_requested: 'waiting',
+  request_changes: 'waiting',
 }
 
 /** signOf is the sign of a status, for those who do not see its colour. */
