@@ -30,7 +30,7 @@ var accessNeeded = map[string]string{
 
 	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
-	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin", "pause_fleet": "admin", "set_budget": "admin", "delete_budget": "admin", "resume_fleet": "admin", "release_credential": "admin",
+	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin", "pause_fleet": "admin", "prune_work": "admin", "set_budget": "admin", "delete_budget": "admin", "resume_fleet": "admin", "release_credential": "admin",
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
 
 	"update_schedule": "alike", "delete_schedule": "alike", "list_schedules": "alike", "show_schedule": "alike",

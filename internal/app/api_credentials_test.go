@@ -81,7 +81,7 @@ func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	needs := fleet.ScopeRun
 	switch {
-	case m.Parent().Name() == "TokenService" || m.Name() == "ListAudit" || m.Name() == "ListPrincipals" || m.Name() == "ListReplicas" || m.Name() == "ForgetReplica" || m.Name() == "ReloadConfig" || m.Name() == "PauseFleet" || m.Name() == "SetBudget" || m.Name() == "DeleteBudget" || m.Name() == "ResumeFleet" || m.Name() == "ReleaseCredential":
+	case m.Parent().Name() == "TokenService" || m.Name() == "ListAudit" || m.Name() == "ListPrincipals" || m.Name() == "ListReplicas" || m.Name() == "ForgetReplica" || m.Name() == "ReloadConfig" || m.Name() == "PauseFleet" || m.Name() == "PruneWork" || m.Name() == "SetBudget" || m.Name() == "DeleteBudget" || m.Name() == "ResumeFleet" || m.Name() == "ReleaseCredential":
 		needs = fleet.ScopeAdmin
 	case options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
 		needs = fleet.ScopeRead

@@ -49,7 +49,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"operation":  "restart", "names": []any{strings.TrimSuffix(x.agent, "!")}, "plan_id": x.task,
 		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"}, "remove_labels": []any{"team"},
 		"verdict": "request_changes", "comments": []any{map[string]any{"path": "a.go", "line": json.Number("1"), "text": "attack"}}, "states": []any{},
-		"into": "main", "strategy": "squash", "batch": json.Number("1"), "no_fix": false, "dry_run": false,
+		"into": "main", "strategy": "squash", "batch": json.Number("1"), "no_fix": false, "dry_run": false, "older_than_seconds": json.Number("0"), "unproved": true,
 		"remote": "", "branch": "attack", "pull_request": false, "title": "attack", "draft": false,
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),

@@ -54,6 +54,7 @@ var goodRequests = map[string]string{
 	"forget_replica":            `{"name":"nobody"}`,
 	"reload_config":             `{}`,
 	"pause_fleet":               `{"reason":"an upgrade"}`,
+	"prune_work":                `{"project":"Setup","older_than_seconds":0,"dry_run":true}`,
 	"resume_fleet":              `{}`,
 	"create_schedule":           `{"name":"nightly","cron":"0 3 * * *","task":{"agent_name":"papi","task_description":"done"}}`,
 	"update_schedule":           `{"name":"nobody"}`,

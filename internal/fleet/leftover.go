@@ -14,13 +14,14 @@ type Pruner interface {
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
 }
 
-// PruneQuery selects leftovers. A repository may have agents of other servers, so a place touches only what belongs to the agents and tasks
-// in the lists.
+// PruneQuery selects leftovers. A repository may have agents of other servers, so a place touches only what belongs to agents and tasks that
+// the query knows.
 type PruneQuery struct {
-	Project string         // with exactly this Project.Name; empty: all
-	Before  time.Time      // only homes that were kept before, and only refs and branches without later commits
-	Deleted []DeletedAgent // agents that were deleted before that time
-	Tasks   []string       // ids of tasks that ended before that time, also of agents that exist
+	Project string    // with exactly this Project.Name; empty: all
+	Before  time.Time // only homes that were kept before, and only refs and branches without later commits
+	// Deleted returns those of the agents that were deleted before that time.
+	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
+	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
 	// Settled are commits of work that has landed or was abandoned. They, and what they are based on, need not be elsewhere.
 	Settled []string
 	// Unproved also removes what may exist nowhere else: of deleted agents, not of others.

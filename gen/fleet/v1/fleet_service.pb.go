@@ -9590,7 +9590,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10585,7 +10585,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xd9U\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xc5V\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -10719,7 +10719,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05limit\x12\n" +
 	"principals\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/principals\x90\x02\x01\x12r\n" +
 	"\fListReplicas\x12\x1d.fleet.v1.ListReplicasRequest\x1a\x1e.fleet.v1.ListReplicasResponse\"#\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/replicas\x90\x02\x01\x12|\n" +
-	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"*\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12z\n" +
+	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"*\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12j\n" +
+	"\tPruneWork\x12\x1a.fleet.v1.PruneWorkRequest\x1a\x1b.fleet.v1.PruneWorkResponse\"$\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f*\r/v1/leftovers\x90\x02\x02\x12z\n" +
 	"\fReloadConfig\x12\x1d.fleet.v1.ReloadConfigRequest\x1a\x1e.fleet.v1.ReloadConfigResponse\"+\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/config:reload\x90\x02\x02\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
 	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\r\xca\xf3\x18\x05fleet\xf0\xf4\x18\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
@@ -10942,28 +10943,30 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ListPrincipalsRequest)(nil),        // 200: fleet.v1.ListPrincipalsRequest
 	(*ListReplicasRequest)(nil),          // 201: fleet.v1.ListReplicasRequest
 	(*ForgetReplicaRequest)(nil),         // 202: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 203: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 204: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 205: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 206: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 207: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 208: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 209: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 210: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 211: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 212: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 213: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 214: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 215: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 216: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 217: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 218: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 219: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 220: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 221: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 222: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 223: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 224: fleet.v1.ReloadConfigResponse
+	(*PruneWorkRequest)(nil),             // 203: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 204: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 205: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 206: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 207: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 208: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 209: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 210: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 211: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 212: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 213: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 214: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 215: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 216: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 217: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 218: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 219: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 220: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 221: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 222: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 223: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 224: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 225: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 226: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	132, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
@@ -11163,94 +11166,96 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	200, // 194: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
 	201, // 195: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
 	202, // 196: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	203, // 197: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	61,  // 198: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	4,   // 199: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	6,   // 200: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	8,   // 201: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	10,  // 202: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	12,  // 203: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	14,  // 204: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	16,  // 205: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	19,  // 206: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	21,  // 207: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	23,  // 208: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	25,  // 209: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	27,  // 210: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	29,  // 211: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	31,  // 212: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	33,  // 213: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	204, // 214: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	204, // 215: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	38,  // 216: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	40,  // 217: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	42,  // 218: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	44,  // 219: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	205, // 220: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	206, // 221: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	207, // 222: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	46,  // 223: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	48,  // 224: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	50,  // 225: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	52,  // 226: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	54,  // 227: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	56,  // 228: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	58,  // 229: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	60,  // 230: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	64,  // 231: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	87,  // 232: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	89,  // 233: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	91,  // 234: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	93,  // 235: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	95,  // 236: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	121, // 237: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	123, // 238: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	125, // 239: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	127, // 240: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	129, // 241: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	131, // 242: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	66,  // 243: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	68,  // 244: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	70,  // 245: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	72,  // 246: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	74,  // 247: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	97,  // 248: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	77,  // 249: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	79,  // 250: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	81,  // 251: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	83,  // 252: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	85,  // 253: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	208, // 254: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	209, // 255: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	210, // 256: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	211, // 257: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	212, // 258: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	213, // 259: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	214, // 260: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	215, // 261: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	216, // 262: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	217, // 263: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	99,  // 264: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	101, // 265: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	103, // 266: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	105, // 267: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	107, // 268: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	109, // 269: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	111, // 270: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	113, // 271: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	218, // 272: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	219, // 273: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	115, // 274: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	117, // 275: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	119, // 276: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	220, // 277: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	221, // 278: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	222, // 279: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	223, // 280: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	224, // 281: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	62,  // 282: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	199, // [199:283] is the sub-list for method output_type
-	115, // [115:199] is the sub-list for method input_type
+	203, // 197: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	204, // 198: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	61,  // 199: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	4,   // 200: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	6,   // 201: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	8,   // 202: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	10,  // 203: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	12,  // 204: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	14,  // 205: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	16,  // 206: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	19,  // 207: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	21,  // 208: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	23,  // 209: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	25,  // 210: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	27,  // 211: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	29,  // 212: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	31,  // 213: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	33,  // 214: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	205, // 215: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	205, // 216: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	38,  // 217: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	40,  // 218: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	42,  // 219: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	44,  // 220: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	206, // 221: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	207, // 222: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	208, // 223: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	46,  // 224: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	48,  // 225: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	50,  // 226: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	52,  // 227: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	54,  // 228: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	56,  // 229: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	58,  // 230: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	60,  // 231: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	64,  // 232: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	87,  // 233: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	89,  // 234: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	91,  // 235: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	93,  // 236: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	95,  // 237: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	121, // 238: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	123, // 239: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	125, // 240: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	127, // 241: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	129, // 242: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	131, // 243: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	66,  // 244: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	68,  // 245: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	70,  // 246: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	72,  // 247: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	74,  // 248: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	97,  // 249: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	77,  // 250: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	79,  // 251: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	81,  // 252: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	83,  // 253: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	85,  // 254: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	209, // 255: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	210, // 256: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	211, // 257: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	212, // 258: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	213, // 259: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	214, // 260: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	215, // 261: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	216, // 262: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	217, // 263: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	218, // 264: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	99,  // 265: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	101, // 266: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	103, // 267: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	105, // 268: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	107, // 269: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	109, // 270: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	111, // 271: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	113, // 272: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	219, // 273: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	220, // 274: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	115, // 275: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	117, // 276: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	119, // 277: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	221, // 278: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	222, // 279: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	223, // 280: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	224, // 281: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	225, // 282: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	226, // 283: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	62,  // 284: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	200, // [200:285] is the sub-list for method output_type
+	115, // [115:200] is the sub-list for method input_type
 	115, // [115:115] is the sub-list for extension type_name
 	115, // [115:115] is the sub-list for extension extendee
 	0,   // [0:115] is the sub-list for field type_name
@@ -11275,6 +11280,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_place_proto_init()
 	file_fleet_v1_principal_proto_init()
 	file_fleet_v1_project_proto_init()
+	file_fleet_v1_prune_proto_init()
 	file_fleet_v1_question_proto_init()
 	file_fleet_v1_queue_proto_init()
 	file_fleet_v1_replica_proto_init()

@@ -102,6 +102,7 @@ const (
 	FleetService_ListPrincipals_FullMethodName       = "/fleet.v1.FleetService/ListPrincipals"
 	FleetService_ListReplicas_FullMethodName         = "/fleet.v1.FleetService/ListReplicas"
 	FleetService_ForgetReplica_FullMethodName        = "/fleet.v1.FleetService/ForgetReplica"
+	FleetService_PruneWork_FullMethodName            = "/fleet.v1.FleetService/PruneWork"
 	FleetService_ReloadConfig_FullMethodName         = "/fleet.v1.FleetService/ReloadConfig"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
 )
@@ -332,6 +333,10 @@ type FleetServiceClient interface {
 	// tasks fail.
 	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(ctx context.Context, in *ForgetReplicaRequest, opts ...grpc.CallOption) (*ForgetReplicaResponse, error)
+	// Remove what agents have left in the repositories of projects and is no longer needed: snapshots of tasks, branches of deleted agents,
+	// and their kept directories. Only what is proved to be elsewhere, or has landed or was abandoned, is removed, unless unproved is set.
+	// What is on the machines of other servers stays: call it on each server. Only admins can do this.
+	PruneWork(ctx context.Context, in *PruneWorkRequest, opts ...grpc.CallOption) (*PruneWorkResponse, error)
 	// Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it
 	// changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.
 	ReloadConfig(ctx context.Context, in *ReloadConfigRequest, opts ...grpc.CallOption) (*ReloadConfigResponse, error)
@@ -1195,6 +1200,16 @@ func (c *fleetServiceClient) ForgetReplica(ctx context.Context, in *ForgetReplic
 	return out, nil
 }
 
+func (c *fleetServiceClient) PruneWork(ctx context.Context, in *PruneWorkRequest, opts ...grpc.CallOption) (*PruneWorkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PruneWorkResponse)
+	err := c.cc.Invoke(ctx, FleetService_PruneWork_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ReloadConfig(ctx context.Context, in *ReloadConfigRequest, opts ...grpc.CallOption) (*ReloadConfigResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadConfigResponse)
@@ -1441,6 +1456,10 @@ type FleetServiceServer interface {
 	// tasks fail.
 	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error)
+	// Remove what agents have left in the repositories of projects and is no longer needed: snapshots of tasks, branches of deleted agents,
+	// and their kept directories. Only what is proved to be elsewhere, or has landed or was abandoned, is removed, unless unproved is set.
+	// What is on the machines of other servers stays: call it on each server. Only admins can do this.
+	PruneWork(context.Context, *PruneWorkRequest) (*PruneWorkResponse, error)
 	// Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it
 	// changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.
 	ReloadConfig(context.Context, *ReloadConfigRequest) (*ReloadConfigResponse, error)
@@ -1702,6 +1721,9 @@ func (UnimplementedFleetServiceServer) ListReplicas(context.Context, *ListReplic
 }
 func (UnimplementedFleetServiceServer) ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetReplica not implemented")
+}
+func (UnimplementedFleetServiceServer) PruneWork(context.Context, *PruneWorkRequest) (*PruneWorkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PruneWork not implemented")
 }
 func (UnimplementedFleetServiceServer) ReloadConfig(context.Context, *ReloadConfigRequest) (*ReloadConfigResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadConfig not implemented")
@@ -3185,6 +3207,24 @@ func _FleetService_ForgetReplica_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_PruneWork_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PruneWorkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).PruneWork(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_PruneWork_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).PruneWork(ctx, req.(*PruneWorkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ReloadConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadConfigRequest)
 	if err := dec(in); err != nil {
@@ -3543,6 +3583,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForgetReplica",
 			Handler:    _FleetService_ForgetReplica_Handler,
+		},
+		{
+			MethodName: "PruneWork",
+			Handler:    _FleetService_PruneWork_Handler,
 		},
 		{
 			MethodName: "ReloadConfig",

@@ -96,7 +96,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 		cmd.GroupID = GroupWork
 		root.AddCommand(cmd)
 	}
-	for _, cmd := range []*cobra.Command{p.newLogin(), p.newLogout(), p.newToken(), p.newAudit(), p.newPrincipal(), p.newReplica(), p.newReload(), p.newPause(), p.newResume(), p.newOpen()} {
+	for _, cmd := range []*cobra.Command{p.newLogin(), p.newLogout(), p.newToken(), p.newAudit(), p.newPrincipal(), p.newReplica(), p.newReload(), p.newPause(), p.newResume(), p.newPrune(), p.newOpen()} {
 		cmd.GroupID = GroupServer
 		root.AddCommand(cmd)
 	}

@@ -60,7 +60,7 @@ func TestToolsAreAcceptedByClients(t *testing.T) {
 			require.Contains(t, l.Annotations, hint, name)
 		}
 		require.Equal(t, false, l.Annotations["openWorldHint"])
-		require.Equal(t, slices.Contains([]string{"delete_agent", "delete_budget", "delete_pool", "delete_schedule", "delete_task", "delete_webhook", "forget_replica", "unshare_agent"}, name), l.Annotations["destructiveHint"])
+		require.Equal(t, slices.Contains([]string{"delete_agent", "delete_budget", "delete_pool", "delete_schedule", "delete_task", "delete_webhook", "forget_replica", "prune_work", "unshare_agent"}, name), l.Annotations["destructiveHint"])
 		for kind, schema := range map[string]json.RawMessage{"input": l.InputSchema, "output": l.OutputSchema} {
 			compileSchema(t, name+"-"+kind, schema)
 			var top map[string]any

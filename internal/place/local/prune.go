@@ -31,11 +31,6 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	if err != nil {
 		return nil, err
 	}
-	selected := worktree.Leftovers{Before: q.Before, Present: present, Deleted: map[string]string{}, Tasks: q.Tasks, Settled: q.Settled}
-	names := map[string]string{}
-	for _, a := range q.Deleted {
-		selected.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
-	}
 	visited := map[string]bool{}
 	for _, proj := range p.setup.Load().projects {
 		r := repository{place: p, project: proj}
@@ -43,14 +38,11 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 			continue
 		}
 		visited[r.path] = true
-		found, err := r.prune(ctx, q, selected)
+		found, err := r.prune(ctx, q, present)
 		if err != nil {
 			return nil, r.wrap(ctx, "cannot examine the repository of the project "+proj.Name, err)
 		}
 		all = append(all, found...)
-	}
-	for i := range all {
-		all[i].AgentName = cmp.Or(all[i].AgentName, names[all[i].AgentUID])
 	}
 	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(b.Size, a.Size) })
 	return all, ctx.Err()
@@ -69,16 +61,34 @@ func (p *Place) repositoryPath(proj project) string {
 }
 
 // prune lists or removes what agents have left in the repository.
-func (r repository) prune(ctx context.Context, q fleet.PruneQuery, selected worktree.Leftovers) ([]fleet.Leftover, error) {
+func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
+	selected := worktree.Leftovers{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
+	uids, err := r.place.git.AgentsWithRefs(ctx, r.path)
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := q.Deleted(ctx, uids)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, a := range deleted {
+		selected.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
+	}
 	all, err := r.place.git.Leftovers(ctx, r.path, selected)
 	if err != nil {
 		return nil, err
 	}
+	// Branches come first: an agent without refs is not found again.
+	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(a.Kind, b.Kind) })
+	inUse := map[string]string{}
 	for i := range all {
 		l := &all[i]
-		l.Project = r.project.Name
-		_, deleted := selected.Deleted[l.AgentUID]
-		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.Unproved || !deleted) {
+		l.Project, l.AgentName = r.project.Name, names[l.AgentUID]
+		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.Unproved || names[l.AgentUID] == "") {
+			continue
+		}
+		if l.Problem = inUse[l.AgentUID]; l.Problem != "" {
 			continue
 		}
 		err := r.place.git.RemoveLeftovers(ctx, r.path, selected, *l)
@@ -86,6 +96,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, selected work
 			return nil, ctx.Err()
 		}
 		r.place.pruned(ctx, l, r.wrap(ctx, "cannot remove the refs", err))
+		inUse[l.AgentUID] = l.Problem
 	}
 	return all, nil
 }

@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +62,15 @@ func TestPrune(t *testing.T) {
 	branch := func(a fleet.Agent) string { return "fleet/papi-" + a.UID[len(a.UID)-8:] }
 	runGit(t, repo, "git merge -q --no-edit "+branch(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branch(used)+"; git update-ref refs/fleet/other-server/last HEAD; git update-ref refs/fleet/landing/x HEAD")
 	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), Settled: []string{landed.Commit}, Tasks: []string{first.TaskID}, DryRun: true}
-	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
-		q.Deleted = append(q.Deleted, fleet.DeletedAgent{UID: a.UID, Name: a.Name})
+	q.Deleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
+		require.Contains(t, uids, "other-server")
+		require.NotContains(t, uids, "landing")
+		for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
+			if slices.Contains(uids, a.UID) {
+				known = append(known, fleet.DeletedAgent{UID: a.UID, Name: a.Name})
+			}
+		}
+		return known, nil
 	}
 	refs := func() string { return runGit(t, repo, "git for-each-ref") }
 	before := refs()
@@ -114,13 +123,13 @@ func TestPrune(t *testing.T) {
 	all, err = w.Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
-		"snapshots of lost: 3 unproved, removed", "branches of lost: 1 unproved, removed", "snapshots of used: 3 unproved, removed", "branches of used: 1 unproved, problem", "home of kept: 1 unproved, removed",
+		"snapshots of lost: 3 unproved, removed", "branches of lost: 1 unproved, removed", "snapshots of used: 3 unproved, problem", "branches of used: 1 unproved, problem", "home of kept: 1 unproved, removed",
 	}, pruned(all, names))
 	require.NoDirExists(t, w.dir+"/kept/"+kept.UID)
 	all, err = w.Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
-		"branches of used: 1 unproved, problem", "snapshots of kept: 2 elsewhere, removed", "snapshots of kept: 3 unproved, removed", "branches of kept: 1 unproved, removed",
+		"snapshots of used: 3 unproved, problem", "branches of used: 1 unproved, problem", "snapshots of kept: 2 elsewhere, removed", "snapshots of kept: 3 unproved, removed", "branches of kept: 1 unproved, removed",
 	}, pruned(all, names))
 	require.Contains(t, refs(), running.TaskID)
 	require.Contains(t, refs(), "refs/fleet/"+alive.UID+"/last")

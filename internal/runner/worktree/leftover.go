@@ -31,6 +31,18 @@ type leftRef struct {
 	proof fleet.LeftoverProof
 }
 
+// AgentsWithRefs returns the uids of the agents of which the repository has refs.
+func (g *Git) AgentsWithRefs(ctx context.Context, repository string) (uids []string, err error) {
+	// With this format, for-each-ref reads no objects.
+	err = g.pipe(ctx, nil, nil, repository, nil, &lineWriter{each: func(line string) {
+		name, _ := parseRef(line)
+		if uid, _, ok := strings.Cut(strings.TrimPrefix(name, refsPrefix), "/"); ok && !strings.HasPrefix(name, landingRefs) && (len(uids) == 0 || uids[len(uids)-1] != uid) {
+			uids = append(uids, uid)
+		}
+	}}, "for-each-ref", refFormat, refsPrefix)
+	return uids, err
+}
+
 // Leftovers returns what may go, without its Project and AgentName.
 func (g *Git) Leftovers(ctx context.Context, repository string, q Leftovers) ([]fleet.Leftover, error) {
 	found, err := g.leftRefs(ctx, repository, q)
@@ -111,8 +123,10 @@ func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]l
 		if len(f) != 4 || !oidPattern.MatchString(f[0]) || f[2] != "" {
 			return
 		}
-		seconds, _ := strconv.ParseInt(f[3], 10, 64)
-		r := leftRef{name: f[1], oid: f[0], at: time.Unix(seconds, 0).UTC()}
+		r := leftRef{name: f[1], oid: f[0]}
+		if seconds, err := strconv.ParseInt(f[3], 10, 64); err == nil {
+			r.at = time.Unix(seconds, 0).UTC()
+		}
 		branch, local := strings.CutPrefix(r.name, "refs/heads/")
 		label, ours := agentLabel(branch)
 		rest, hidden := strings.CutPrefix(r.name, refsPrefix)

@@ -859,6 +859,16 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their tasks fail. A running server cannot be forgotten. Only admins can do this.",
 		}, c.ForgetReplica),
 		tool.Unary(tool.Spec{
+			Name:     "prune_work",
+			Title:    "Prune work",
+			Method:   v1.FleetService_PruneWork_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServicePruneWorkInput,
+			Output:      fleetServicePruneWorkOutput,
+			Description: "Remove what agents have left in the repositories of projects and is no longer needed: snapshots of tasks, branches of deleted agents, and their kept directories. Only what is proved to be elsewhere, or has landed or was abandoned, is removed, unless unproved is set. What is on the machines of other servers stays: call it on each server. Only admins can do this.",
+		}, c.PruneWork),
+		tool.Unary(tool.Spec{
 			Name:     "reload_config",
 			Title:    "Reload config",
 			Method:   v1.FleetService_ReloadConfig_FullMethodName,
@@ -1967,6 +1977,19 @@ const fleetServiceForgetReplicaOutput = `{"type":"object","properties":{
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["agents","tasks","message"]}`
 
+const fleetServicePruneWorkInput = `{"type":"object","properties":{
+"project":{"type":"string","description":"Only what belongs to this project. Absent means all."},
+"older_than_seconds":{"type":"integer","minimum":0,"description":"Only what is older, in seconds. Absent means 30 days."},
+"unproved":{"type":"boolean","description":"Remove also what may exist nowhere else: the work of deleted agents that has neither landed nor was abandoned."},
+"dry_run":{"type":"boolean","description":"Remove nothing: list what would be removed, and what only unproved would remove."}
+},"additionalProperties":false}`
+
+const fleetServicePruneWorkOutput = `{"type":"object","properties":{
+"leftovers":{"type":"array","items":{"$ref":"#/$defs/Leftover"},"description":"What agents have left, the largest first."},
+"removed_count":{"type":"integer","description":"Number of them that were removed."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["leftovers","removed_count","message"]}`
+
 const fleetServiceReloadConfigInput = `{"type":"object","properties":{},"additionalProperties":false}`
 
 const fleetServiceReloadConfigOutput = `{"type":"object","properties":{
@@ -2768,4 +2791,20 @@ var fleetServiceOutputs = tool.Defs{
 "agents":{"type":"integer","description":"Number of agents on its machine."},
 "answers":{"type":"boolean","description":"Whether it is the server that answers this call."}
 },"required":["name","state","address","version","started_at","heard_at","agents","answers"],"description":"Replica is one of the servers that share a Postgres store."}`,
+	"Leftover": `{"type":"object","properties":{
+"kind":{"type":"string","enum":["snapshots","branches","home"],"description":"What it is.\n- snapshots: Refs below refs/fleet/ with the files and commits of tasks.\n- branches: Branches of a deleted agent.\n- home: The kept directory of a deleted agent."},
+"project":{"type":"string","description":"Name of the project."},
+"place":{"type":"string","description":"Name of the place that has it."},
+"agent_name":{"type":"string","description":"Name of the agent; empty if it is not known."},
+"agent_id":{"type":"string","description":"Id of the agent."},
+"location":{"type":"string","description":"Path of the repository or of the directory."},
+"names":{"type":"array","items":{"type":"string"},"description":"Names of the refs or branches, at most 100; empty for a directory."},
+"count":{"type":"integer","description":"Number of all of them; 1 for a directory."},
+"size":{"type":"number","description":"Bytes that only this agent's leftovers need. git frees those in a repository later."},
+"newest_at":{"type":["string","null"],"format":"date-time","description":"When the newest of its commits was made, or the directory was kept; null if that is not known."},
+"proof":{"type":"string","enum":["elsewhere","settled","unproved"],"description":"Why nothing is lost with it.\n- elsewhere: The commits are in a branch of people, in a tag or in a branch of a remote.\n- settled: The work has landed or was abandoned.\n- unproved: It may exist nowhere else."},
+"reason":{"type":"string","description":"Why it may go, or what may be lost."},
+"removed":{"type":"boolean","description":"Whether it was removed by this call."},
+"problem":{"type":"string","description":"Why it was not removed although it should have been; absent otherwise."}
+},"required":["kind","project","place","agent_name","agent_id","location","names","count","size","newest_at","proof","reason","removed"],"description":"Leftover is what an agent has left in a repository, or its kept directory."}`,
 }

@@ -1,0 +1,85 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// PruneWorkRequest says what PruneWork removes.
+type PruneWorkRequest struct {
+	Project  string        // empty: of all projects
+	Age      time.Duration // only what is older
+	Unproved bool          // also what may exist nowhere else
+	DryRun   bool
+}
+
+// DefaultPruneAge is the default of PruneWorkRequest.Age.
+const DefaultPruneAge = 30 * 24 * time.Hour
+
+// PrunedLeftover is what an agent has left in a place.
+type PrunedLeftover struct {
+	fleet.Leftover
+	Place string
+}
+
+// PruneWork removes what agents have left in the places of this server, or lists it, the largest first. The interceptor lets only admins
+// call it.
+func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLeftover, error) {
+	if r.Age < 0 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))
+	}
+	places := s.places.All
+	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), Unproved: r.Unproved, DryRun: r.DryRun}
+	if r.Project != "" {
+		proj, place, err := s.places.FindInFleet(ctx, r.Project)
+		if err != nil {
+			return nil, err
+		}
+		q.Project, places = proj.Name, places[:0:0]
+		places = append(places, place)
+	}
+	q.Deleted = func(ctx context.Context, uids []string) (deleted []fleet.DeletedAgent, err error) {
+		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+			agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
+			for _, v := range agents {
+				if !v.DeletedAt.IsZero() && v.DeletedAt.Before(q.Before) {
+					deleted = append(deleted, fleet.DeletedAgent{UID: v.UID, Name: v.Name})
+				}
+			}
+			return err
+		})
+		return deleted, err
+	}
+	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		all, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingLanded, fleet.LandingAbandoned}})
+		for _, l := range all {
+			if l.UpdatedAt.Before(q.Before) {
+				q.Tasks, q.Settled = append(q.Tasks, l.TaskID), append(q.Settled, l.Head)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []PrunedLeftover
+	for _, place := range places {
+		pruner, ok := place.Place.(fleet.Pruner)
+		if !ok {
+			continue
+		}
+		all, err := pruner.Prune(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range all {
+			found = append(found, PrunedLeftover{l, place.Name})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b PrunedLeftover) int { return cmp.Compare(b.Size, a.Size) })
+	return found, nil
+}
