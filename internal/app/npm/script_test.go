@@ -25,7 +25,7 @@ type step struct {
 	input            json.RawMessage
 }
 
-var stepLine = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
+var stepLine = regexp.MustCompile(`(?m)^(?:# > )?model: (\w+) ?(.*)$`)
 
 // prompt returns the latest prompt that is a script, and how many answers the model has given to it.
 func (r request) prompt() (text string, answers int) {

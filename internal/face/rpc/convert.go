@@ -178,7 +178,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		ReasonCode: optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: optional(t.RetryOf), Output: inputOf(t.Output),
 		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
 		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))), Labels: labelsOf(t.Labels), Queue: queuedOf(t.Queued),
-		Landing: landingOf(t.Task.Landing), Continues: optional(t.Options.Continues),
+		Landing: landingOf(t.Landing), Continues: optional(t.Options.Continues),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)

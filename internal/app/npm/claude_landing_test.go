@@ -1,0 +1,75 @@
+package npm
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
+)
+
+// TestClaudeLanding lets Claude Code agents go from a prompt to landed work: one makes the changes that a review requests, and one rebases
+// its work that conflicts with that of the other.
+func TestClaudeLanding(t *testing.T) {
+	claude(t) // skips the test
+	repo := t.TempDir()
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=ada", "-c", "user.email=ada@example.com"}, args...)...) //nolint:gosec // the test's own repository
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q", "-b", "main")
+	require.NoError(t, os.WriteFile(repo+"/a.txt", []byte("first\n"), 0o600))
+	git("add", ".")
+	git("commit", "-qm", "first")
+	c := newCrewOn(t, newModel(t), repo, role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash"}})
+	c.create(t, "papi", "coder")
+	c.create(t, "sony", "coder")
+	bash := func(command string) string {
+		return `model: tool Bash {"command":"` + command + `"}`
+	}
+	commit := bash("git commit -qam work")
+
+	papis := c.do(t, "papi", "Write.", bash("echo papi >a.txt"), commit, "model: say Written")
+	require.Equal(t, fleetv1.Landing_branch, papis.GetLanding().GetState())
+	reviewed, err := c.api.ReviewTask(t.Context(), &fleetv1.ReviewTaskRequest{
+		TaskId: papis.GetId(), Verdict: fleetv1.Review_request_changes, Text: bash("echo better >a.txt") + "\n" + commit,
+		Comments: []*fleetv1.ReviewComment{{Path: "a.txt", Line: 1, Text: "model: say Made better"}},
+	})
+	require.NoError(t, err)
+	better := c.wait(t, reviewed.GetReview().GetNextTaskId())
+	require.Equal(t, "Made better", better.GetSummary())
+	require.Equal(t, fleetv1.Landing_review, better.GetLanding().GetState())
+
+	// The conflict quotes the lines of the file, and these say what the model answers.
+	resolve := bash("git rebase -q -X theirs main")
+	sonys := c.do(t, "sony", "Write too.", bash(`echo '`+strings.ReplaceAll(strings.ReplaceAll(resolve, `\`, `\\`), `"`, `\"`)+`' >a.txt; echo 'model: say Rebased' >>a.txt`), commit, "model: say Written too")
+	land, err := c.api.LandTasks(t.Context(), &fleetv1.LandTasksRequest{TaskIds: []string{better.GetId(), sonys.GetId()}})
+	require.NoError(t, err)
+	require.Len(t, land.GetTasks(), 2)
+	landed := func(id string) *fleetv1.TaskDetail {
+		var task *fleetv1.TaskDetail
+		waittest.Until(t, "its work does not wait for its turn", func() bool {
+			shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
+			require.NoError(t, err)
+			task = shown.GetTask()
+			return task.GetLanding() != nil && task.GetLanding().GetState() != fleetv1.Landing_queued
+		})
+		return task
+	}
+	require.Equal(t, fleetv1.Landing_landed, landed(better.GetId()).GetLanding().GetState())
+	conflict := landed(sonys.GetId()).GetLanding()
+	require.Equal(t, "a.txt", conflict.GetConflicts()[0].GetPath())
+	rebased := c.wait(t, conflict.GetNextTaskId())
+	require.Equal(t, "Rebased", rebased.GetSummary(), rebased.GetReason())
+	require.Equal(t, fleetv1.Landing_landed, landed(rebased.GetId()).GetLanding().GetState())
+	require.Equal(t, "2", git("rev-list", "--count", "main", "^main~2"))
+	require.Contains(t, git("show", "main:a.txt"), "Rebased")
+	require.Contains(t, git("show", "main~1:a.txt"), "better")
+	require.Empty(t, git("status", "--porcelain"), "the files of people follow")
+}
