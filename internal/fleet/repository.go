@@ -139,7 +139,7 @@ type Push struct {
 	Commit string
 	Branch string
 	Remote string   // name of a remote of the repository; empty: the only one, or origin
-	Env    []string // variables with the credentials of the person who pushes
+	Env    []string // variables with the credentials of the person who pushes; none: those of the server's user
 }
 
 // Pushed says where a commit was pushed to.
