@@ -108,7 +108,7 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 	s.touch(t, "papi", "go")
 	s.ended(t, id)
 	isAgent("idle")
-	b.misses("until [ -e go ]")
+	b.sees("until [ -e go ]") // the last thing that the agent did
 }
 
 // TestPoolsAndSchedules shows a pool whose task is held, and a schedule, and follows their changes.

@@ -57,6 +57,12 @@ export function onSession(on: { signedOut: () => void; changed: () => void; rene
   sessionRenewed = on.renewed
 }
 
+const offline = 'The server cannot be reached. See whether it runs, and whether this computer is online.'
+
+/** wordsOf says what went wrong. Browsers say only "Failed to fetch" if there is no connection. */
+export const wordsOf = (e: unknown): string =>
+  e instanceof TypeError ? offline : e instanceof Error ? e.message : String(e)
+
 interface Answer<T> {
   data?: T
   error?: unknown
@@ -69,7 +75,7 @@ export async function data<T>(call: Promise<Answer<T>>): Promise<T> {
   try {
     answer = await call
   } catch {
-    throw new Problem(0, 'OFFLINE', 'The server cannot be reached.')
+    throw new Problem(0, 'OFFLINE', offline)
   }
   if (answer.response.ok && answer.data !== undefined) return answer.data
   const e = answer.error as { error?: string; message?: string } | undefined

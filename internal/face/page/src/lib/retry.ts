@@ -1,7 +1,8 @@
-import { Problem } from './api'
+import { Problem, wordsOf } from './api'
 
 /** passes reports whether a second call may succeed after the error. */
-const passes = (e: unknown): boolean => !(e instanceof Problem) || e.status === 0 || e.status === 429 || e.status >= 500
+export const passes = (e: unknown): boolean =>
+  !(e instanceof Problem) || e.status === 0 || e.status === 429 || e.status >= 500
 
 /**
  * retry calls work until it succeeds or fails with a permanent error. The pauses between the calls grow. retry calls
@@ -17,7 +18,7 @@ export async function retry(
       return await work()
     } catch (e) {
       if (!wanted()) return
-      failed(e, e instanceof Error ? e.message : String(e))
+      failed(e, wordsOf(e))
       if (!passes(e)) return
     }
     await new Promise((done) => setTimeout(done, pause))
