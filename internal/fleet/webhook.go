@@ -17,10 +17,10 @@ type Webhook struct {
 	URL      string   `json:"url"`
 	Topics   []Topic  `json:"topics"`
 	Selector string   `json:"selector,omitempty"` // only events of tasks, or else of agents, whose labels match
-	Kind     Kind     `json:"kind"`               // Kind, Scope and Projects are those of the principal that created it
+	Kind     Kind     `json:"kind"`               // Kind, Scope and Projects are those of the credentials with which its owner last changed it
 	Scope    Scope    `json:"scope"`
 	Projects []string `json:"projects,omitempty"`
-	ByToken  bool     `json:"by_token,omitempty"` // that principal had a token of this server
+	ByToken  bool     `json:"by_token,omitempty"` // they were a token of this server
 
 	// Keys are those of its secrets, see WebhookKey: the newest first, and the one before it if its secret may still be valid.
 	Keys []WebhookKey `json:"keys"`

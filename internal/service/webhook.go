@@ -229,14 +229,14 @@ func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.W
 	})
 }
 
-// withoutPath returns the URL as far as its host, and what was left out as "/...".
+// withoutPath returns the URL as far as its host, with "/..." in the place of the rest.
 func withoutPath(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	if path == "" {
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
 		return url
 	}
-	return scheme + "://" + host + "/..."
+	return scheme + "://" + rest[:end] + "/..."
 }
 
 // WebhookFigures returns figures of all webhooks, whoever owns them.

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -85,8 +84,10 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 				return err
 			}
 		}
-		n = len(all)
-		return tx.Append(s.webhookEvent(w, fmt.Sprintf("sends %d deliveries again, as %s requested", n, p.Name)))
+		if n = len(all); n == 0 {
+			return nil
+		}
+		return tx.Append(s.webhookEvent(w, "sends deliveries again, as "+p.Name+" requested"))
 	})
 	return n, more, err
 }

@@ -106,7 +106,11 @@ func (f *Fleet) Redeliver(ctx context.Context, r *fleetv1.RedeliverRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RedeliverResponse{Redelivered: int32Of(n), More: more, Message: fmt.Sprintf("%d deliveries are sent again", n)}, nil
+	message := fmt.Sprintf("%d deliveries are sent again", n)
+	if n == 1 {
+		message = "1 delivery is sent again"
+	}
+	return &fleetv1.RedeliverResponse{Redelivered: int32Of(n), More: more, Message: message}, nil
 }
 
 // topicsIn returns the topics by their names. A number without a name is refused as the name of a topic.
