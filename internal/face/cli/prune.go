@@ -30,7 +30,9 @@ admins can do this.`,
 		printList(s, resp.GetLeftovers(), "Nothing can be removed.",
 			column{"WHAT", "kind"}, column{"COUNT", "count"}, column{"PROJECT", "project"}, column{"AGENT", leftoverAgent}, column{"SIZE", func(l *fleetv1.Leftover) string { return sizeText(l.GetSize()) }},
 			column{"AGE", (*fleetv1.Leftover).GetNewestAt}, column{"REMOVED", leftoverState}, column{"WHY", func(l *fleetv1.Leftover) string { return printable(strings.TrimSpace(l.GetReason())) }})
-		s.printResult(resp.GetMessage(), "")
+		if len(resp.GetLeftovers()) > 0 {
+			s.printResult(resp.GetMessage(), "")
+		}
 	})
 	f := cmd.Flags()
 	addOptional(f, &req.Project, "project", "only what belongs to the project with this `NAME`")

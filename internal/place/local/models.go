@@ -158,6 +158,16 @@ func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, err
 	return m.listKept(ctx, uid, func(r *record) bool { return r.Config != nil })
 }
 
+// Repository implements fleet.Integrator: agents on models do not work in a repository.
+func (m ModelPlace) Repository(project string) (fleet.Repository, error) {
+	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agents of %q do not work in a repository", project)
+}
+
+// Prune implements fleet.Pruner.
+func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
+	return m.pruneHomes(ctx, q, func(r *record) bool { return r.Config != nil })
+}
+
 // Tidy implements fleet.Tidier. The Place tidies what its agents have left.
 func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Prune implements fleet.Pruner.
+// Prune implements fleet.Pruner. ModelPlace has the homes of the agents on models.
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
 	if q.Project != "" {
 		if _, err := p.project(q.Project); err != nil {
@@ -27,7 +27,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.pruneHomes(ctx, q)
+	all, err := p.pruneHomes(ctx, q, func(r *record) bool { return r.Config == nil })
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +113,11 @@ func (p *Place) pruned(ctx context.Context, l *fleet.Leftover, err error) {
 		slog.String("location", l.Location), slog.Any("names", l.Names), slog.Int("count", l.Count), slog.String("proof", string(l.Proof)))
 }
 
-// pruneHomes lists or removes the kept homes of deleted agents.
-func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery) (all []fleet.Leftover, err error) {
+// pruneHomes lists or removes the kept homes of deleted agents whose record accept accepts.
+func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(*record) bool) (all []fleet.Leftover, err error) {
 	p.keptMu.Lock()
 	defer p.keptMu.Unlock()
-	kept, err := p.listKept(ctx, "", func(r *record) bool { return q.Project == "" || r.Project == q.Project })
+	kept, err := p.listKept(ctx, "", func(r *record) bool { return accept(r) && (q.Project == "" || r.Project == q.Project) })
 	if err != nil {
 		return nil, err
 	}

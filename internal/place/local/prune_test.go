@@ -82,6 +82,11 @@ func TestPrune(t *testing.T) {
 		"snapshots of lost: 2 elsewhere", "snapshots of lost: 3 unproved", "branches of lost: 1 unproved", "snapshots of used: 2 elsewhere", "snapshots of used: 3 unproved", "branches of used: 1 unproved",
 		"snapshots of alive: 2 elsewhere", "home of kept: 1 unproved",
 	}, pruned(all, names))
+	none, err := w.Models().Prune(w.ctx, q)
+	require.NoError(t, err)
+	require.Empty(t, none, "the place of the agents on models has the same directory, but none of these")
+	_, err = w.Models().Repository("repo")
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 	require.Equal(t, before, refs())
 	size := map[string]int64{}
 	for _, l := range all {
