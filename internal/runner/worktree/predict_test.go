@@ -410,7 +410,7 @@ func TestPredictions(t *testing.T) {
 	seed, _ := strconv.ParseUint(os.Getenv("FLEET_SEED"), 10, 64)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	g.pairs(n)
-	repo := cmp.Or(os.Getenv("DBGREPO"), t.TempDir())
+	repo := t.TempDir()
 	sh(t, repo, "git init -q -b main; git config merge.evil.driver 'touch "+repo+"/evil; exit 1'; git config core.quotePath true")
 	cmd := exec.Command("git", "-c", "core.protectNTFS=false", "fast-import", "--quiet")
 	cmd.Dir, cmd.Stdin = repo, &g.out
