@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -117,11 +116,6 @@ func (l *Landing) Event(t *Task, now time.Time, text string) *Event {
 	e := t.Event(EventTaskLanding, now, text)
 	e.Status = string(l.State)
 	return e
-}
-
-// Size describes for people how much changed.
-func (l *Landing) Size() string {
-	return fmt.Sprintf("%d files, +%d -%d", l.Files, l.Insertions, l.Deletions)
 }
 
 // LandingFilter selects landings: those of the tasks, or those in the states. The zero value selects none.

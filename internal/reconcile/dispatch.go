@@ -13,12 +13,22 @@ const dispatchLease = "queue"
 func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	r.alone(ctx, dispatchLease, func(held context.Context) { r.dispatchWith(held, signal) })
+	// A server that knows nothing of a long queue would keep the others from starting tasks until it does.
+	r.alone(ctx, dispatchLease, r.foreman.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
 }
 
-// alone calls f again and again, as long as this server has the lease on the key.
-func (r *Reconciler) alone(ctx context.Context, key string, f func(held context.Context)) {
+// alone calls f again and again, as long as this server has the lease on the key. It asks for the lease after prepare, which may be nil.
+func (r *Reconciler) alone(ctx context.Context, key string, prepare func(context.Context) error, f func(held context.Context)) {
 	for ctx.Err() == nil {
+		if prepare != nil {
+			if err := prepare(ctx); err != nil {
+				if ctx.Err() == nil {
+					r.log.WarnContext(ctx, "not ready for a lease, retrying", slog.String("key", key), slog.Any("error", err))
+				}
+				r.restAlone(ctx)
+				continue
+			}
+		}
 		held, release, ok, err := r.leases.hold(ctx, key)
 		if ok {
 			f(held)
@@ -26,10 +36,15 @@ func (r *Reconciler) alone(ctx context.Context, key string, f func(held context.
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
 		}
-		select {
-		case <-time.After(r.cfg.LeaseTTL / 3): // another server has the lease, or the store does not answer
-		case <-ctx.Done():
-		}
+		r.restAlone(ctx) // another server has the lease, or the store does not answer
+	}
+}
+
+// restAlone waits until alone tries again.
+func (r *Reconciler) restAlone(ctx context.Context) {
+	select {
+	case <-time.After(r.cfg.LeaseTTL / 3):
+	case <-ctx.Done():
 	}
 }
 

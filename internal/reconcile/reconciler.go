@@ -75,6 +75,8 @@ type Reconciler struct {
 // SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again although nothing happens;
 // zero if that is not needed.
 type Foreman interface {
+	// Prepare reads what Dispatch needs, which takes a while when nothing is known yet. Any reconciler may call it.
+	Prepare(ctx context.Context) error
 	// Dispatch starts the pending tasks that can start.
 	Dispatch(ctx context.Context) (again time.Time, err error)
 	// Trains returns the trains that this process can run and that have work.

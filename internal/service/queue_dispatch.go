@@ -16,6 +16,14 @@ import (
 // dispatchAgain is after what time a start is tried again that the decision expected to succeed.
 const dispatchAgain = 5 * time.Second
 
+// Prepare reads the queue and the agents, so that Dispatch finds only what has changed since.
+func (s *Service) Prepare(ctx context.Context) error {
+	if err := s.queue.Refresh(ctx); err != nil {
+		return err
+	}
+	return s.snap.Refresh(ctx)
+}
+
 // Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It
 // returns when it should be called again although nothing happens; zero if it need not. Only one caller in the fleet may call it at a
 // time.

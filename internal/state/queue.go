@@ -207,14 +207,23 @@ func readChanges(tx fleet.ReadTx, seq int64, changed, ended map[string]bool) (ta
 
 // readDependees reads what the tasks depend on, unless it is known and has not changed.
 func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, changed map[string]bool, deps map[string]fleet.Dependee) error {
-	read := func(id string) error {
-		t, err := tx.Task(id)
-		if err == nil && t != nil {
-			deps[id] = fleet.Dependee{Status: t.Status, Name: t.Ref(), AgentUID: t.AgentUID}
-		} else if err == nil {
-			deps[id] = fleet.Dependee{}
+	waiting := map[string]*fleet.Task{} // most dependees wait too, and are not read one by one
+	for _, t := range tasks {
+		waiting[t.ID] = &t.Task
+	}
+	read := func(id string) (err error) {
+		t := waiting[id]
+		if t == nil {
+			if t, err = tx.Task(id); err != nil {
+				return err
+			}
 		}
-		return err
+		if t == nil {
+			deps[id] = fleet.Dependee{}
+			return nil
+		}
+		deps[id] = fleet.Dependee{Status: t.Status, Name: t.Ref(), AgentUID: t.AgentUID}
+		return nil
 	}
 	for id := range changed {
 		if _, known := q.deps[id]; known {

@@ -33,11 +33,10 @@ func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now t
 	if err := tx.Put(t.ID, l); err != nil {
 		return err
 	}
-	text := "changed " + l.Size()
-	if len(l.Earlier) > 0 {
-		text = "goes on with the work of task " + l.Earlier[len(l.Earlier)-1]
+	if len(l.Earlier) == 0 {
+		return nil // the event of the task's end follows
 	}
-	return tx.Append(l.Event(t, now, text))
+	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
 }
 
 // replaceWork makes l go on with the work of the task with the id.

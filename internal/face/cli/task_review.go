@@ -17,7 +17,7 @@ func (p *program) newTaskReview() *cobra.Command {
 	req := &fleetv1.ReviewTaskRequest{}
 	cmd := &cobra.Command{
 		Use:   "review ID|AGENT [TEXT]",
-		Short: "Review the work of a task: approve it, comment on it, or request changes",
+		Short: "Approve the work of a task, comment on it, or request changes",
 		Long: `Review the work of a task, or of the newest task of an agent. "fleet task diff" shows it.
 
 With --request-changes, TEXT and the comments on lines become the next task of the same
