@@ -46,8 +46,10 @@ class Activity {
     this.later()
   }
 
+  private failures = $derived(new Set([...this.tasks].filter(([, t]) => t.status === 'failed').map(([key]) => key)))
+
   /** failed reports whether the newest task of the agent has failed. */
-  failed = (a: AgentSummary): boolean => a.status === 'idle' && this.tasks.get(keyOf(a))?.status === 'failed'
+  failed = (a: AgentSummary): boolean => a.status === 'idle' && this.failures.size > 0 && this.failures.has(keyOf(a))
 
   private take(e: FleetEvent) {
     const key = e.owner + '/' + e.agent_name
@@ -75,7 +77,7 @@ class Activity {
       this.fresh.clear()
     }
     // The failures of agents out of sight count, too.
-    const known = new Set(fleet.agents.map(keyOf))
+    const known = new Set(this.stale.size ? fleet.agents.map(keyOf) : [])
     const wanted = [...this.stale]
       .filter((key) => known.has(key))
       .sort((a, b) => Number(this.shown.has(b)) - Number(this.shown.has(a)))
