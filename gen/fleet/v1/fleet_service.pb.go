@@ -2063,7 +2063,7 @@ type WatchFleetRequest struct {
 	// Optional. Continue after this event: the cursor of an event or an answer; "now" for new events; "newest" for the newest
 	// max_events, by default 50; or "0", the default, for the oldest.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Only events of the agent with this name, which need not exist yet.
+	// Optional. Only events of this agent, which need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Only events of the task with this id or unique prefix of it. With follow, the stream ends with the task.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -2071,7 +2071,7 @@ type WatchFleetRequest struct {
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
 	// Optional. With follow: end the stream after this many seconds; otherwise the caller ends it.
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
-	// Optional. Leave out the output, the steps and the messages of tasks, which are most events.
+	// Optional. Leave out output, steps and messages of tasks.
 	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
 	// Optional. With quiet: do not leave out events of the tasks with these ids, at most 100.
 	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
@@ -2081,7 +2081,7 @@ type WatchFleetRequest struct {
 	OutputWithoutText bool `protobuf:"varint,10,opt,name=output_without_text,json=outputWithoutText,proto3" json:"output_without_text,omitempty"`
 	// Optional. End the stream after this many events, at most 10000; by default 1000 without follow.
 	MaxEvents *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
-	// Optional. Only events of tasks, and of agents without a task, whose labels match, such as env=prod,!old.
+	// Optional. Only events of tasks and agents whose labels match, such as env=prod,!old.
 	Selector      string `protobuf:"bytes,11,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2258,7 +2258,7 @@ type WaitTasksRequest struct {
 	Mode WaitTasksRequest_Mode `protobuf:"varint,2,opt,name=mode,proto3,enum=fleet.v1.WaitTasksRequest_Mode" json:"mode,omitempty"`
 	// Optional. Seconds to wait, 0 to 50; 50 when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Whether to return also when one of the tasks waits for an answer. `list_questions` shows the question.
+	// Optional. Return also when one of the tasks waits for an answer, see `list_questions`.
 	OrQuestion    bool `protobuf:"varint,4,opt,name=or_question,json=orQuestion,proto3" json:"or_question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3084,7 +3084,7 @@ type ListTaskStepsRequest struct {
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Optional. Only steps of these kinds.
 	Kinds []StepKind `protobuf:"varint,4,rep,packed,name=kinds,proto3,enum=fleet.v1.StepKind" json:"kinds,omitempty"`
-	// Optional. Return the last steps before this one instead: the previous_cursor of an answer, or "end" for the newest steps.
+	// Optional. Return the steps before this previous_cursor, or before "end".
 	Before        string `protobuf:"bytes,5,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3242,7 +3242,7 @@ type ListTasksRequest struct {
 	Page *int32 `protobuf:"varint,8,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Tasks per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
+	// Optional. The next_cursor of the previous answer; not with page.
 	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`

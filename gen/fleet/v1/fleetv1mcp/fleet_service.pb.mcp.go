@@ -1073,16 +1073,16 @@ const fleetServiceListAgentProjectsOutput = `{"type":"object","properties":{
 
 const fleetServiceWatchFleetInput = `{"type":"object","properties":{
 "cursor":{"type":"string","default":"newest","description":"Continue after this event: the cursor of an event or an answer; \"now\" for new events; \"newest\" for the newest max_events, by default 50; or \"0\", the default, for the oldest.\nDefault in a call of this tool: \"newest\"."},
-"agent_name":{"type":"string","description":"Only events of the agent with this name, which need not exist yet."},
+"agent_name":{"type":"string","description":"Only events of this agent, which need not exist yet."},
 "task_id":{"type":"string","description":"Only events of the task with this id or unique prefix of it. With follow, the stream ends with the task."},
 "follow":{"type":"boolean","description":"Keep the stream open for later events."},
 "wait_seconds":{"type":"integer","minimum":0,"default":50,"description":"With follow: end the stream after this many seconds; otherwise the caller ends it.\nDefault in a call of this tool: 50."},
-"quiet":{"type":"boolean","description":"Leave out the output, the steps and the messages of tasks, which are most events."},
+"quiet":{"type":"boolean","description":"Leave out output, steps and messages of tasks."},
 "output_of":{"type":"array","items":{"type":"string"},"maxItems":100,"description":"With quiet: do not leave out events of the tasks with these ids, at most 100."},
 "details":{"type":"boolean","description":"Also send events of type task_detail, and each step in the field step."},
 "output_without_text":{"type":"boolean","description":"Leave out the text of events of type task_output."},
 "max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000; by default 1000 without follow."},
-"selector":{"type":"string","description":"Only events of tasks, and of agents without a task, whose labels match, such as env=prod,!old."}
+"selector":{"type":"string","description":"Only events of tasks and agents whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceWatchFleetOutput = `{"type":"object","properties":{
@@ -1094,7 +1094,7 @@ const fleetServiceWaitTasksInput = `{"type":"object","properties":{
 "task_ids":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Ids of the tasks to wait for, or prefixes of at least 6 characters that only one task has; at most 100."},
 "mode":{"type":"string","enum":["any","all"],"description":"Wait for any or for all of the tasks; all when not given."},
 "timeout_seconds":{"type":"integer","maximum":50,"minimum":0,"description":"Seconds to wait, 0 to 50; 50 when not given."},
-"or_question":{"type":"boolean","description":"Whether to return also when one of the tasks waits for an answer. ` + "`" + `list_questions` + "`" + ` shows the question."}
+"or_question":{"type":"boolean","description":"Return also when one of the tasks waits for an answer, see ` + "`" + `list_questions` + "`" + `."}
 },"required":["task_ids"],"additionalProperties":false}`
 
 const fleetServiceWaitTasksOutput = `{"type":"object","properties":{
@@ -1157,7 +1157,7 @@ const fleetServiceListTaskStepsInput = `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."},
 "limit":{"type":"integer","minimum":1,"default":50,"description":"Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."},
 "kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note","window"]},"description":"Only steps of these kinds."},
-"before":{"type":"string","description":"Return the last steps before this one instead: the previous_cursor of an answer, or \"end\" for the newest steps."}
+"before":{"type":"string","description":"Return the steps before this previous_cursor, or before \"end\"."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
@@ -1177,7 +1177,7 @@ const fleetServiceListTasksInput = `{"type":"object","properties":{
 "toolset":{"type":"string","enum":["fleet","lifecycle","providers","sessions","subagents","every"],"description":"Only tasks of agents of this toolset; fleet when not given."},
 "page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
 "page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
-"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer; not with page."},
 "limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."},
 "selector":{"type":"string","description":"Only tasks whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
