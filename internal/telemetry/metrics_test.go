@@ -119,6 +119,7 @@ func TestMetrics(t *testing.T) {
 		"fleet_calls_total{code=OK,face=rest,method=FleetService/ListAgents}":      3,
 		"fleet_call_duration_seconds{face=rest,method=FleetService/ListAgents}":    3,
 		"fleet_calls_total{code=UNKNOWN,face=grpc,method=FleetService/WatchFleet}": 1,
+
 		"fleet_calls_open":                                                              8,
 		"fleet_answers_unread_bytes":                                                    9,
 		"fleet_agents{state=starting}":                                                  1,
