@@ -112,11 +112,11 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 		require.NotZero(t, checked, "nothing was compared")
 		require.NotEmpty(t, w.waits, "nothing was measured")
 	}
-	most := latest
+	limit := latest
 	if os.Getenv("CHAOS") == "" { // other tests may run beside it
-		most = calmTime - latest/2
+		limit = calmTime - latest/2
 	}
-	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), most, "an agent is free beside a task that could start: %s", w.worst)
+	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), limit, "an agent is free beside a task that could start: %s", w.worst)
 }
 
 // events returns the events of tasks and agents, in the order of the log.
