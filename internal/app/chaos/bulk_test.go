@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +15,6 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
-	"fleet/internal/store/postgres"
-	"fleet/internal/store/postgres/pgtest"
-	"fleet/internal/store/sqlite"
 )
 
 // bulkFleet is a fleet whose servers are killed while they run a bulk operation.
@@ -39,32 +35,12 @@ func TestChaosBulk(t *testing.T) {
 		count = 5000
 	}
 	limits := fleet.Limits{Agents: 2 * count, RunningTasks: 2 * count}
-	t.Run("Postgres", func(t *testing.T) {
-		pgtest.Need(t)
-		db := newDatabase(t, false)
-		f := &bulkFleet{fleetUnder: newFleet(t, "Postgres", limits)}
-		for i := range 3 {
-			f.addTo(t, db, fmt.Sprintf("b%d", i+1), t.TempDir())
-		}
-		f.start(t)
-		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
-		require.NoError(t, err)
-		testBulk(t, f, store, count)
-	})
-	t.Run("SQLite", func(t *testing.T) {
-		f := &bulkFleet{fleetUnder: newFleet(t, "SQLite", limits)}
-		data := t.TempDir()
-		f.add(t, "b-sqlite", data)
-		f.start(t)
-		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
-		require.NoError(t, err)
-		testBulk(t, f, store, count)
+	onStores(t, "b", limits, func(t *testing.T, f *fleetUnder, store fleet.Store) {
+		testBulk(t, &bulkFleet{fleetUnder: f, store: store}, count)
 	})
 }
 
-func testBulk(t *testing.T, f *bulkFleet, store fleet.Store, count int) {
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	f.store = store
+func testBulk(t *testing.T, f *bulkFleet, count int) {
 	f.create(t, count)
 
 	queue := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_queue, All: true, Text: "done", Labels: map[string]string{"batch": "b1"}})

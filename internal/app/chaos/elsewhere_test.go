@@ -3,8 +3,6 @@ package chaos
 import (
 	"context"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -23,13 +21,8 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	db := startPostgres(t)
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repo")
-	require.NoError(t, os.Mkdir(repo, 0o700))
-	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = repo
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	git(t, "", "init", "-q", repo)
+	git(t, repo, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
 	var servers [2]*server
 	for i, name := range []string{"one", "two"} {
 		s := newServer(t, name, filepath.Join(dir, name))

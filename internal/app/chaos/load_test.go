@@ -18,7 +18,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
 )
 
 // callLimit is how long a caller waits for an answer.
@@ -65,6 +67,35 @@ func (f *fleetUnder) addTo(t *testing.T, db *database, name, data string) *serve
 	}
 	s.store = urlThrough(s.name, s.links)
 	return s
+}
+
+// onStores runs the test on three servers on Postgres, and on one on SQLite. Their names begin with the prefix. store is the store of the
+// servers, opened again.
+func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *testing.T, f *fleetUnder, store fleet.Store)) {
+	run := func(t *testing.T, f *fleetUnder, store fleet.Store, err error) {
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		test(t, f, store)
+	}
+	t.Run("Postgres", func(t *testing.T) {
+		pgtest.Need(t)
+		db := newDatabase(t, false)
+		f := newFleet(t, "Postgres", limits)
+		for i := range 3 {
+			f.addTo(t, db, fmt.Sprint(prefix, i+1), t.TempDir())
+		}
+		f.start(t)
+		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
+		run(t, f, store, err)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		f := newFleet(t, "SQLite", limits)
+		data := t.TempDir()
+		f.add(t, prefix+"-sqlite", data)
+		f.start(t)
+		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
+		run(t, f, store, err)
+	})
 }
 
 // start starts the servers and waits until they answer.

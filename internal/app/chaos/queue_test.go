@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
-	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
-	"fleet/internal/store/sqlite"
 )
 
 // The pool of TestChaosQueue.
@@ -62,31 +59,10 @@ func TestChaosQueue(t *testing.T) {
 	if os.Getenv("CHAOS") != "" {
 		count = 10_000
 	}
-	dir := t.TempDir()
-	t.Run("Postgres", func(t *testing.T) {
-		db := newDatabase(t, false)
-		f := newFleet(t, "Postgres", fleet.Limits{Agents: 1000, RunningTasks: 1000})
-		for i := range 3 {
-			f.addTo(t, db, fmt.Sprintf("q%d", i+1), filepath.Join(dir, fmt.Sprint(i+1)))
-		}
-		f.start(t)
-		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
-		require.NoError(t, err)
-		testQueue(t, f, store, count)
-	})
-	t.Run("SQLite", func(t *testing.T) {
-		f := newFleet(t, "SQLite", fleet.Limits{Agents: 1000, RunningTasks: 1000})
-		data := filepath.Join(dir, "sqlite")
-		f.add(t, "q-sqlite", data)
-		f.start(t)
-		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
-		require.NoError(t, err)
-		testQueue(t, f, store, count)
-	})
+	onStores(t, "q", fleet.Limits{Agents: 1000, RunningTasks: 1000}, func(t *testing.T, f *fleetUnder, store fleet.Store) { testQueue(t, f, store, count) })
 }
 
 func testQueue(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	require.NoError(t, overGRPC(t.Context(), f.servers[0], "CreatePool", &fleetv1.CreatePoolRequest{
 		Name: queuePool, Project: fake.DefaultProjects()[0].Name, MaxAgents: new(int32(queueAgents)), MaxIdleSeconds: new(int32(2)),
 	}, &fleetv1.CreatePoolResponse{}))

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -20,9 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
-	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
-	"fleet/internal/store/sqlite"
 )
 
 // TestChaosWebhooks lets servers be killed again and again while they send events to two receivers. One of them is down, slow, or loses
@@ -34,31 +31,10 @@ func TestChaosWebhooks(t *testing.T) {
 	if os.Getenv("CHAOS") != "" {
 		count = 1000
 	}
-	dir := t.TempDir()
-	t.Run("Postgres", func(t *testing.T) {
-		db := newDatabase(t, false)
-		f := newFleet(t, "Postgres", fleet.Limits{})
-		for i := range 3 {
-			f.addTo(t, db, fmt.Sprintf("w%d", i+1), filepath.Join(dir, fmt.Sprint(i+1)))
-		}
-		f.start(t)
-		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
-		require.NoError(t, err)
-		testWebhooks(t, f, store, count)
-	})
-	t.Run("SQLite", func(t *testing.T) {
-		f := newFleet(t, "SQLite", fleet.Limits{})
-		data := filepath.Join(dir, "sqlite")
-		f.add(t, "w-sqlite", data)
-		f.start(t)
-		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
-		require.NoError(t, err)
-		testWebhooks(t, f, store, count)
-	})
+	onStores(t, "w", fleet.Limits{}, func(t *testing.T, f *fleetUnder, store fleet.Store) { testWebhooks(t, f, store, count) })
 }
 
 func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	bad, good := newReceiver(t), newReceiver(t)

@@ -126,6 +126,9 @@ func enumName(e protoreflect.Enum) string {
 	return strconv.Itoa(int(e.Number()))
 }
 
+// enumWords returns the name of the value as words.
+func enumWords(e protoreflect.Enum) string { return strings.ReplaceAll(enumName(e), "_", " ") }
+
 // table is a table for people. Its last column takes the remaining width of the terminal.
 type table struct {
 	headings []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
 		column{"RESULT", func(t *fleetv1.LandedTask) string {
 			switch {
 			case t.CanLand == nil:
-				return strings.ReplaceAll(t.GetLanding().GetState().String(), "_", " ")
+				return enumWords(t.GetLanding().GetState())
 			case t.GetCanLand():
 				return "can land"
 			}

@@ -149,7 +149,7 @@ func (s *session) showReviews(resp *fleetv1.ListReviewsResponse) {
 	t := resp.GetTasks()[0]
 	lines := append([]cardLine{{"Id", t.GetTaskId(), ""}, {"Agent", t.GetAgentName(), ""}, {"Task", t.GetTitle(), ""}}, landingLines(t.GetLanding())...)
 	for _, r := range t.GetReviews() {
-		lines = append(lines, cardLine{"Review", cell{strings.ReplaceAll(r.GetVerdict().String(), "_", " ") + " by " + r.GetBy(), colorOf(r.GetVerdict())}, r.GetText()})
+		lines = append(lines, cardLine{"Review", cell{enumWords(r.GetVerdict()) + " by " + r.GetBy(), colorOf(r.GetVerdict())}, r.GetText()})
 		for _, c := range r.GetComments() {
 			lines = append(lines, cardLine{"", commentPlace(c) + ": " + oneLine(c.GetText()), ""})
 		}
@@ -173,7 +173,7 @@ func landingLines(l *fleetv1.Landing) []cardLine {
 	if l == nil {
 		return nil
 	}
-	state := cell{strings.ReplaceAll(l.GetState().String(), "_", " "), colorOf(l.GetState())}
+	state := cell{enumWords(l.GetState()), colorOf(l.GetState())}
 	lines := []cardLine{{"Work", state, l.GetProblem()}}
 	if l.GetInto() != "" {
 		commit := ""

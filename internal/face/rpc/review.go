@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strings"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
@@ -57,7 +56,7 @@ func reviewOf(r *fleet.Review) *fleetv1.Review {
 		NextTaskId: optional(r.NextTask),
 	}
 	for _, c := range r.Comments {
-		out.Comments = append(out.Comments, &fleetv1.ReviewComment{Path: strings.ToValidUTF8(c.Path, "\uFFFD"), Line: int32Of(c.Line), Old: c.Old, Text: textOf(c.Text)})
+		out.Comments = append(out.Comments, &fleetv1.ReviewComment{Path: textOf(c.Path), Line: int32Of(c.Line), Old: c.Old, Text: textOf(c.Text)})
 	}
 	return out
 }
