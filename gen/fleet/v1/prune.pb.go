@@ -310,7 +310,7 @@ type PruneWorkRequest struct {
 	OlderThanSeconds *int32 `protobuf:"varint,2,opt,name=older_than_seconds,json=olderThanSeconds,proto3,oneof" json:"older_than_seconds,omitempty"`
 	// Optional. Remove also what may exist nowhere else: the work of deleted agents that has neither landed nor was abandoned.
 	Unproved bool `protobuf:"varint,3,opt,name=unproved,proto3" json:"unproved,omitempty"`
-	// Optional. Remove nothing: list what would be removed, and what only unproved would remove.
+	// Optional. Remove nothing, and only list what this call would remove, and what it would remove with unproved.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -226,8 +226,8 @@ func (t *table) fit(width int) (removed []string) {
 	}
 }
 
-// leastImportant returns the widest column between the first and the last one that is not to be kept. If all are, it returns the last
-// column unless that is to be kept too, or else the widest between the first and the last one.
+// leastImportant returns the column to remove next: the widest one between the first and the last that keeps does not name, else the last
+// one if keeps does not name it, else the widest one between the first and the last.
 func (t *table) leastImportant() int {
 	widths, last, found := t.widths(), len(t.headings)-1, 0
 	for _, all := range []bool{false, true} {

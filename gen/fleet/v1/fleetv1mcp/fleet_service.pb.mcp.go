@@ -1981,7 +1981,7 @@ const fleetServicePruneWorkInput = `{"type":"object","properties":{
 "project":{"type":"string","description":"Only what belongs to this project. Absent means all."},
 "older_than_seconds":{"type":"integer","minimum":0,"description":"Only what is older, in seconds. Absent means 30 days."},
 "unproved":{"type":"boolean","description":"Remove also what may exist nowhere else: the work of deleted agents that has neither landed nor was abandoned."},
-"dry_run":{"type":"boolean","description":"Remove nothing: list what would be removed, and what only unproved would remove."}
+"dry_run":{"type":"boolean","description":"Remove nothing, and only list what this call would remove, and what it would remove with unproved."}
 },"additionalProperties":false}`
 
 const fleetServicePruneWorkOutput = `{"type":"object","properties":{
