@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
+	repositories "fleet/internal/runner/repository"
 	"fleet/internal/runner/worktree"
 	"fleet/internal/scratch"
 )
@@ -69,6 +70,7 @@ type machine struct {
 	git         *worktree.Git
 	host        *runner.Host
 	temp        *scratch.Dir
+	checks      repositories.Checks
 }
 
 func newMachine(s settings) (*machine, error) {
@@ -103,10 +105,12 @@ func newMachine(s settings) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &machine{s, agentDriver, worktree.New(environ(nil), temp.Path()), runner.New(runner.Config{
+	m := &machine{settings: s, agentDriver: agentDriver, git: worktree.New(environ(nil), temp.Path()), temp: temp, host: runner.New(runner.Config{
 		Program:   self,
 		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
-	}), temp}, nil
+	})}
+	m.checks.Dir, m.checks.Host, m.checks.Logger, m.checks.Linger = m.landingDir("checks"), m.host, s.logger, checkLinger
+	return m, nil
 }
 
 // Connect implements remote.Runners.

@@ -173,6 +173,9 @@ type Traits struct {
 	KeepsWork bool
 	// Versions means that the place is a Versioner.
 	Versions bool
+	// Wakes means that the host counts calls about a workspace as its use, and stops workspaces that nobody uses. So Fleet makes no
+	// such calls regularly.
+	Wakes bool
 	// UniqueNames means that the host has a single namespace for the agents of all owners.
 	UniqueNames bool
 }

@@ -8,16 +8,16 @@ import (
 // Integrator is implemented by a place that can bring the work of its agents together in the repositories of its projects.
 type Integrator interface {
 	// Repository returns the repository of the project with exactly this Project.Name. It communicates with nobody. The error is
-	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository.
+	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository. A place that must
+	// communicate to know that returns these errors from each method of the repository.
 	Repository(project string) (Repository, error)
 }
 
 // Repository is where the work on a project comes together. Its methods follow the rules of Place's methods. Only Move and Push change
-// branches. None of them runs a hook, a filter or a merge driver of the repository or of an agent. What they store without a branch
-// stays reachable until Forget.
+// branches. None of them runs a hook, a filter or a merge driver of the repository or of an agent.
 type Repository interface {
 	// Collect makes sure that the repository has the commits of what an agent has changed. The error is CHANGES_NOT_FOUND if they are
-	// lost.
+	// lost, and AGENT_OFFLINE if they are in a workspace that does not run.
 	Collect(ctx context.Context, a Agent, c Changes) error
 
 	// Branch returns the branch with the name and its newest commit. An empty name selects the branch at which the work of the project
@@ -29,7 +29,7 @@ type Repository interface {
 	Contains(ctx context.Context, commit, older string) (bool, error)
 
 	// Combine creates the commit that brings the work on top of Combination.Onto, or says why that is not possible. The same Combination
-	// gives the same commit. Keep or Move makes the commit reachable. The error is CHANGES_NOT_FOUND if the repository lacks a commit,
+	// gives the same commit. Move makes the commit reachable. The error is CHANGES_NOT_FOUND if the repository lacks a commit,
 	// and INVALID_ARGUMENT on the field strategy if the commits cannot be rebased because there is a merge among them.
 	Combine(ctx context.Context, c Combination) (Combined, error)
 
@@ -49,12 +49,16 @@ type Repository interface {
 	Move(ctx context.Context, b Branch, to string) error
 
 	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that the
-	// pushed one does not have, and REMOTE_NOT_FOUND if the repository has no such remote.
+	// pushed one does not have, and REMOTE_NOT_FOUND if the repository has no such remote. The credentials are those of whoever has
+	// the repository: the user of the server, or the workspace.
 	Push(ctx context.Context, p Push) (Pushed, error)
+}
 
-	// Keep keeps the commit reachable under the name, which consists of letters, digits and hyphens. Forget ends that; the name need not exist.
-	Keep(ctx context.Context, name, commit string) error
-	Forget(ctx context.Context, name string) error
+// Importer is implemented by a Repository that does not have the work of agents whose workspaces are gone.
+type Importer interface {
+	// Import works like Repository.Collect, with a bundle that Runner.Bundle has written before the workspace was deleted. The error is
+	// CHANGES_NOT_FOUND if the bundle lacks the commit.
+	Import(ctx context.Context, c Changes, bundle []byte) error
 }
 
 // Branch is a branch with its newest commit.
@@ -138,8 +142,7 @@ type OverlapFile struct {
 type Push struct {
 	Commit string
 	Branch string
-	Remote string   // name of a remote of the repository; empty: the only one, or origin
-	Env    []string // variables with the credentials of the person who pushes; none: those of the server's user
+	Remote string // name of a remote of the repository; empty: the only one, or origin
 }
 
 // Pushed says where a commit was pushed to.

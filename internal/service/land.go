@@ -89,26 +89,25 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, erro
 	if err != nil {
 		return nil, err
 	}
-	branches := map[[2]string]fleet.Branch{}
+	bases := map[[2]string]*base{}
 	for _, w := range work {
 		key := [2]string{w.Place, w.Project}
-		if _, known := branches[key]; known {
+		if bases[key] != nil {
 			continue
 		}
-		if s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
-			branches[key] = fleet.Branch{Name: r.Into}
+		b := &base{branch: fleet.Branch{Name: r.Into}}
+		if bases[key] = b; s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
 			continue
 		}
-		repo, err := s.repository(w.Place, w.Project)
-		if err != nil {
+		if b.repo, err = s.repository(w.Place, w.Project); err != nil {
 			return nil, err
 		}
-		if branches[key], err = repo.Branch(ctx, r.Into); err != nil {
+		if b.branch, err = b.repo.Branch(ctx, r.Into); err != nil {
 			return nil, err
 		}
 	}
 	if r.DryRun {
-		return work, s.predict(ctx, p, r, work, branches)
+		return work, s.predict(ctx, p, r, work, bases)
 	}
 	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		ids := make([]string, len(work))
@@ -123,7 +122,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, erro
 			}
 			l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
 			l.Order = &fleet.LandingOrder{
-				By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: branches[[2]string{l.Place, l.Project}].Name,
+				By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: bases[[2]string{l.Place, l.Project}].branch.Name,
 				Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
 			}
 			if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Order.Into)); err != nil {
@@ -209,32 +208,31 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 	return work, err
 }
 
+// base is the branch of a repository, on top of which work lands.
+type base struct {
+	repo   fleet.Repository
+	branch fleet.Branch
+}
+
 // predict says of each work whether it can be combined with its branch and with the work before it.
-func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, work []*Landed, branches map[[2]string]fleet.Branch) error {
+func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, work []*Landed, bases map[[2]string]*base) error {
 	for _, w := range work {
-		key := [2]string{w.Place, w.Project}
-		repo, err := s.repository(w.Place, w.Project)
-		if err != nil {
-			return err
-		}
-		if err := s.collect(ctx, repo, w.Task); err != nil {
+		b := bases[[2]string{w.Place, w.Project}]
+		if err := s.collect(ctx, b.repo, w.Task); err != nil {
 			w.Err = err
 			continue
 		}
-		b := branches[key]
-		w.Order = &fleet.LandingOrder{By: p.Name, At: s.now(), Into: b.Name, Strategy: r.Strategy, Message: r.Message}
-		combined, err := s.combine(ctx, repo, w, b.Commit)
+		w.Order = &fleet.LandingOrder{By: p.Name, At: s.now(), Into: b.branch.Name, Strategy: r.Strategy, Message: r.Message}
+		combined, err := s.combine(ctx, b.repo, w, b.branch.Commit)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			w.Err = err
 		case combined.Commit == "":
-			w.State, w.Conflicts, w.Problem = fleet.LandingConflict, combined.Conflicts, conflictText(b.Name, combined.Conflicts)
+			w.State, w.Conflicts, w.Problem = fleet.LandingConflict, combined.Conflicts, conflictText(b.branch.Name, combined.Conflicts)
 		default:
-			w.Problem, w.Conflicts = "", nil
-			b.Commit = combined.Commit
-			branches[key] = b
+			w.Problem, w.Conflicts, b.branch.Commit = "", nil, combined.Commit
 		}
 	}
 	return nil

@@ -108,7 +108,22 @@ func (s *Service) collect(ctx context.Context, repo fleet.Repository, t *fleet.T
 	if a == nil || c == nil {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of task %s are not known any more", t.Ref())
 	}
-	return repo.Collect(ctx, *a, *c)
+	err := repo.Collect(ctx, *a, *c)
+	importer, can := repo.(fleet.Importer)
+	if !can || a.DeletedAt.IsZero() || fleet.ReasonOf(err) != fleet.ReasonChangesNotFound {
+		return err
+	}
+	var kept *fleet.Remains
+	if verr := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		kept, err = tx.Remains(a.UID, true)
+		return err
+	}); verr != nil {
+		return verr
+	}
+	if kept == nil || len(kept.Bundle) == 0 {
+		return err
+	}
+	return importer.Import(ctx, *c, kept.Bundle)
 }
 
 // continueWork queues a task of the agent that goes on with the work of t, and returns it. The landing gets its id, and is not written.

@@ -36,7 +36,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 	if err != nil {
 		return time.Time{}, s.refuseAll(ctx, t, err)
 	}
-	stuck := map[string]bool{} // branches into which nothing can land now
+	stuck := map[string]bool{} // branches into which nothing can land now, and tasks whose work cannot be reached now
 	for ctx.Err() == nil {
 		cars, err := s.cars(ctx, t, stuck)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 		if len(cars) == 0 {
 			break
 		}
-		switch err = s.landBatch(ctx, repo, cars); {
+		switch err = s.landBatch(ctx, repo, cars, stuck); {
 		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // then the next try begins with the new commit
 		case fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 			return time.Time{}, err
@@ -80,7 +80,7 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 // trainAgain is after what time a train goes on that could not move its branch.
 const trainAgain = 10 * time.Second
 
-// cars returns the work that lands next together, in the order of the orders, in none of the branches that are stuck.
+// cars returns the work that lands next together, in the order of the orders, without what is stuck.
 func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]bool) (cars []*Landed, err error) {
 	var failed []*Landed
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -93,7 +93,7 @@ func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]boo
 			return cmp.Or(a.Order.At.Compare(b.Order.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
-			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] {
+			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] || stuck[l.TaskID] {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -122,10 +122,11 @@ func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]boo
 	return cars, err
 }
 
-// landBatch lands the cars together, or fewer of them.
-func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*Landed) error {
+// landBatch lands the cars together, or fewer of them. It adds to stuck what cannot land now.
+func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*Landed, stuck map[string]bool) error {
 	b, err := repo.Branch(ctx, cars[0].Order.Into)
-	if fleet.ReasonOf(err) == fleet.ReasonBranchNotFound {
+	switch fleet.ReasonOf(err) {
+	case fleet.ReasonBranchNotFound, fleet.ReasonProjectNotFound, fleet.ReasonRemoteNotFound, fleet.ReasonUnimplemented: // waiting changes nothing
 		for _, w := range cars {
 			if err := s.refuse(ctx, w, fleet.LandingReview, fleet.PublicMessage(err)); err != nil {
 				return err
@@ -149,7 +150,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*
 	if recovered, err := s.recoverCars(ctx, repo, b, cars); err != nil || recovered {
 		return err
 	}
-	batch, err := s.couple(ctx, repo, b, cars)
+	batch, err := s.couple(ctx, repo, b, cars, stuck)
 	if err != nil || len(batch) == 0 {
 		return err
 	}
@@ -162,7 +163,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*
 		for _, c := range batch[:len(batch)/2] {
 			half = append(half, c.Landed)
 		}
-		return s.landBatch(ctx, repo, half)
+		return s.landBatch(ctx, repo, half, stuck)
 	case !passed:
 		return s.failChecks(ctx, b, batch[0].Landed, results)
 	}
@@ -202,7 +203,7 @@ type coupled struct {
 }
 
 // couple combines the cars one after the other, as far as they can be combined.
-func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Branch, cars []*Landed) (batch []coupled, err error) {
+func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Branch, cars []*Landed, stuck map[string]bool) (batch []coupled, err error) {
 	tip := b.Commit
 	for _, w := range cars {
 		err := s.collect(ctx, repo, w.Task)
@@ -213,6 +214,9 @@ func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Bra
 		switch {
 		case ctx.Err() != nil || fleet.ReasonOf(err) == fleet.ReasonInternal || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 			return nil, err
+		case fleet.ReasonOf(err) == fleet.ReasonAgentOffline: // the others need not wait for it
+			stuck[w.Task.ID] = true
+			err = s.delay(ctx, []*Landed{w}, err)
 		case err != nil:
 			err = s.refuse(ctx, w, fleet.LandingReview, fleet.PublicMessage(err))
 		case combined.Commit == "" && tip == b.Commit:

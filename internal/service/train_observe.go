@@ -12,7 +12,7 @@ import (
 var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds out which open work people have brought into the branches of the projects themselves, for the projects whose
-// repositories are here. It looks only where the branch has changed since the last call.
+// repositories are here. It looks only where the branch has changed since the last call, and not in workspaces, which it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	open := map[fleet.Train][]*fleet.Landing{}
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -28,7 +28,7 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 	}
 	var errs []error
 	for t, work := range open {
-		if s.places.Lookup(t.Place) == nil {
+		if p := s.places.Lookup(t.Place); p == nil || p.Facts.Wakes {
 			continue
 		}
 		if err := s.observeTrain(ctx, t, work); err != nil {

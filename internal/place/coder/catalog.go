@@ -142,7 +142,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		proj.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isListed), Parameters: proj.parameters(v),
+			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isListed), Parameters: proj.parameters(v), Checks: proj.checks(),
 		}
 		projects = append(projects, proj)
 	}

@@ -1,6 +1,7 @@
 package coder
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -84,7 +85,19 @@ type Settings struct {
 	Credential string `yaml:"credential"`
 	// MaxCostUSD is what a task may cost if its caller does not say; 0: no limit.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
-	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
+	// Repository is the URL of the repository into which the work of agents lands. Empty: the remote of the clone in the workspace that
+	// lands it.
+	Repository string `yaml:"repository"`
+	Branch     string `yaml:"branch"` // into which work lands; empty: the repository's default branch
+	// Lander is the agent whose workspace brings work together, checks it, and pushes with its credentials. Empty: any of the project,
+	// which is only possible if one Coder user owns all workspaces.
+	Lander string `yaml:"lander"`
+	// Checks are shell commands. Those of a project run in the agent's clone after each of its tasks, and in a clean tree of what lands.
+	Checks       []string      `yaml:"checks"`
+	CheckTimeout time.Duration `yaml:"check_timeout"` // limit for each command; 0: 10 min
+	Retries      *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
+
+	Prefix *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
 	// Access restricts a project to groups. If it is nil, the project has the access of its template's organization,
 	// else the access for all projects.
 	Access *fleet.ProjectAccess `yaml:"access"`
@@ -245,6 +258,9 @@ func (s Settings) validate() error {
 	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
 		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
 	}
+	if err := s.checks().Validate(); err != nil {
+		return errors.New(fleet.PublicMessage(err))
+	}
 	if usd := s.MaxCostUSD; usd != 0 {
 		if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
 			return errors.New(fleet.PublicMessage(err))
@@ -276,7 +292,16 @@ func (s Settings) withDefaults(d Settings) Settings {
 	if s.Prefix == nil {
 		s.Prefix = d.Prefix
 	}
+	s.Repository, s.Branch, s.Lander = cmp.Or(s.Repository, d.Repository), cmp.Or(s.Branch, d.Branch), cmp.Or(s.Lander, d.Lander)
+	s.CheckTimeout, s.Retries = cmp.Or(s.CheckTimeout, d.CheckTimeout), cmp.Or(s.Retries, d.Retries)
+	if s.Checks == nil {
+		s.Checks = d.Checks
+	}
 	return s
+}
+
+func (s Settings) checks() fleet.Checks {
+	return fleet.Checks{Commands: s.Checks, Timeout: s.CheckTimeout, Retries: s.Retries}
 }
 
 func (s Settings) prefix() string {

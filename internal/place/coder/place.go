@@ -30,6 +30,7 @@ type Place struct {
 	recent         recentWorkspaces
 	activity       activity
 	batch          batch
+	landers        landers
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces
 	screenRunners  *agentapi.Runners // runners for workspaces that have AgentAPI only
 
@@ -45,6 +46,9 @@ var (
 	_ fleet.Place     = (*Place)(nil)
 	_ fleet.Optioner  = (*Place)(nil)
 	_ fleet.Versioner = (*Place)(nil)
+
+	_ fleet.Integrator = (*Place)(nil)
+	_ fleet.Importer   = (*repository)(nil)
 )
 
 // New validates the configuration and creates a Place. It makes no request. The caller must close the Place.
@@ -79,7 +83,7 @@ func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
 		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
-		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, Versions: true, // in workspaces that have fleet-runner
+		Asks: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, Versions: true, Wakes: true, // in workspaces that have fleet-runner
 	}
 }
 

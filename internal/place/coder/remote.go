@@ -40,9 +40,18 @@ func (w *workspace) hasNoApp() bool {
 	return app == nil
 }
 
-// remote returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
-// workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
+// remote returns the agent's runner in its fleet-runner, as client does.
 func (p *Place) remote(a fleet.Agent, w *workspace) (fleet.Runner, error) {
+	client, err := p.client(a, w)
+	if err != nil {
+		return nil, err
+	}
+	return client.Connect(a), nil
+}
+
+// client returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
+// workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
+func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 	if w == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
@@ -57,7 +66,7 @@ func (p *Place) remote(a fleet.Agent, w *workspace) (fleet.Runner, error) {
 	return p.remotes.Get(remote.ClientConfig{
 		URL: p.runnerURL(w), Key: p.config.RunnerKey, Patience: remotePatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
 		HTTP: &http.Client{Transport: appProxy{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
-	}).Connect(a), nil
+	}), nil
 }
 
 // runnerURL returns the URL of the workspace's fleet-runner. The workspace must have an app.

@@ -33,6 +33,18 @@ func checks(there bool) placetest.Checks {
 	return placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
 }
 
+func landing(there bool) placetest.Landing {
+	if !there {
+		return placetest.Landing{}
+	}
+	return placetest.Landing{
+		Project: "DataOne", Sees: "has dir/file.go; has other.go",
+		Changes: placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
+		Other:   placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
+		Against: placetest.Prompt{Text: "change dir/file.go package three"},
+	}
+}
+
 func TestPlace(t *testing.T) {
 	deaf := prompts()
 	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
@@ -70,6 +82,7 @@ func TestPlace(t *testing.T) {
 				Prompts:   tt.prompts,
 				Checks:    checks(tt.config.Traits.Checks),
 				TimeLimit: 20 * time.Millisecond,
+				Landing:   landing(tt.config.Traits.Changes),
 			})
 		})
 	}

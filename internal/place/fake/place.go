@@ -90,21 +90,22 @@ type Place struct {
 	deliveries map[string]int
 	dispatches map[string]int
 
-	builds    *Gate // new builds wait at this gate; may be nil
-	beginning *Gate // new runs wait at this gate; may be nil
-	failing   map[string][]string
-	gates     map[string]*Gate
-	holds     map[moment]*Gate
-	faults    map[moment]*fault
-	delays    map[Method]time.Duration
-	calls     map[Method]int
-	awaited   []callWaiter
-	changing  map[string]Method // by agent uid
-	overlaps  []string
-	left      map[string]string // work of deleted agents, by uid
-	kept      []*workspace      // workspaces that Delete has kept, oldest first
-	branches  map[string]string // the newest commits of the branches main, by project
-	commits   map[string]*commit
+	builds       *Gate // new builds wait at this gate; may be nil
+	beginning    *Gate // new runs wait at this gate; may be nil
+	failing      map[string][]string
+	gates        map[string]*Gate
+	holds        map[moment]*Gate
+	faults       map[moment]*fault
+	delays       map[Method]time.Duration
+	calls        map[Method]int
+	awaited      []callWaiter
+	changing     map[string]Method // by agent uid
+	overlaps     []string
+	left         map[string]string               // work of deleted agents, by uid
+	kept         []*workspace                    // workspaces that Delete has kept, oldest first
+	branches     map[string]string               // the newest commits of the branches main, by project
+	commitChecks map[[3]string]fleet.CheckResult // by the commit, the id and the command
+	commits      map[string]*commit
 	// otherCaller means that the host takes the place for another caller.
 	otherCaller bool
 }
@@ -135,7 +136,7 @@ func New(c Config) *Place {
 		deliveries: map[string]int{}, dispatches: map[string]int{},
 		failing: map[string][]string{}, gates: map[string]*Gate{}, holds: map[moment]*Gate{}, faults: map[moment]*fault{},
 		left: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
-		branches: map[string]string{}, commits: map[string]*commit{},
+		branches: map[string]string{}, commits: map[string]*commit{}, commitChecks: map[[3]string]fleet.CheckResult{},
 	}
 	for _, w := range c.Workspaces {
 		p.AddWorkspace(w)

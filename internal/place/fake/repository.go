@@ -151,6 +151,10 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 	p := r.place
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	key := [3]string{id, c.ID, c.Command}
+	if old, done := p.commitChecks[key]; done {
+		return old, nil
+	}
 	result := fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed, StartedAt: p.config.Now(), EndedAt: p.config.Now()}
 	command, repair, _ := strings.Cut(c.Command, fix)
 	code := 0
@@ -184,6 +188,7 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 		}
 	}
 	result.ExitCode = &code
+	p.commitChecks[key] = result
 	return result, nil
 }
 
@@ -205,9 +210,3 @@ func (r repository) Push(_ context.Context, p fleet.Push) (fleet.Pushed, error) 
 	}
 	return fleet.Pushed{Remote: "origin", URL: "https://example.com/" + r.project + ".git"}, nil
 }
-
-// Keep does nothing, because nothing is ever removed.
-func (r repository) Keep(context.Context, string, string) error { return nil }
-
-// Forget does nothing.
-func (r repository) Forget(context.Context, string) error { return nil }

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner"
 	"fleet/internal/runner/filetree"
+	repositories "fleet/internal/runner/repository"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/worktree"
 )
@@ -61,7 +62,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	if r.Repository != "" && p.git.Check(ctx, r.Repository) == nil {
 		if err := p.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
-			return "", gitError(ctx, "cannot remove the agent's worktree", err)
+			return "", repositories.Wrap(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
 	p.removeConversations(ctx, a, h)
@@ -220,17 +221,4 @@ func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return kept, nil
-}
-
-// gitError returns an error for the failed operation what, with the message of git. If ctx is done, it returns the
-// error of ctx.
-func gitError(ctx context.Context, what string, cause error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ge, ok := errors.AsType[*worktree.Error](cause)
-	if !ok {
-		return runner.HostError(what, cause)
-	}
-	return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s: %s", what, ge.Message)
 }

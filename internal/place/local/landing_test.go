@@ -47,7 +47,6 @@ func TestLanding(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, result.Conflicts)
 				top = result.Commit
-				require.NoError(t, r.Keep(w.ctx, run.TaskID, top))
 			}
 			found, err := r.Overlaps(w.ctx, onto.Commit, all)
 			require.NoError(t, err)
@@ -66,9 +65,6 @@ func TestLanding(t *testing.T) {
 			ok, err := r.Contains(w.ctx, top, onto.Commit)
 			require.NoError(t, err)
 			require.True(t, ok)
-			for _, c := range all {
-				require.NoError(t, r.Forget(w.ctx, c.Name))
-			}
 			err = r.Collect(w.ctx, fleet.Agent{}, fleet.Changes{Commit: strings.Repeat("1", 40)})
 			require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err))
 		})

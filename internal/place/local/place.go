@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	repositories "fleet/internal/runner/repository"
 	"fleet/internal/runner/worktree"
 	"fleet/internal/scratch"
 )
@@ -25,7 +26,7 @@ type Place struct {
 	temp      *scratch.Dir
 	keptMu    sync.Mutex // only one call removes or restores kept homes
 	cachesMu  sync.Mutex // no run begins to use a shared cache while it is retired
-	checks    treeCalls
+	checks    repositories.Checks
 	closeHost func() error
 }
 
@@ -68,9 +69,10 @@ func New(c Config) (*Place, error) {
 	p := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
+	p.checks.Dir, p.checks.Host, p.checks.Logger = filepath.Join(c.Dir, "checks"), p.host, c.Logger
 	p.setup.Store(&setup{projects: projects, paths: all})
 	p.closeHost = sync.OnceValue(func() error {
-		p.checks.running.Wait()
+		p.checks.Wait()
 		p.host.Close()
 		return p.temp.Close()
 	})

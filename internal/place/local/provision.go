@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	repositories "fleet/internal/runner/repository"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
@@ -105,14 +106,14 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	}
 	if isRemote(proj.Repository) {
 		if err := p.git.Fetch(ctx, proj.Repository, r.Repository); err != nil {
-			return gitError(ctx, "cannot fetch the project's repository", err)
+			return repositories.Wrap(ctx, "cannot fetch the project's repository", err)
 		}
 	} else if err := p.git.Check(ctx, r.Repository); err != nil {
-		return gitError(ctx, "cannot use the project's repository", err)
+		return repositories.Wrap(ctx, "cannot use the project's repository", err)
 	}
 	branch, err := p.git.FreeBranch(ctx, r.Repository, uniqueLabel(r.Name, r.UID))
 	if err != nil {
-		return gitError(ctx, "cannot use the project's repository", err)
+		return repositories.Wrap(ctx, "cannot use the project's repository", err)
 	}
 	r.Branch = branch
 	if err := h.writeRecord(r); err != nil { // so that a deletion finds the branch if this call is interrupted
@@ -124,7 +125,7 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	}
 	_, err = os.Stat(h.work())
 	if err := p.git.Add(ctx, t, proj.Branch, err == nil); err != nil {
-		return gitError(ctx, "cannot create the agent's worktree", err)
+		return repositories.Wrap(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 			err = p.restoreWorktree(ctx, a, h, r)
 		}
 		if err != nil {
-			return gitError(ctx, "cannot create the agent's directory again", err)
+			return repositories.Wrap(ctx, "cannot create the agent's directory again", err)
 		}
 	}
 	if r.Role != a.Role || r.Spec != a.Spec {

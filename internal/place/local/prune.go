@@ -13,6 +13,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	repositories "fleet/internal/runner/repository"
 	"fleet/internal/runner/worktree"
 )
 
@@ -34,13 +35,13 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	visited := map[string]bool{}
 	for _, proj := range p.setup.Load().projects {
 		r := repository{place: p, project: proj}
-		if r.path = p.repositoryPath(proj); r.path == "" || visited[r.path] || q.Project != "" && proj.Name != q.Project {
+		if r.Path = p.repositoryPath(proj); r.Path == "" || visited[r.Path] || q.Project != "" && proj.Name != q.Project {
 			continue
 		}
-		visited[r.path] = true
+		visited[r.Path] = true
 		found, err := r.prune(ctx, q, present)
 		if err != nil {
-			return nil, r.wrap(ctx, "cannot examine the repository of the project "+proj.Name, err)
+			return nil, repositories.Wrap(ctx, "cannot examine the repository of the project "+proj.Name, err)
 		}
 		all = append(all, found...)
 	}
@@ -63,7 +64,7 @@ func (p *Place) repositoryPath(proj project) string {
 // prune lists or removes what agents have left in the repository.
 func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
 	selected := worktree.Leftovers{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
-	uids, err := r.place.git.AgentsWithRefs(ctx, r.path)
+	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	for _, a := range deleted {
 		selected.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
 	}
-	all, err := r.place.git.Leftovers(ctx, r.path, selected)
+	all, err := r.place.git.Leftovers(ctx, r.Path, selected)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +92,11 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 		if l.Problem = inUse[l.AgentUID]; l.Problem != "" {
 			continue
 		}
-		err := r.place.git.RemoveLeftovers(ctx, r.path, selected, *l)
+		err := r.place.git.RemoveLeftovers(ctx, r.Path, selected, *l)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		r.place.pruned(ctx, l, r.wrap(ctx, "cannot remove the refs", err))
+		r.place.pruned(ctx, l, repositories.Wrap(ctx, "cannot remove the refs", err))
 		inUse[l.AgentUID] = l.Problem
 	}
 	return all, nil

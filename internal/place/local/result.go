@@ -65,7 +65,7 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 
 // Tidy implements fleet.Tidier. It removes kept homes, results, caches and checks that need not be kept any longer.
 func (p *Place) Tidy(ctx context.Context, now time.Time) error {
-	return errors.Join(p.tidyKept(ctx, now), p.tidyResults(ctx, now), p.tidyCaches(ctx, now), p.tidyChecks(ctx, now))
+	return errors.Join(p.tidyKept(ctx, now), p.tidyResults(ctx, now), p.tidyCaches(ctx, now), p.checks.Tidy(ctx, now))
 }
 
 func (p *Place) tidyResults(ctx context.Context, now time.Time) error {

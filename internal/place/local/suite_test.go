@@ -15,12 +15,14 @@ import (
 func TestSuite(t *testing.T) {
 	repository := t.TempDir()
 	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	landing := t.TempDir()
+	runGit(t, landing, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	talker := placetest.NewFakeClaude(t)
 	var dirs sync.Map // the directories of the places
 	open := func(t *testing.T, dir string) fleet.Place {
 		p := newPlace(t, dir, func(c *local.Config) {
 			c.StopGrace = 300 * time.Millisecond
-			c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
+			c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository}, local.Project{Name: "landing", Repository: landing})
 			c.Projects = append(c.Projects, local.Project{
 				Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
 				Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
@@ -45,6 +47,12 @@ func TestSuite(t *testing.T) {
 		Forget:     talker.Forget,
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
+		},
+		Landing: placetest.Landing{
+			Project: "landing", Sees: "test -f made && test -f other",
+			Changes: placetest.Prompt{Text: "echo one line >made", Summary: "made"},
+			Other:   placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
+			Against: placetest.Prompt{Text: "echo different >made"},
 		},
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{

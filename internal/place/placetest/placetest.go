@@ -57,6 +57,9 @@ type Harness struct {
 	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
 	Checks Checks
 
+	// Landing is a project in whose repository work comes together.
+	Landing Landing
+
 	// Hide makes the host stop showing the agent's workspace to b, as if the rights of b's user had changed. It returns a
 	// function that undoes this. If Hide is nil, nothing can hide a workspace.
 	Hide func(t *testing.T, b fleet.Place, a fleet.Agent) (show func())
@@ -230,6 +233,7 @@ var cases = []struct {
 	{"stop a check with its agent", checkStoppedWithAgent},
 	{"a second place takes over a check", checkTakeOver},
 	{"bundle", bundle},
+	{"work comes together", repository},
 	{"an agent by its configuration", agentConfig},
 	{"a configuration with an unknown driver", configUnknownDriver},
 	{"calls that are cancelled before they start", canceled},

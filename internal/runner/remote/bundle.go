@@ -73,7 +73,7 @@ func (b *bundles) expire(id string, r *bundle) {
 
 // create creates the bundle if necessary. partlySent means that the caller has already received a part of it. Then create does
 // not create another bundle, which could have other contents, but fails.
-func (b *bundle) create(ctx context.Context, r fleet.Runner, partlySent bool) error {
+func (b *bundle) create(ctx context.Context, write func(context.Context, io.Writer) error, partlySent bool) error {
 	select {
 	case b.lock <- struct{}{}:
 		defer func() { <-b.lock }()
@@ -92,7 +92,7 @@ func (b *bundle) create(ctx context.Context, r fleet.Runner, partlySent bool) er
 	}
 	err = os.Remove(f.Name())
 	if err == nil {
-		err = r.Bundle(ctx, f)
+		err = write(ctx, f)
 	}
 	if err == nil {
 		b.size, err = f.Seek(0, io.SeekEnd)
@@ -118,9 +118,19 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	}
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	a := startResponse(ctx, s, stream, heartbeat, 0)
+	write := r.Bundle
+	if commit := req.Msg.GetCommit(); commit != "" {
+		write = func(ctx context.Context, out io.Writer) error {
+			repo, err := s.repository(ctx, req.Msg.GetAgent(), nil)
+			if err == nil {
+				err = repo.Pack(ctx, commit, req.Msg.GetHave(), req.Msg.GetWhole(), out)
+			}
+			return err
+		}
+	}
 	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
 	defer closeBundle()
-	err = b.create(a.ctx, r, offset > 0)
+	err = b.create(a.ctx, write, offset > 0)
 	a.end()
 	if err != nil {
 		return s.wireError(ctx, err)
@@ -143,7 +153,12 @@ var errShort = errors.New("the bundle is shorter than announced")
 
 // Bundle implements fleet.Runner.
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
-	req := &runnerv1.BundleRequest{Agent: agentTo(w.agent), BundleId: rand.Text()}
+	return w.readBundle(ctx, &runnerv1.BundleRequest{}, out)
+}
+
+// readBundle writes the bundle or pack that the request describes.
+func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out io.Writer) error {
+	req.Agent, req.BundleId = agentTo(w.agent), rand.Text()
 	var failed error
 	err := w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
 		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.BundleResponse], error) {

@@ -130,7 +130,7 @@ func TestBundleExpires(t *testing.T) {
 			return len(all.byID)
 		}
 		read, end := all.open("id")
-		require.NoError(t, read.create(t.Context(), &bundler{text: []byte("bundle")}, false))
+		require.NoError(t, read.create(t.Context(), (&bundler{text: []byte("bundle")}).Bundle, false))
 		time.Sleep(2 * bundleKept)
 
 		again, endAgain := all.open("id") // the first connection broke, and its reader has not noticed that yet

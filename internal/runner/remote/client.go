@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,9 +56,12 @@ type Client struct {
 // session is the result of a handshake.
 type session struct {
 	options  []string // options of tasks that the runner supports
+	features []string // what else it can do
 	instance string
 	offset   time.Duration // how far the runner's clock is ahead of Fleet's clock
 }
+
+func (s *session) has(feature string) bool { return slices.Contains(s.features, feature) }
 
 // NewClient creates a Client. It makes no request.
 func NewClient(c ClientConfig) *Client {
@@ -150,7 +154,7 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
-	at = &session{options: m.GetTaskOptions(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
+	at = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
 	if at.offset.Abs() > maxSkew {
 		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", at.offset.Round(time.Second))

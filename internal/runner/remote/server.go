@@ -48,6 +48,7 @@ type Server struct {
 	turns map[string]*turn // by the agent's uid
 
 	bundles bundles
+	uploads uploads
 }
 
 var _ runnerv1connect.RunnerServiceHandler = (*Server)(nil)
@@ -106,7 +107,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
 	return connect.NewResponse(&runnerv1.HandshakeResponse{
 		Protocol: Protocol, OldestProtocol: OldestProtocol, Version: s.config.Version, Instance: s.verify.instance,
-		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options,
+		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options, Features: s.features(),
 	}), nil
 }
 

@@ -113,6 +113,26 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
+// TestRunnerWithoutLanding uses a runner whose handshake does not say that it brings work together. It must get no such call.
+func TestRunnerWithoutLanding(t *testing.T) {
+	old := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
+	w := old.serve(t, nil).(runner)
+	r, ctx := w.client.Repository(w.agent, Source{}), t.Context()
+	for _, call := range []func() error{
+		func() error { _, _, err := r.Collect(ctx, "1"); return err },
+		func() error { _, err := r.Unpack(ctx, "1", strings.NewReader("PACK")); return err },
+		func() error { return r.Pack(ctx, "1", nil, false, io.Discard) }, // which would be the bundle of all work
+		func() error { _, err := r.Branch(ctx, ""); return err },
+		func() error { return r.Move(ctx, fleet.Branch{Name: "main", Commit: "1"}, "2") },
+		func() error { _, err := r.Check(ctx, "1", fleet.Check{ID: "1", Timeout: waittest.Limit}); return err },
+		func() error { _, err := r.Push(ctx, fleet.Push{Commit: "1", Branch: "b"}); return err },
+	} {
+		err := call()
+		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+		require.ErrorContains(t, err, "restart its workspace with a newer fleet-runner")
+	}
+}
+
 // TestUnsupportedOptions checks that a runner that would ignore the options of a task does not get the task.
 func TestUnsupportedOptions(t *testing.T) {
 	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}

@@ -283,7 +283,6 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 		return err
 	}
 	defer to.close()
-	args := []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"}
 	from := *v // making a pack takes longer than other commands, so it gets a longer limit
 	from.git, to.git = g.withPackTime(), g.withPackTime()
 	r, w := io.Pipe()
@@ -291,7 +290,7 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		err := from.pipe(ctx, revisions(wants, tips), w, args...)
+		err := from.pipe(ctx, revisions(wants, tips), w, packObjects...)
 		_ = w.CloseWithError(err)
 		packed <- err
 	}()

@@ -292,19 +292,3 @@ func (g *Git) Has(ctx context.Context, repository, commit string) error {
 	}
 	return err
 }
-
-// landingRefs are the refs of commits that are kept while work lands.
-const landingRefs = refsPrefix + "landing/"
-
-// Keep keeps the commit reachable in the repository under the name.
-func (g *Git) Keep(ctx context.Context, repository, name, commit string) error {
-	if err := g.Has(ctx, repository, commit); err != nil {
-		return err
-	}
-	return g.updateRefs(ctx, repository, update{name: landingRefs + refPart(name), oid: commit})
-}
-
-// Forget ends what Keep began.
-func (g *Git) Forget(ctx context.Context, repository, name string) error {
-	return g.updateRefs(ctx, repository, update{name: landingRefs + refPart(name)})
-}

@@ -247,27 +247,18 @@ func TestCombineHostile(t *testing.T) {
 	r, err := g.Combine(t.Context(), repo, c)
 	require.NoError(t, err)
 	require.NotEmpty(t, r.Commit)
-	require.NoError(t, g.Keep(t.Context(), repo, "task-1", r.Commit))
-	require.NoError(t, g.Forget(t.Context(), repo, "task-1"))
 	_, err = g.Overlaps(t.Context(), repo, c.Onto, []fleet.Contribution{{Name: "a", Head: revision(t, repo, "main")}, {Name: "b", Head: revision(t, repo, "work")}})
 	require.NoError(t, err)
 	require.NoFileExists(t, evil)
 }
 
-func TestKeep(t *testing.T) {
+func TestContains(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
 	sh(t, repo, "git checkout -q -b work; echo w >file; git commit -qam w; git checkout -q main; git commit -q --allow-empty -m m")
 	g := New(os.Environ(), t.TempDir())
 	r := combine(t, repo, combination(t, repo, "work", fleet.Squash))
-	require.NoError(t, g.Keep(t.Context(), repo, "a", r.Commit))
-	require.NoError(t, g.Keep(t.Context(), repo, "a", r.Commit))
-	sh(t, repo, "git gc -q --prune=now; git cat-file -e "+r.Commit)
-	for range 2 {
-		require.NoError(t, g.Forget(t.Context(), repo, "a"))
-	}
 	sh(t, repo, "git gc -q --prune=now; ! git cat-file -e "+r.Commit)
-	require.Equal(t, fleet.ReasonChangesNotFound, reasonOf(g.Keep(t.Context(), repo, "a", r.Commit)))
 	ok, err := g.Contains(t.Context(), repo, r.Commit, revision(t, repo, "main"))
 	require.NoError(t, err)
 	require.False(t, ok)

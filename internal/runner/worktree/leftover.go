@@ -36,7 +36,7 @@ func (g *Git) AgentsWithRefs(ctx context.Context, repository string) (uids []str
 	// With this format, for-each-ref reads no objects.
 	err = g.pipe(ctx, nil, nil, repository, nil, &lineWriter{each: func(line string) {
 		name, _ := parseRef(line)
-		if uid, _, ok := strings.Cut(strings.TrimPrefix(name, refsPrefix), "/"); ok && !strings.HasPrefix(name, landingRefs) && (len(uids) == 0 || uids[len(uids)-1] != uid) {
+		if uid, _, ok := strings.Cut(strings.TrimPrefix(name, refsPrefix), "/"); ok && (len(uids) == 0 || uids[len(uids)-1] != uid) {
 			uids = append(uids, uid)
 		}
 	}}, "for-each-ref", refFormat, refsPrefix)
@@ -136,7 +136,7 @@ func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]l
 		case hidden && deleted[uid] != "":
 			r.uid, known = deleted[uid], true
 		case hidden:
-			r.uid, known = uid, isOfTask(name, tasks) && !strings.HasPrefix(r.name, landingRefs)
+			r.uid, known = uid, isOfTask(name, tasks)
 		case local && ours:
 			r.uid = ownerOfBranch(label, labels)
 			known = r.uid != ""

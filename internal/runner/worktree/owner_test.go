@@ -74,13 +74,11 @@ func TestLandingOfAnotherUser(t *testing.T) {
 	c := fleet.Combination{Contribution: fleet.Contribution{Head: strings.TrimSpace(sh(t, repo, asNobody+"rev-parse later"))}, Onto: b.Commit, Strategy: fleet.Squash, Message: "land"}
 	r, err := g.Combine(t.Context(), repo, c)
 	require.NoError(t, err)
-	require.NoError(t, g.Keep(t.Context(), repo, "x", r.Commit))
 	require.NoError(t, checkout{repo, filepath.Join(repo, ".git")}.mark(moveMark{"main", b.Commit, r.Commit})) // an interrupted move
 	sh(t, repo, "echo 2 >a; chown nobody a")
 	require.NoError(t, g.Move(t.Context(), repo, b, r.Commit))
 	require.Equal(t, "2\nnew\n", sh(t, repo, asNobody+"status --porcelain 2>/dev/null; cat a d/new"))
 	require.Empty(t, sh(t, repo, "find . ! -user nobody ! -path '*/objects/pack/*'"))
-	require.NoError(t, g.Forget(t.Context(), repo, "x"))
 	sh(t, repo, asNobody+"gc -q --prune=now; "+asNobody+"fsck --strict")
 	require.NotEmpty(t, InaccessibleDir(repo), "no check can run while others may not read the repository")
 	sh(t, repo, "chmod -R a+rX .git")

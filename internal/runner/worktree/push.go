@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/agentfile"
 )
 
 // pushing is one commit for a branch of another repository.
@@ -21,8 +18,7 @@ type pushing struct {
 	url        string
 	branch     string
 	commit     string
-	lease      string   // the commit at which the branch must be; empty: any that the pushed one has in its history
-	env        []string // credentials; none: those of the user of this process
+	lease      string // the commit at which the branch must be; empty: any that the pushed one has in its history
 }
 
 // Push writes the commit to a branch of another repository: see fleet.Repository. source is the URL of a mirror's source.
@@ -42,7 +38,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	if !validBranch.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
 		return fleet.Pushed{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
 	}
-	if err := g.push(ctx, pushing{repository: repository, url: to, branch: p.Branch, commit: p.Commit, env: p.Env}); err != nil {
+	if err := g.push(ctx, pushing{repository: repository, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
 		return fleet.Pushed{}, err
 	}
 	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
@@ -92,11 +88,6 @@ func (g *Git) push(ctx context.Context, p pushing) error {
 	defer v.close()
 	v.policy = nil // git needs the network and the user's keys
 	plain, env := withoutPassword(p.url)
-	if len(p.env) > 0 {
-		if env, err = v.onlyCredentials(plain, p.env); err != nil {
-			return err
-		}
-	}
 	v.env = append(v.env, env...)
 	args := []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"}
 	if p.lease != "" {
@@ -115,7 +106,7 @@ func (g *Git) push(ctx context.Context, p pushing) error {
 	if m := refusedPush.FindStringSubmatch(out.String()); m != nil {
 		err = &Error{Message: fmt.Sprintf("%s refused the branch %q: %s", Scrub(plain), p.branch, m[1])}
 	}
-	return scrubSecrets(err, append(p.env, env...))
+	return scrubSecrets(err, env)
 }
 
 // refusedPush matches the line about a branch that the other repository has refused.
@@ -134,29 +125,3 @@ func scrubSecrets(err error, env []string) error {
 
 // minSecret is the length from which the value of a variable is removed from messages.
 const minSecret = 6
-
-// onlyCredentials makes git use the credentials in env, and never those of the user of this process if they are wrong. It returns the
-// environment for git.
-func (v *view) onlyCredentials(to string, env []string) ([]string, error) {
-	config := "[credential]\n\thelper =\n[http]\n\textraHeader =\n"
-	if u, err := url.Parse(to); err == nil && u.Host != "" {
-		at := u.Scheme + "://" + u.Host
-		config += fmt.Sprintf("[credential %s]\n\thelper =\n[http %s]\n\textraHeader =\n", quoteConfig(at), quoteConfig(at+"/"))
-	}
-	if err := agentfile.Append(filepath.Join(v.tmp, "config"), []byte(config)); err != nil {
-		return nil, err
-	}
-	own := []string{"HOME=" + v.tmp, "SSH_AUTH_SOCK=", "GIT_ASKPASS=", "SSH_ASKPASS=", // for example ~/.netrc
-		"GIT_SSH_COMMAND=ssh -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityFile=none -o IdentityAgent=none"}
-	for _, e := range v.git.env {
-		if home, ok := strings.CutPrefix(e, "HOME="); ok {
-			for _, name := range []string{".gitconfig", ".config/git/config"} { // may have a proxy or certificates
-				if _, err := os.Stat(filepath.Join(home, name)); err == nil {
-					own = append(own, "GIT_CONFIG_GLOBAL="+filepath.Join(home, name))
-					break
-				}
-			}
-		}
-	}
-	return append(own, env...), nil
-}

@@ -86,7 +86,9 @@ type HandshakeResponse struct {
 	// Time of the runner's clock, which decides whether a request has expired.
 	Now *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=now,proto3" json:"now,omitempty"`
 	// The options of a run that the driver of the runner supports, by their names in RunOptions.
-	TaskOptions   []string `protobuf:"bytes,6,rep,name=task_options,json=taskOptions,proto3" json:"task_options,omitempty"`
+	TaskOptions []string `protobuf:"bytes,6,rep,name=task_options,json=taskOptions,proto3" json:"task_options,omitempty"`
+	// What else the runner can do, for example "landing".
+	Features      []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,6 +161,13 @@ func (x *HandshakeResponse) GetNow() *timestamppb.Timestamp {
 func (x *HandshakeResponse) GetTaskOptions() []string {
 	if x != nil {
 		return x.TaskOptions
+	}
+	return nil
+}
+
+func (x *HandshakeResponse) GetFeatures() []string {
+	if x != nil {
+		return x.Features
 	}
 	return nil
 }
@@ -1351,7 +1360,13 @@ type BundleRequest struct {
 	// Id that the caller chooses. The runner makes one bundle for each id and keeps it for a while, so that the caller can continue.
 	BundleId string `protobuf:"bytes,2,opt,name=bundle_id,json=bundleId,proto3" json:"bundle_id,omitempty"`
 	// How many bytes of the bundle the caller has.
-	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The commit that the caller wants, as a git pack; empty: the bundle of the agent's work.
+	Commit string `protobuf:"bytes,4,opt,name=commit,proto3" json:"commit,omitempty"`
+	// Commits that need not be in the pack.
+	Have []string `protobuf:"bytes,5,rep,name=have,proto3" json:"have,omitempty"`
+	// The pack must have everything that the commits of have do not have, also what remotes have.
+	Whole         bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1405,6 +1420,27 @@ func (x *BundleRequest) GetOffset() int64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *BundleRequest) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *BundleRequest) GetHave() []string {
+	if x != nil {
+		return x.Have
+	}
+	return nil
+}
+
+func (x *BundleRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
 }
 
 // BundleResponse is one message of the stream.
@@ -1557,20 +1593,570 @@ func (x *BundleEnd) GetSize() int64 {
 	return 0
 }
 
+// IntegrateRequest is one call of a repository.
+type IntegrateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent of the runner.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The repository.
+	Source *Source `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// When the stream ends even if the call continues; by default it ends with the call.
+	MaxWait *durationpb.Duration `protobuf:"bytes,3,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
+	// What to do.
+	//
+	// Types that are valid to be assigned to Call:
+	//
+	//	*IntegrateRequest_Collect
+	//	*IntegrateRequest_Unpack
+	//	*IntegrateRequest_Branch
+	//	*IntegrateRequest_Contains
+	//	*IntegrateRequest_Combine
+	//	*IntegrateRequest_Compare
+	//	*IntegrateRequest_Check
+	//	*IntegrateRequest_Move
+	//	*IntegrateRequest_Push
+	Call          isIntegrateRequest_Call `protobuf_oneof:"call"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntegrateRequest) Reset() {
+	*x = IntegrateRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntegrateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntegrateRequest) ProtoMessage() {}
+
+func (x *IntegrateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntegrateRequest.ProtoReflect.Descriptor instead.
+func (*IntegrateRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *IntegrateRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetSource() *Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetMaxWait() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWait
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetCall() isIntegrateRequest_Call {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetCollect() *Collect {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Collect); ok {
+			return x.Collect
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetUnpack() *Unpack {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Unpack); ok {
+			return x.Unpack
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetBranch() *BranchHead {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Branch); ok {
+			return x.Branch
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetContains() *Contains {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Contains); ok {
+			return x.Contains
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetCombine() *Combination {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Combine); ok {
+			return x.Combine
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetCompare() *Comparison {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Compare); ok {
+			return x.Compare
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetCheck() *CommitCheck {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Check); ok {
+			return x.Check
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetMove() *Move {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Move); ok {
+			return x.Move
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateRequest) GetPush() *Push {
+	if x != nil {
+		if x, ok := x.Call.(*IntegrateRequest_Push); ok {
+			return x.Push
+		}
+	}
+	return nil
+}
+
+type isIntegrateRequest_Call interface {
+	isIntegrateRequest_Call()
+}
+
+type IntegrateRequest_Collect struct {
+	// Copy a commit from the agent's clone.
+	Collect *Collect `protobuf:"bytes,4,opt,name=collect,proto3,oneof"`
+}
+
+type IntegrateRequest_Unpack struct {
+	// Add the commit of an upload.
+	Unpack *Unpack `protobuf:"bytes,5,opt,name=unpack,proto3,oneof"`
+}
+
+type IntegrateRequest_Branch struct {
+	// Find a branch.
+	Branch *BranchHead `protobuf:"bytes,6,opt,name=branch,proto3,oneof"`
+}
+
+type IntegrateRequest_Contains struct {
+	// Search a history.
+	Contains *Contains `protobuf:"bytes,7,opt,name=contains,proto3,oneof"`
+}
+
+type IntegrateRequest_Combine struct {
+	// Combine work with a commit.
+	Combine *Combination `protobuf:"bytes,8,opt,name=combine,proto3,oneof"`
+}
+
+type IntegrateRequest_Compare struct {
+	// Compare work.
+	Compare *Comparison `protobuf:"bytes,9,opt,name=compare,proto3,oneof"`
+}
+
+type IntegrateRequest_Check struct {
+	// Check a commit.
+	Check *CommitCheck `protobuf:"bytes,10,opt,name=check,proto3,oneof"`
+}
+
+type IntegrateRequest_Move struct {
+	// Move a branch.
+	Move *Move `protobuf:"bytes,11,opt,name=move,proto3,oneof"`
+}
+
+type IntegrateRequest_Push struct {
+	// Push a commit.
+	Push *Push `protobuf:"bytes,12,opt,name=push,proto3,oneof"`
+}
+
+func (*IntegrateRequest_Collect) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Unpack) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Branch) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Contains) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Combine) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Compare) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Check) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Move) isIntegrateRequest_Call() {}
+
+func (*IntegrateRequest_Push) isIntegrateRequest_Call() {}
+
+// IntegrateResponse is one message of the stream. The last one has the result.
+type IntegrateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the message is about.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*IntegrateResponse_Heartbeat
+	//	*IntegrateResponse_Collected
+	//	*IntegrateResponse_Branch
+	//	*IntegrateResponse_Contains
+	//	*IntegrateResponse_Combined
+	//	*IntegrateResponse_Overlaps
+	//	*IntegrateResponse_Checked
+	//	*IntegrateResponse_Moved
+	//	*IntegrateResponse_Pushed
+	Event         isIntegrateResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntegrateResponse) Reset() {
+	*x = IntegrateResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntegrateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntegrateResponse) ProtoMessage() {}
+
+func (x *IntegrateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntegrateResponse.ProtoReflect.Descriptor instead.
+func (*IntegrateResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *IntegrateResponse) GetEvent() isIntegrateResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetCollected() *Collected {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Collected); ok {
+			return x.Collected
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetBranch() *BranchHead {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Branch); ok {
+			return x.Branch
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetContains() bool {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Contains); ok {
+			return x.Contains
+		}
+	}
+	return false
+}
+
+func (x *IntegrateResponse) GetCombined() *Combined {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Combined); ok {
+			return x.Combined
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetOverlaps() *Overlaps {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Overlaps); ok {
+			return x.Overlaps
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetChecked() *CheckResult {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Checked); ok {
+			return x.Checked
+		}
+	}
+	return nil
+}
+
+func (x *IntegrateResponse) GetMoved() bool {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Moved); ok {
+			return x.Moved
+		}
+	}
+	return false
+}
+
+func (x *IntegrateResponse) GetPushed() *Pushed {
+	if x != nil {
+		if x, ok := x.Event.(*IntegrateResponse_Pushed); ok {
+			return x.Pushed
+		}
+	}
+	return nil
+}
+
+type isIntegrateResponse_Event interface {
+	isIntegrateResponse_Event()
+}
+
+type IntegrateResponse_Heartbeat struct {
+	// The call continues.
+	Heartbeat *Heartbeat `protobuf:"bytes,1,opt,name=heartbeat,proto3,oneof"`
+}
+
+type IntegrateResponse_Collected struct {
+	// Result of collect and of unpack.
+	Collected *Collected `protobuf:"bytes,2,opt,name=collected,proto3,oneof"`
+}
+
+type IntegrateResponse_Branch struct {
+	// Result of branch.
+	Branch *BranchHead `protobuf:"bytes,3,opt,name=branch,proto3,oneof"`
+}
+
+type IntegrateResponse_Contains struct {
+	// Result of contains.
+	Contains bool `protobuf:"varint,4,opt,name=contains,proto3,oneof"`
+}
+
+type IntegrateResponse_Combined struct {
+	// Result of combine.
+	Combined *Combined `protobuf:"bytes,5,opt,name=combined,proto3,oneof"`
+}
+
+type IntegrateResponse_Overlaps struct {
+	// Result of compare.
+	Overlaps *Overlaps `protobuf:"bytes,6,opt,name=overlaps,proto3,oneof"`
+}
+
+type IntegrateResponse_Checked struct {
+	// Result of check.
+	Checked *CheckResult `protobuf:"bytes,7,opt,name=checked,proto3,oneof"`
+}
+
+type IntegrateResponse_Moved struct {
+	// Result of move: the branch has moved.
+	Moved bool `protobuf:"varint,8,opt,name=moved,proto3,oneof"`
+}
+
+type IntegrateResponse_Pushed struct {
+	// Result of push.
+	Pushed *Pushed `protobuf:"bytes,9,opt,name=pushed,proto3,oneof"`
+}
+
+func (*IntegrateResponse_Heartbeat) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Collected) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Branch) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Contains) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Combined) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Overlaps) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Checked) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Moved) isIntegrateResponse_Event() {}
+
+func (*IntegrateResponse_Pushed) isIntegrateResponse_Event() {}
+
+// UploadRequest is a part of a git pack or of a git bundle, for Unpack.
+type UploadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent of the runner.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Id that the caller chooses.
+	UploadId string `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	// Where the part begins, in bytes.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The part.
+	Data          []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadRequest) Reset() {
+	*x = UploadRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadRequest) ProtoMessage() {}
+
+func (x *UploadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
+func (*UploadRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *UploadRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *UploadRequest) GetUploadId() string {
+	if x != nil {
+		return x.UploadId
+	}
+	return ""
+}
+
+func (x *UploadRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *UploadRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// UploadResponse says that the runner has the part.
+type UploadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadResponse) Reset() {
+	*x = UploadResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadResponse) ProtoMessage() {}
+
+func (x *UploadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
+func (*UploadResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{27}
+}
+
 var File_fleet_runner_v1_runner_service_proto protoreflect.FileDescriptor
 
 const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"$fleet/runner/v1/runner_service.proto\x12\x0ffleet.runner.v1\x1a\x1dfleet/runner/v1/changes.proto\x1a\x19fleet/runner/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\",\n" +
+	"$fleet/runner/v1/runner_service.proto\x12\x0ffleet.runner.v1\x1a\x1dfleet/runner/v1/changes.proto\x1a fleet/runner/v1/repository.proto\x1a\x19fleet/runner/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\",\n" +
 	"\x10HandshakeRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\tR\aversion\"\xdf\x01\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\"\xfb\x01\n" +
 	"\x11HandshakeResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12'\n" +
 	"\x0foldest_protocol\x18\x02 \x01(\x05R\x0eoldestProtocol\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x1a\n" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12,\n" +
 	"\x03now\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12!\n" +
-	"\ftask_options\x18\x06 \x03(\tR\vtaskOptions\"g\n" +
+	"\ftask_options\x18\x06 \x03(\tR\vtaskOptions\x12\x1a\n" +
+	"\bfeatures\x18\a \x03(\tR\bfeatures\"g\n" +
 	"\x0fDispatchRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\"\x12\n" +
@@ -1638,18 +2224,53 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\rCheckResponse\x126\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.fleet.runner.v1.CheckResultH\x00R\x06result\x12:\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"r\n" +
+	"\x05event\"\xb4\x01\n" +
 	"\rBundleRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x1b\n" +
 	"\tbundle_id\x18\x02 \x01(\tR\bbundleId\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\x9b\x01\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06commit\x18\x04 \x01(\tR\x06commit\x12\x12\n" +
+	"\x04have\x18\x05 \x03(\tR\x04have\x12\x14\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\"\x9b\x01\n" +
 	"\x0eBundleResponse\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12.\n" +
 	"\x03end\x18\x02 \x01(\v2\x1a.fleet.runner.v1.BundleEndH\x00R\x03end\x12:\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\x1f\n" +
 	"\tBundleEnd\x12\x12\n" +
-	"\x04size\x18\x01 \x01(\x03R\x04size2\xec\x06\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\"\x8b\x05\n" +
+	"\x10IntegrateRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12/\n" +
+	"\x06source\x18\x02 \x01(\v2\x17.fleet.runner.v1.SourceR\x06source\x124\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\x124\n" +
+	"\acollect\x18\x04 \x01(\v2\x18.fleet.runner.v1.CollectH\x00R\acollect\x121\n" +
+	"\x06unpack\x18\x05 \x01(\v2\x17.fleet.runner.v1.UnpackH\x00R\x06unpack\x125\n" +
+	"\x06branch\x18\x06 \x01(\v2\x1b.fleet.runner.v1.BranchHeadH\x00R\x06branch\x127\n" +
+	"\bcontains\x18\a \x01(\v2\x19.fleet.runner.v1.ContainsH\x00R\bcontains\x128\n" +
+	"\acombine\x18\b \x01(\v2\x1c.fleet.runner.v1.CombinationH\x00R\acombine\x127\n" +
+	"\acompare\x18\t \x01(\v2\x1b.fleet.runner.v1.ComparisonH\x00R\acompare\x124\n" +
+	"\x05check\x18\n" +
+	" \x01(\v2\x1c.fleet.runner.v1.CommitCheckH\x00R\x05check\x12+\n" +
+	"\x04move\x18\v \x01(\v2\x15.fleet.runner.v1.MoveH\x00R\x04move\x12+\n" +
+	"\x04push\x18\f \x01(\v2\x15.fleet.runner.v1.PushH\x00R\x04pushB\x06\n" +
+	"\x04call\"\xe0\x03\n" +
+	"\x11IntegrateResponse\x12:\n" +
+	"\theartbeat\x18\x01 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeat\x12:\n" +
+	"\tcollected\x18\x02 \x01(\v2\x1a.fleet.runner.v1.CollectedH\x00R\tcollected\x125\n" +
+	"\x06branch\x18\x03 \x01(\v2\x1b.fleet.runner.v1.BranchHeadH\x00R\x06branch\x12\x1c\n" +
+	"\bcontains\x18\x04 \x01(\bH\x00R\bcontains\x127\n" +
+	"\bcombined\x18\x05 \x01(\v2\x19.fleet.runner.v1.CombinedH\x00R\bcombined\x127\n" +
+	"\boverlaps\x18\x06 \x01(\v2\x19.fleet.runner.v1.OverlapsH\x00R\boverlaps\x128\n" +
+	"\achecked\x18\a \x01(\v2\x1c.fleet.runner.v1.CheckResultH\x00R\achecked\x12\x16\n" +
+	"\x05moved\x18\b \x01(\bH\x00R\x05moved\x121\n" +
+	"\x06pushed\x18\t \x01(\v2\x17.fleet.runner.v1.PushedH\x00R\x06pushedB\a\n" +
+	"\x05event\"\x86\x01\n" +
+	"\rUploadRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x1b\n" +
+	"\tupload_id\x18\x02 \x01(\tR\buploadId\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\x10\n" +
+	"\x0eUploadResponse2\x8d\b\n" +
 	"\rRunnerService\x12W\n" +
 	"\tHandshake\x12!.fleet.runner.v1.HandshakeRequest\x1a\".fleet.runner.v1.HandshakeResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\bDispatch\x12 .fleet.runner.v1.DispatchRequest\x1a!.fleet.runner.v1.DispatchResponse\x12K\n" +
@@ -1661,7 +2282,9 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\x05Patch\x12\x1d.fleet.runner.v1.PatchRequest\x1a\x1e.fleet.runner.v1.PatchResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\x06Output\x12\x1e.fleet.runner.v1.OutputRequest\x1a\x1f.fleet.runner.v1.OutputResponse\"\x03\x90\x02\x01\x12H\n" +
 	"\x05Check\x12\x1d.fleet.runner.v1.CheckRequest\x1a\x1e.fleet.runner.v1.CheckResponse0\x01\x12K\n" +
-	"\x06Bundle\x12\x1e.fleet.runner.v1.BundleRequest\x1a\x1f.fleet.runner.v1.BundleResponse0\x01B$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
+	"\x06Bundle\x12\x1e.fleet.runner.v1.BundleRequest\x1a\x1f.fleet.runner.v1.BundleResponse0\x01\x12T\n" +
+	"\tIntegrate\x12!.fleet.runner.v1.IntegrateRequest\x1a\".fleet.runner.v1.IntegrateResponse0\x01\x12I\n" +
+	"\x06Upload\x12\x1e.fleet.runner.v1.UploadRequest\x1a\x1f.fleet.runner.v1.UploadResponseB$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
 
 var (
 	file_fleet_runner_v1_runner_service_proto_rawDescOnce sync.Once
@@ -1675,7 +2298,7 @@ func file_fleet_runner_v1_runner_service_proto_rawDescGZIP() []byte {
 	return file_fleet_runner_v1_runner_service_proto_rawDescData
 }
 
-var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*HandshakeRequest)(nil),      // 0: fleet.runner.v1.HandshakeRequest
 	(*HandshakeResponse)(nil),     // 1: fleet.runner.v1.HandshakeResponse
@@ -1701,76 +2324,118 @@ var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*BundleRequest)(nil),         // 21: fleet.runner.v1.BundleRequest
 	(*BundleResponse)(nil),        // 22: fleet.runner.v1.BundleResponse
 	(*BundleEnd)(nil),             // 23: fleet.runner.v1.BundleEnd
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Agent)(nil),                 // 25: fleet.runner.v1.Agent
-	(*Run)(nil),                   // 26: fleet.runner.v1.Run
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*Output)(nil),                // 28: fleet.runner.v1.Output
-	(*Outcome)(nil),               // 29: fleet.runner.v1.Outcome
-	(*Question)(nil),              // 30: fleet.runner.v1.Question
-	(*Changes)(nil),               // 31: fleet.runner.v1.Changes
-	(*Check)(nil),                 // 32: fleet.runner.v1.Check
-	(*CheckResult)(nil),           // 33: fleet.runner.v1.CheckResult
+	(*IntegrateRequest)(nil),      // 24: fleet.runner.v1.IntegrateRequest
+	(*IntegrateResponse)(nil),     // 25: fleet.runner.v1.IntegrateResponse
+	(*UploadRequest)(nil),         // 26: fleet.runner.v1.UploadRequest
+	(*UploadResponse)(nil),        // 27: fleet.runner.v1.UploadResponse
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Agent)(nil),                 // 29: fleet.runner.v1.Agent
+	(*Run)(nil),                   // 30: fleet.runner.v1.Run
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*Output)(nil),                // 32: fleet.runner.v1.Output
+	(*Outcome)(nil),               // 33: fleet.runner.v1.Outcome
+	(*Question)(nil),              // 34: fleet.runner.v1.Question
+	(*Changes)(nil),               // 35: fleet.runner.v1.Changes
+	(*Check)(nil),                 // 36: fleet.runner.v1.Check
+	(*CheckResult)(nil),           // 37: fleet.runner.v1.CheckResult
+	(*Source)(nil),                // 38: fleet.runner.v1.Source
+	(*Collect)(nil),               // 39: fleet.runner.v1.Collect
+	(*Unpack)(nil),                // 40: fleet.runner.v1.Unpack
+	(*BranchHead)(nil),            // 41: fleet.runner.v1.BranchHead
+	(*Contains)(nil),              // 42: fleet.runner.v1.Contains
+	(*Combination)(nil),           // 43: fleet.runner.v1.Combination
+	(*Comparison)(nil),            // 44: fleet.runner.v1.Comparison
+	(*CommitCheck)(nil),           // 45: fleet.runner.v1.CommitCheck
+	(*Move)(nil),                  // 46: fleet.runner.v1.Move
+	(*Push)(nil),                  // 47: fleet.runner.v1.Push
+	(*Collected)(nil),             // 48: fleet.runner.v1.Collected
+	(*Combined)(nil),              // 49: fleet.runner.v1.Combined
+	(*Overlaps)(nil),              // 50: fleet.runner.v1.Overlaps
+	(*Pushed)(nil),                // 51: fleet.runner.v1.Pushed
 }
 var file_fleet_runner_v1_runner_service_proto_depIdxs = []int32{
-	24, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
-	25, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
-	25, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
-	27, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
-	28, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
-	29, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
+	28, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
+	29, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
+	29, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
+	32, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
+	33, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
 	6,  // 8: fleet.runner.v1.FollowResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	25, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
-	25, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
-	25, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
-	30, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
-	25, // 16: fleet.runner.v1.ChangesRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 17: fleet.runner.v1.ChangesRequest.run:type_name -> fleet.runner.v1.Run
-	31, // 18: fleet.runner.v1.ChangesResponse.changes:type_name -> fleet.runner.v1.Changes
-	25, // 19: fleet.runner.v1.PatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	25, // 20: fleet.runner.v1.OutputRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 21: fleet.runner.v1.OutputRequest.run:type_name -> fleet.runner.v1.Run
-	25, // 22: fleet.runner.v1.CheckRequest.agent:type_name -> fleet.runner.v1.Agent
-	26, // 23: fleet.runner.v1.CheckRequest.run:type_name -> fleet.runner.v1.Run
-	32, // 24: fleet.runner.v1.CheckRequest.check:type_name -> fleet.runner.v1.Check
-	27, // 25: fleet.runner.v1.CheckRequest.max_wait:type_name -> google.protobuf.Duration
-	33, // 26: fleet.runner.v1.CheckResponse.result:type_name -> fleet.runner.v1.CheckResult
+	29, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
+	29, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
+	29, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
+	34, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
+	29, // 16: fleet.runner.v1.ChangesRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 17: fleet.runner.v1.ChangesRequest.run:type_name -> fleet.runner.v1.Run
+	35, // 18: fleet.runner.v1.ChangesResponse.changes:type_name -> fleet.runner.v1.Changes
+	29, // 19: fleet.runner.v1.PatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	29, // 20: fleet.runner.v1.OutputRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 21: fleet.runner.v1.OutputRequest.run:type_name -> fleet.runner.v1.Run
+	29, // 22: fleet.runner.v1.CheckRequest.agent:type_name -> fleet.runner.v1.Agent
+	30, // 23: fleet.runner.v1.CheckRequest.run:type_name -> fleet.runner.v1.Run
+	36, // 24: fleet.runner.v1.CheckRequest.check:type_name -> fleet.runner.v1.Check
+	31, // 25: fleet.runner.v1.CheckRequest.max_wait:type_name -> google.protobuf.Duration
+	37, // 26: fleet.runner.v1.CheckResponse.result:type_name -> fleet.runner.v1.CheckResult
 	6,  // 27: fleet.runner.v1.CheckResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	25, // 28: fleet.runner.v1.BundleRequest.agent:type_name -> fleet.runner.v1.Agent
+	29, // 28: fleet.runner.v1.BundleRequest.agent:type_name -> fleet.runner.v1.Agent
 	23, // 29: fleet.runner.v1.BundleResponse.end:type_name -> fleet.runner.v1.BundleEnd
 	6,  // 30: fleet.runner.v1.BundleResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	0,  // 31: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
-	2,  // 32: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
-	4,  // 33: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
-	7,  // 34: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
-	9,  // 35: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
-	11, // 36: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
-	13, // 37: fleet.runner.v1.RunnerService.Changes:input_type -> fleet.runner.v1.ChangesRequest
-	15, // 38: fleet.runner.v1.RunnerService.Patch:input_type -> fleet.runner.v1.PatchRequest
-	17, // 39: fleet.runner.v1.RunnerService.Output:input_type -> fleet.runner.v1.OutputRequest
-	19, // 40: fleet.runner.v1.RunnerService.Check:input_type -> fleet.runner.v1.CheckRequest
-	21, // 41: fleet.runner.v1.RunnerService.Bundle:input_type -> fleet.runner.v1.BundleRequest
-	1,  // 42: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
-	3,  // 43: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
-	5,  // 44: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
-	8,  // 45: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
-	10, // 46: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
-	12, // 47: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
-	14, // 48: fleet.runner.v1.RunnerService.Changes:output_type -> fleet.runner.v1.ChangesResponse
-	16, // 49: fleet.runner.v1.RunnerService.Patch:output_type -> fleet.runner.v1.PatchResponse
-	18, // 50: fleet.runner.v1.RunnerService.Output:output_type -> fleet.runner.v1.OutputResponse
-	20, // 51: fleet.runner.v1.RunnerService.Check:output_type -> fleet.runner.v1.CheckResponse
-	22, // 52: fleet.runner.v1.RunnerService.Bundle:output_type -> fleet.runner.v1.BundleResponse
-	42, // [42:53] is the sub-list for method output_type
-	31, // [31:42] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	29, // 31: fleet.runner.v1.IntegrateRequest.agent:type_name -> fleet.runner.v1.Agent
+	38, // 32: fleet.runner.v1.IntegrateRequest.source:type_name -> fleet.runner.v1.Source
+	31, // 33: fleet.runner.v1.IntegrateRequest.max_wait:type_name -> google.protobuf.Duration
+	39, // 34: fleet.runner.v1.IntegrateRequest.collect:type_name -> fleet.runner.v1.Collect
+	40, // 35: fleet.runner.v1.IntegrateRequest.unpack:type_name -> fleet.runner.v1.Unpack
+	41, // 36: fleet.runner.v1.IntegrateRequest.branch:type_name -> fleet.runner.v1.BranchHead
+	42, // 37: fleet.runner.v1.IntegrateRequest.contains:type_name -> fleet.runner.v1.Contains
+	43, // 38: fleet.runner.v1.IntegrateRequest.combine:type_name -> fleet.runner.v1.Combination
+	44, // 39: fleet.runner.v1.IntegrateRequest.compare:type_name -> fleet.runner.v1.Comparison
+	45, // 40: fleet.runner.v1.IntegrateRequest.check:type_name -> fleet.runner.v1.CommitCheck
+	46, // 41: fleet.runner.v1.IntegrateRequest.move:type_name -> fleet.runner.v1.Move
+	47, // 42: fleet.runner.v1.IntegrateRequest.push:type_name -> fleet.runner.v1.Push
+	6,  // 43: fleet.runner.v1.IntegrateResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	48, // 44: fleet.runner.v1.IntegrateResponse.collected:type_name -> fleet.runner.v1.Collected
+	41, // 45: fleet.runner.v1.IntegrateResponse.branch:type_name -> fleet.runner.v1.BranchHead
+	49, // 46: fleet.runner.v1.IntegrateResponse.combined:type_name -> fleet.runner.v1.Combined
+	50, // 47: fleet.runner.v1.IntegrateResponse.overlaps:type_name -> fleet.runner.v1.Overlaps
+	37, // 48: fleet.runner.v1.IntegrateResponse.checked:type_name -> fleet.runner.v1.CheckResult
+	51, // 49: fleet.runner.v1.IntegrateResponse.pushed:type_name -> fleet.runner.v1.Pushed
+	29, // 50: fleet.runner.v1.UploadRequest.agent:type_name -> fleet.runner.v1.Agent
+	0,  // 51: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
+	2,  // 52: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
+	4,  // 53: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
+	7,  // 54: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
+	9,  // 55: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
+	11, // 56: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
+	13, // 57: fleet.runner.v1.RunnerService.Changes:input_type -> fleet.runner.v1.ChangesRequest
+	15, // 58: fleet.runner.v1.RunnerService.Patch:input_type -> fleet.runner.v1.PatchRequest
+	17, // 59: fleet.runner.v1.RunnerService.Output:input_type -> fleet.runner.v1.OutputRequest
+	19, // 60: fleet.runner.v1.RunnerService.Check:input_type -> fleet.runner.v1.CheckRequest
+	21, // 61: fleet.runner.v1.RunnerService.Bundle:input_type -> fleet.runner.v1.BundleRequest
+	24, // 62: fleet.runner.v1.RunnerService.Integrate:input_type -> fleet.runner.v1.IntegrateRequest
+	26, // 63: fleet.runner.v1.RunnerService.Upload:input_type -> fleet.runner.v1.UploadRequest
+	1,  // 64: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
+	3,  // 65: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
+	5,  // 66: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
+	8,  // 67: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
+	10, // 68: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
+	12, // 69: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
+	14, // 70: fleet.runner.v1.RunnerService.Changes:output_type -> fleet.runner.v1.ChangesResponse
+	16, // 71: fleet.runner.v1.RunnerService.Patch:output_type -> fleet.runner.v1.PatchResponse
+	18, // 72: fleet.runner.v1.RunnerService.Output:output_type -> fleet.runner.v1.OutputResponse
+	20, // 73: fleet.runner.v1.RunnerService.Check:output_type -> fleet.runner.v1.CheckResponse
+	22, // 74: fleet.runner.v1.RunnerService.Bundle:output_type -> fleet.runner.v1.BundleResponse
+	25, // 75: fleet.runner.v1.RunnerService.Integrate:output_type -> fleet.runner.v1.IntegrateResponse
+	27, // 76: fleet.runner.v1.RunnerService.Upload:output_type -> fleet.runner.v1.UploadResponse
+	64, // [64:77] is the sub-list for method output_type
+	51, // [51:64] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_runner_service_proto_init() }
@@ -1779,6 +2444,7 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 		return
 	}
 	file_fleet_runner_v1_changes_proto_init()
+	file_fleet_runner_v1_repository_proto_init()
 	file_fleet_runner_v1_run_proto_init()
 	file_fleet_runner_v1_runner_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*FollowResponse_Output)(nil),
@@ -1794,13 +2460,35 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 		(*BundleResponse_End)(nil),
 		(*BundleResponse_Heartbeat)(nil),
 	}
+	file_fleet_runner_v1_runner_service_proto_msgTypes[24].OneofWrappers = []any{
+		(*IntegrateRequest_Collect)(nil),
+		(*IntegrateRequest_Unpack)(nil),
+		(*IntegrateRequest_Branch)(nil),
+		(*IntegrateRequest_Contains)(nil),
+		(*IntegrateRequest_Combine)(nil),
+		(*IntegrateRequest_Compare)(nil),
+		(*IntegrateRequest_Check)(nil),
+		(*IntegrateRequest_Move)(nil),
+		(*IntegrateRequest_Push)(nil),
+	}
+	file_fleet_runner_v1_runner_service_proto_msgTypes[25].OneofWrappers = []any{
+		(*IntegrateResponse_Heartbeat)(nil),
+		(*IntegrateResponse_Collected)(nil),
+		(*IntegrateResponse_Branch)(nil),
+		(*IntegrateResponse_Contains)(nil),
+		(*IntegrateResponse_Combined)(nil),
+		(*IntegrateResponse_Overlaps)(nil),
+		(*IntegrateResponse_Checked)(nil),
+		(*IntegrateResponse_Moved)(nil),
+		(*IntegrateResponse_Pushed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_runner_service_proto_rawDesc), len(file_fleet_runner_v1_runner_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

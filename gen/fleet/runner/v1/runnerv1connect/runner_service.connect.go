@@ -57,6 +57,10 @@ const (
 	RunnerServiceCheckProcedure = "/fleet.runner.v1.RunnerService/Check"
 	// RunnerServiceBundleProcedure is the fully-qualified name of the RunnerService's Bundle RPC.
 	RunnerServiceBundleProcedure = "/fleet.runner.v1.RunnerService/Bundle"
+	// RunnerServiceIntegrateProcedure is the fully-qualified name of the RunnerService's Integrate RPC.
+	RunnerServiceIntegrateProcedure = "/fleet.runner.v1.RunnerService/Integrate"
+	// RunnerServiceUploadProcedure is the fully-qualified name of the RunnerService's Upload RPC.
+	RunnerServiceUploadProcedure = "/fleet.runner.v1.RunnerService/Upload"
 )
 
 // RunnerServiceClient is a client for the fleet.runner.v1.RunnerService service.
@@ -82,8 +86,12 @@ type RunnerServiceClient interface {
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
 	// Execute a check of a run that has ended, and stream its result. A check with the same id runs only once.
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.ServerStreamForClient[v1.CheckResponse], error)
-	// Stream the agent's work that exists nowhere else, as a git bundle.
+	// Stream the agent's work that exists nowhere else, as a git bundle, or a commit.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest]) (*connect.ServerStreamForClient[v1.BundleResponse], error)
+	// Bring work together in the runner's copy of the project's repository, which is beside the clone of its agent, and stream the result.
+	Integrate(context.Context, *connect.Request[v1.IntegrateRequest]) (*connect.ServerStreamForClient[v1.IntegrateResponse], error)
+	// Bring a part of a pack to the runner.
+	Upload(context.Context, *connect.Request[v1.UploadRequest]) (*connect.Response[v1.UploadResponse], error)
 }
 
 // NewRunnerServiceClient constructs a client for the fleet.runner.v1.RunnerService service. By
@@ -166,6 +174,18 @@ func NewRunnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(runnerServiceMethods.ByName("Bundle")),
 			connect.WithClientOptions(opts...),
 		),
+		integrate: connect.NewClient[v1.IntegrateRequest, v1.IntegrateResponse](
+			httpClient,
+			baseURL+RunnerServiceIntegrateProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Integrate")),
+			connect.WithClientOptions(opts...),
+		),
+		upload: connect.NewClient[v1.UploadRequest, v1.UploadResponse](
+			httpClient,
+			baseURL+RunnerServiceUploadProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Upload")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -182,6 +202,8 @@ type runnerServiceClient struct {
 	output    *connect.Client[v1.OutputRequest, v1.OutputResponse]
 	check     *connect.Client[v1.CheckRequest, v1.CheckResponse]
 	bundle    *connect.Client[v1.BundleRequest, v1.BundleResponse]
+	integrate *connect.Client[v1.IntegrateRequest, v1.IntegrateResponse]
+	upload    *connect.Client[v1.UploadRequest, v1.UploadResponse]
 }
 
 // Handshake calls fleet.runner.v1.RunnerService.Handshake.
@@ -239,6 +261,16 @@ func (c *runnerServiceClient) Bundle(ctx context.Context, req *connect.Request[v
 	return c.bundle.CallServerStream(ctx, req)
 }
 
+// Integrate calls fleet.runner.v1.RunnerService.Integrate.
+func (c *runnerServiceClient) Integrate(ctx context.Context, req *connect.Request[v1.IntegrateRequest]) (*connect.ServerStreamForClient[v1.IntegrateResponse], error) {
+	return c.integrate.CallServerStream(ctx, req)
+}
+
+// Upload calls fleet.runner.v1.RunnerService.Upload.
+func (c *runnerServiceClient) Upload(ctx context.Context, req *connect.Request[v1.UploadRequest]) (*connect.Response[v1.UploadResponse], error) {
+	return c.upload.CallUnary(ctx, req)
+}
+
 // RunnerServiceHandler is an implementation of the fleet.runner.v1.RunnerService service.
 type RunnerServiceHandler interface {
 	// Return the version of the protocol that the runner speaks. A caller calls it first, and again after the runner was
@@ -262,8 +294,12 @@ type RunnerServiceHandler interface {
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
 	// Execute a check of a run that has ended, and stream its result. A check with the same id runs only once.
 	Check(context.Context, *connect.Request[v1.CheckRequest], *connect.ServerStream[v1.CheckResponse]) error
-	// Stream the agent's work that exists nowhere else, as a git bundle.
+	// Stream the agent's work that exists nowhere else, as a git bundle, or a commit.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error
+	// Bring work together in the runner's copy of the project's repository, which is beside the clone of its agent, and stream the result.
+	Integrate(context.Context, *connect.Request[v1.IntegrateRequest], *connect.ServerStream[v1.IntegrateResponse]) error
+	// Bring a part of a pack to the runner.
+	Upload(context.Context, *connect.Request[v1.UploadRequest]) (*connect.Response[v1.UploadResponse], error)
 }
 
 // NewRunnerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -342,6 +378,18 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(runnerServiceMethods.ByName("Bundle")),
 		connect.WithHandlerOptions(opts...),
 	)
+	runnerServiceIntegrateHandler := connect.NewServerStreamHandler(
+		RunnerServiceIntegrateProcedure,
+		svc.Integrate,
+		connect.WithSchema(runnerServiceMethods.ByName("Integrate")),
+		connect.WithHandlerOptions(opts...),
+	)
+	runnerServiceUploadHandler := connect.NewUnaryHandler(
+		RunnerServiceUploadProcedure,
+		svc.Upload,
+		connect.WithSchema(runnerServiceMethods.ByName("Upload")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fleet.runner.v1.RunnerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RunnerServiceHandshakeProcedure:
@@ -366,6 +414,10 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 			runnerServiceCheckHandler.ServeHTTP(w, r)
 		case RunnerServiceBundleProcedure:
 			runnerServiceBundleHandler.ServeHTTP(w, r)
+		case RunnerServiceIntegrateProcedure:
+			runnerServiceIntegrateHandler.ServeHTTP(w, r)
+		case RunnerServiceUploadProcedure:
+			runnerServiceUploadHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -417,4 +469,12 @@ func (UnimplementedRunnerServiceHandler) Check(context.Context, *connect.Request
 
 func (UnimplementedRunnerServiceHandler) Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Bundle is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Integrate(context.Context, *connect.Request[v1.IntegrateRequest], *connect.ServerStream[v1.IntegrateResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Integrate is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Upload(context.Context, *connect.Request[v1.UploadRequest]) (*connect.Response[v1.UploadResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Upload is not implemented"))
 }

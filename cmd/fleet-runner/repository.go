@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/remote"
+	repositories "fleet/internal/runner/repository"
+	"fleet/internal/runner/worktree"
+)
+
+// checkLinger is how long the check of a commit goes on although nobody waits for it, so that the next server can take it over.
+const checkLinger = 2 * time.Minute
+
+// landingDir returns the directory of the copies of repositories and of the checks of commits.
+func (m *machine) landingDir(parts ...string) string {
+	return filepath.Join(append([]string{m.state, "landing"}, parts...)...)
+}
+
+// repository is the copy of the project's repository, in which work comes together. It is not the agent's clone: there the agent decides
+// what git does.
+type repository struct {
+	repositories.Repository
+	*machine
+	clone string
+}
+
+// Repository implements remote.Repositories.
+func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source) (remote.Repository, error) {
+	tree, err := workspace{m, a, ""}.Tree()
+	if err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q does not work in a git repository: set -dir of its fleet-runner to a clone of the project's repository", a.Name)
+	}
+	if s.URL == "" {
+		if s.URL, err = m.git.RemoteURL(ctx, tree.Dir); err != nil {
+			return nil, repositories.Wrap(ctx, "cannot find the project's repository", err)
+		}
+	}
+	r := repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}
+	r.Author.Name, r.Author.Email = m.git.Setting(ctx, tree.Dir, "user.name"), m.git.Setting(ctx, tree.Dir, "user.email")
+	return repository{r, m, tree.Dir}, nil
+}
+
+// exists creates the copy if there is none.
+func (r repository) exists(ctx context.Context) error {
+	if _, err := os.Stat(r.Path); err == nil {
+		return nil
+	}
+	return repositories.Wrap(ctx, "cannot fetch the project's repository", r.Git.Fetch(ctx, r.Source, r.Path))
+}
+
+// Collect implements remote.Repository.
+func (r repository) Collect(ctx context.Context, commit string) (found bool, have []string, err error) {
+	if err := r.exists(ctx); err != nil {
+		return false, nil, err
+	}
+	err = repositories.Wrap(ctx, "cannot copy the work", r.Git.Take(ctx, r.Path, commit, r.clone))
+	if fleet.ReasonOf(err) != fleet.ReasonChangesNotFound {
+		return err == nil, nil, err
+	}
+	have, err = r.Git.Tips(ctx, r.Path)
+	return false, have, repositories.Wrap(ctx, "cannot read the branches", err)
+}
+
+// Unpack implements remote.Repository.
+func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error) {
+	if err := r.exists(ctx); err != nil {
+		return false, err
+	}
+	err = r.Git.Unpack(ctx, r.Path, commit, in)
+	if errors.Is(err, worktree.ErrIncomplete) {
+		r.logger.WarnContext(ctx, "work is incomplete", "commit", commit, "err", err)
+		return false, nil
+	}
+	return err == nil, repositories.Wrap(ctx, "cannot add the work", err)
+}
+
+// Pack implements remote.Repository.
+func (r repository) Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error {
+	return repositories.Wrap(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
+}
+
+// Push implements remote.Repository.
+func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+	pushed, err := r.Git.Push(ctx, r.clone, "", p)
+	return pushed, repositories.Wrap(ctx, "cannot push", err)
+}
+
+// Check implements remote.Repository.
+func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
+	if err := r.checks.Tidy(ctx, time.Now()); err != nil {
+		r.logger.WarnContext(ctx, "files of old checks remain", "err", err)
+	}
+	result, err := r.checks.Run(ctx, c, func(home string) runner.Workspace { return treeCheck{r, home, commit} }, r.Path, commit)
+	return result, repositories.Wrap(ctx, "cannot check the commit", err)
+}
+
+// treeCheck is a check of a commit. It implements runner.Workspace.
+type treeCheck struct {
+	repository
+	home, commit string
+}
+
+// Ready implements runner.Workspace.
+func (t treeCheck) Ready() error { return nil }
+
+// Tree implements runner.Workspace.
+func (t treeCheck) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
+
+// Work implements runner.Workspace. It creates the tree. The check has the environment of the agent, and a directory for temporary files
+// of its own.
+func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
+	ctx := context.Background() // git's own limit applies
+	if err := t.checks.Clear(ctx, t.home); err != nil {
+		return runner.Work{}, runner.HostError("cannot remove the tree of the check", err)
+	}
+	tmp := filepath.Join(t.home, "tmp")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		return runner.Work{}, runner.HostError("cannot create the directory for temporary files", err)
+	}
+	tree := worktree.Tree{Repository: t.Path, Dir: filepath.Join(t.home, "work"), GitDir: filepath.Join(t.home, "git"), Settings: runner.Unsigned + t.Author.Settings()}
+	if err := t.Git.CleanTree(ctx, tree, t.commit); err != nil {
+		return runner.Work{}, repositories.Wrap(ctx, "cannot create the tree of the check", err)
+	}
+	d, err := driver.New(driver.Options{Kind: "shell"})
+	return runner.Work{Driver: d, Dir: tree.Dir, Environ: func(own map[string]string) []string {
+		for _, name := range []string{"FLEET_TASK_ID", "FLEET_AGENT", "FLEET_ROLE", "FLEET_PROJECT"} {
+			delete(own, name)
+		}
+		own["FLEET_COMMIT"], own["TMPDIR"] = t.commit, tmp
+		return t.withoutKeys(environ(own))
+	}}, err
+}
+
+// withoutKeys returns the environment without the keys of the agent's program, which a check does not need.
+func (m *machine) withoutKeys(env []string) (left []string) {
+	keys := runner.Pick(env, m.agentDriver.Keys())
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if _, key := keys[name]; !key {
+			left = append(left, v)
+		}
+	}
+	return left
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+	"fleet/internal/waittest"
+)
+
+// cloned is an agent that works in a clone of a repository.
+type cloned struct {
+	*testRunner
+	agent fleet.Agent
+}
+
+// newCloned starts the agent.
+func newCloned(t *testing.T, name, origin string) cloned {
+	t.Helper()
+	c := cloned{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}
+	c.sh("git clone -q " + origin + " " + c.clone() + "; cd " + c.clone() + "; git config user.name " + name + "; git config user.email " + name + "@example.com")
+	return c
+}
+
+func (c cloned) clone() string { return filepath.Join(c.dir, "work") }
+
+// sh executes a script.
+func (c cloned) sh(script string) string {
+	c.t.Helper()
+	return shell(c.t, script)
+}
+
+func shell(t *testing.T, script string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// work executes a task and returns what it has changed.
+func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
+	c.t.Helper()
+	a := c.client.Connect(c.agent)
+	r := fleet.Run{TaskID: id, Timeout: waittest.Limit, Prompt: script}
+	_, o := c.runTask(ctx, a, r, "")
+	require.Equal(c.t, fleet.TaskCompleted, o.Status, "%+v", o)
+	changes, err := a.Changes(ctx, r)
+	require.NoError(c.t, err)
+	return *changes
+}
+
+// bring brings the commit from one agent's clone to the other's repository.
+func bring(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (bool, error) {
+	in, out := io.Pipe()
+	go func() { _ = out.CloseWithError(from.Pack(ctx, commit, have, whole, out)) }()
+	return to.Unpack(ctx, commit, in)
+}
+
+func combination(c fleet.Changes, onto string) fleet.Combination {
+	return fleet.Combination{
+		Contribution: fleet.Contribution{Head: c.Commit, Since: c.Base}, Onto: onto, Strategy: fleet.Squash, Message: "Land it",
+		Author: fleet.Person{Name: "papi"}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+	}
+}
+
+// TestLanding brings the work of agents in two workspaces together in one of them, while its runner is killed again and again.
+func TestLanding(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waittest.Limit)
+	defer cancel()
+	origin, shared := filepath.Join(t.TempDir(), "shop.git"), t.TempDir()
+	shell(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
+		"git -c user.name=a -c user.email=a@example.com commit -qm one; git push -q origin HEAD:main")
+	ann, bob := newCloned(t, "ann", origin), newCloned(t, "bob", origin)
+	restart := func(c cloned) {
+		c.kill()
+		c.start()
+	}
+	fromAnn := ann.work(ctx, "task-a", "echo two >>file; git commit -qam two; echo new >new")
+	fromBob := bob.work(ctx, "task-b", "mkdir dir; echo b >dir/b; git add dir; git commit -qm b")
+
+	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
+	onto, err := host.Branch(ctx, "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
+	found, _, err := host.Collect(ctx, fromBob.Commit)
+	require.NoError(t, err)
+	require.True(t, found, "the runner's own agent has it")
+	found, have, err := host.Collect(ctx, fromAnn.Commit)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.Contains(t, have, onto.Commit)
+	restart(bob)
+	for range 2 {
+		found, err = bring(ctx, other, host, fromAnn.Commit, have, false)
+		require.NoError(t, err)
+		require.True(t, found)
+	}
+	restart(bob)
+	top := onto.Commit
+	for _, c := range []fleet.Changes{fromAnn, fromBob} {
+		combined, err := host.Combine(ctx, combination(c, top))
+		require.NoError(t, err)
+		require.Empty(t, combined.Conflicts)
+		top = combined.Commit
+	}
+
+	// A check goes on while the runner is killed, and is not executed again.
+	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
+		"echo run >>" + shared + "/runs; until test -e " + shared + "/go; do sleep 0.05; done; exit 3"}
+	type checked struct {
+		fleet.CheckResult
+		err error
+	}
+	done := make(chan checked, 1)
+	go func() {
+		res, err := host.Check(ctx, top, check)
+		done <- checked{res, err}
+	}()
+	waittest.Until(t, "no signal reports that a check runs", func() bool { return exists(shared + "/runs") })
+	restart(bob)
+	require.NoError(t, os.WriteFile(shared+"/go", nil, 0o600))
+	res := <-done
+	require.NoError(t, res.err)
+	require.Equal(t, fleet.CheckFailed, res.Status, "%+v", res)
+	require.Equal(t, 3, *res.ExitCode, "%+v", res)
+	require.Equal(t, "one\ntwo\nnew\nb\n3\n"+top+"\n", res.Output)
+	again, err := host.Check(ctx, top, check)
+	require.NoError(t, err)
+	require.Equal(t, res.CheckResult, again)
+	require.Equal(t, "run", shell(t, "cat "+shared+"/runs"))
+	left, err := filepath.Glob(filepath.Join(bob.dir, "state", "landing", "checks", "*", "*"))
+	require.NoError(t, err)
+	for _, path := range left {
+		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree is removed")
+	}
+
+	require.NoError(t, host.Move(ctx, onto, top))
+	require.NoError(t, host.Move(ctx, onto, top), "a repeated call finds that the branch has moved")
+	require.Equal(t, top, shell(t, "git -C "+origin+" rev-parse main"))
+	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author is that of the workspace")
+	combined, err := host.Combine(ctx, combination(fromAnn, onto.Commit))
+	require.NoError(t, err)
+	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(host.Move(ctx, onto, combined.Commit)))
+	has, err := host.Contains(ctx, top, onto.Commit)
+	require.NoError(t, err)
+	require.True(t, has)
+	_, err = host.Branch(ctx, "no")
+	require.Equal(t, fleet.ReasonBranchNotFound, fleet.ReasonOf(err), "%v", err)
+
+	// An agent can say that a remote has its work. Then the whole pack is needed.
+	more := ann.work(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
+	found, have, err = host.Collect(ctx, more.Commit)
+	require.NoError(t, err)
+	require.False(t, found)
+	found, err = bring(ctx, other, host, more.Commit, have, false)
+	require.NoError(t, err)
+	require.False(t, found)
+	found, err = bring(ctx, other, host, more.Commit, have, true)
+	require.NoError(t, err)
+	require.True(t, found)
+	pairs, err := host.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: more.Commit, Since: more.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
+	require.NoError(t, err)
+	require.Empty(t, pairs)
+
+	pushed, err := other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "ann/more"})
+	require.NoError(t, err)
+	require.Equal(t, fleet.Pushed{Remote: "origin", URL: origin}, pushed)
+	require.Equal(t, more.Commit, shell(t, "git -C "+origin+" rev-parse ann/more"))
+	_, err = other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "x", Remote: "no"})
+	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
+	err = other.Pack(ctx, strings.Repeat("1", 40), nil, true, io.Discard)
+	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+}
+
+// TestBundleOfDeletedAgent brings work into a repository that Fleet has fetched before the workspace of its agent was deleted.
+func TestBundleOfDeletedAgent(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
+	defer cancel()
+	origin := filepath.Join(t.TempDir(), "shop.git")
+	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
+	ann, bob := newCloned(t, "ann", origin), newCloned(t, "bob", origin)
+	c := ann.work(ctx, "task-a", "echo two >file; git add .; git commit -qm two; echo three >file")
+	var bundle bytes.Buffer
+	require.NoError(t, ann.client.Connect(ann.agent).Bundle(ctx, &bundle))
+	ann.kill()
+	host := bob.client.Repository(bob.agent, remote.Source{})
+	found, err := host.Unpack(ctx, c.Commit, &bundle)
+	require.NoError(t, err)
+	require.True(t, found)
+	for _, damaged := range []string{"", "# v2 git bundle\n", "PACK", "# v2 git bundle\n\nPACK" + strings.Repeat("x", 100)} {
+		found, err = host.Unpack(ctx, strings.Repeat("1", 40), strings.NewReader(damaged))
+		require.NoError(t, err, "%q", damaged)
+		require.False(t, found, "%q", damaged)
+	}
+}
+
+func TestNoRepository(t *testing.T) {
+	w := newTestRunner(t, "-driver", "shell")
+	a := fleet.Agent{UID: "agent-1", Name: "papi"}
+	_, err := w.client.Repository(a, remote.Source{}).Branch(t.Context(), "")
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, "does not work in a git repository")
+	shell(t, "git init -q "+w.dir+"/work")
+	_, err = w.client.Repository(a, remote.Source{}).Branch(t.Context(), "")
+	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
+	_, err = w.client.Repository(a, remote.Source{URL: "file:///no/such/repository"}).Branch(t.Context(), "")
+	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,277 @@
+package coder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// Repository implements fleet.Integrator.
+func (p *Place) Repository(project string) (fleet.Repository, error) {
+	return &repository{place: p, project: project, pushers: map[string]fleet.Agent{}}, nil
+}
+
+// repository implements fleet.Repository for a project. The repository is where the agents' clones come from, such as a forge. One of
+// the workspaces, the host, has a copy in which work comes together; the commits of other agents are brought there. All calls of one
+// repository have the same host, so that no call misses what another one has made. If the host cannot be reached any more, the caller
+// begins again with another repository.
+type repository struct {
+	place   *Place
+	project string
+
+	mu      sync.Mutex
+	host    remote.Repository
+	pushers map[string]fleet.Agent // from a commit to the agent that has made it
+}
+
+// landers remembers which workspaces have copies of the repositories, by project, so that the next call finds what the last one made.
+type landers struct {
+	mu    sync.Mutex
+	names map[string]string
+}
+
+func (l *landers) last(project string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.names[project]
+}
+
+func (l *landers) set(project, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.names == nil {
+		l.names = map[string]string{}
+	}
+	l.names[project] = name
+}
+
+// connect returns the copy in the host. The first call chooses the host.
+func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.host != nil {
+		return r.host, nil
+	}
+	candidates, proj, err := r.candidates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range candidates {
+		a := fleet.Agent{UID: cmp.Or(r.place.index.agent(w.ws.ID), w.ws.ID.String()), Name: w.name, Owner: w.owner, Project: proj.Name}
+		client, cerr := r.place.client(a, w.workspace)
+		if cerr == nil {
+			cerr = client.CheckLanding(ctx, a)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if cerr != nil {
+			err = cmp.Or(err, cerr)
+			continue
+		}
+		r.host = client.Repository(a, remote.Source{URL: proj.Repository, Branch: proj.Branch})
+		r.place.landers.set(r.project, w.name)
+		return r.host, nil
+	}
+	return nil, err
+}
+
+// candidates returns the workspaces of the project that can be the host, the best one first. It returns an error if there is none.
+func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *project, error) {
+	proj, err := r.place.findProject(ctx, r.project)
+	if err != nil {
+		return nil, nil, err
+	}
+	if proj.Lander == "" && r.place.config.Owner == OwnerPrincipal {
+		return nil, nil, fleet.Errorf(fleet.ReasonUnimplemented,
+			"the workspaces of the project %q belong to several people, and Fleet must not push with the credentials of just anybody: set lander of the project to the agent whose workspace lands work", proj.Name)
+	}
+	all, err := r.place.workspaces(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(w *hostedWorkspace) bool {
+		return w.project.Name != proj.Name || w.state != fleet.StateRunning || !w.hasRunner() || proj.Lander != "" && !strings.EqualFold(w.name, proj.Lander)
+	})
+	switch {
+	case len(all) > 0:
+	case proj.Lander != "":
+		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q, whose workspace lands the work on the project %q, does not run with a fleet-runner: start it", proj.Lander, proj.Name)
+	default:
+		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "no workspace of the project %q runs with a fleet-runner, so there is nowhere to bring work together: start one of its agents", proj.Name)
+	}
+	last := r.place.landers.last(r.project)
+	slices.SortFunc(all, func(a, b *hostedWorkspace) int {
+		return cmp.Or(-compareBool(a.name == last, b.name == last), a.ws.CreatedAt.Compare(b.ws.CreatedAt), strings.Compare(a.name, b.name))
+	})
+	return all, proj, nil
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// Collect implements fleet.Repository. If the host lacks the commit, Collect brings it there from the agent's workspace.
+func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes) error {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.pushers[c.Commit] = a
+	r.mu.Unlock()
+	found, have, err := host.Collect(ctx, c.Commit)
+	if err != nil || found {
+		return err
+	}
+	from, err := r.workspaceOf(ctx, a)
+	if err != nil {
+		return err
+	}
+	for _, whole := range []bool{false, true} {
+		if found, err = bring(ctx, from, host, c.Commit, have, whole); err != nil || found {
+			return err
+		}
+	}
+	return errLostWork(c.Commit)
+}
+
+func errLostWork(commit string) error {
+	return fleet.Errorf(fleet.ReasonChangesNotFound, "the commit %s cannot be read completely from its agent's workspace", fleet.ShortCommit(commit))
+}
+
+// workspaceOf returns the repository beside the clone of the agent.
+func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Repository, error) {
+	w, err := r.place.find(ctx, a)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil:
+		return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the workspace of the agent %q, which has the work, was deleted", a.Name)
+	}
+	client, err := r.place.client(a, w)
+	if err != nil {
+		return nil, err
+	}
+	return client.Repository(a, remote.Source{}), nil
+}
+
+// bring copies the commit from one workspace to the other. Fleet does not read what passes through it.
+func bring(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (found bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, out := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := from.Pack(ctx, commit, have, whole, out)
+		_ = out.CloseWithError(err)
+		packed <- err
+	}()
+	found, err = to.Unpack(ctx, commit, in)
+	_ = in.CloseWithError(io.ErrClosedPipe)
+	cause := <-packed
+	switch {
+	case cause == nil || errors.Is(cause, io.ErrClosedPipe): // the other side has failed, or needs nothing more
+		return found, err
+	case fleet.ReasonOf(cause) == fleet.ReasonBackendUnavailable: // which would mean that the host cannot be reached
+		return false, fleet.Errorf(fleet.ReasonAgentOffline, "the work is in a workspace that cannot be reached: %s", fleet.PublicMessage(cause)).WithCause(cause)
+	}
+	return false, cause
+}
+
+// Import implements fleet.Importer.
+func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte) error {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := host.Unpack(ctx, c.Commit, strings.NewReader(string(bundle)))
+	if err == nil && !found {
+		err = fleet.Errorf(fleet.ReasonChangesNotFound, "what Fleet has kept of the agent's work does not have the commit %s, or needs commits that the project's repository no longer has", fleet.ShortCommit(c.Commit))
+	}
+	return err
+}
+
+// Branch implements fleet.Repository.
+func (r *repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return fleet.Branch{}, err
+	}
+	return host.Branch(ctx, name)
+}
+
+// Contains implements fleet.Repository.
+func (r *repository) Contains(ctx context.Context, commit, older string) (bool, error) {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	return host.Contains(ctx, commit, older)
+}
+
+// Combine implements fleet.Repository.
+func (r *repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return fleet.Combined{}, err
+	}
+	return host.Combine(ctx, c)
+}
+
+// Overlaps implements fleet.Repository.
+func (r *repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return host.Overlaps(ctx, onto, all)
+}
+
+// Check implements fleet.Repository.
+func (r *repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return fleet.CheckResult{}, err
+	}
+	return host.Check(ctx, commit, c)
+}
+
+// Move implements fleet.Repository. The host pushes with its own credentials.
+func (r *repository) Move(ctx context.Context, b fleet.Branch, to string) error {
+	host, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return host.Move(ctx, b, to)
+}
+
+// Push implements fleet.Repository. The workspace of the agent that has made the commit pushes it, with its own credentials: those of
+// another workspace can belong to somebody else.
+func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.Pushed, error) {
+	r.mu.Lock()
+	a, known := r.pushers[push.Commit]
+	r.mu.Unlock()
+	if !known {
+		return fleet.Pushed{}, errLostWork(push.Commit)
+	}
+	from, err := r.workspaceOf(ctx, a)
+	if err != nil {
+		return fleet.Pushed{}, err
+	}
+	return from.Push(ctx, push)
+}

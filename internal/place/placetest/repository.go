@@ -1,0 +1,115 @@
+package placetest
+
+import (
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Landing is a project in whose repository work comes together. Its agents begin at the branch into which work lands.
+type Landing struct {
+	Project string // nobody else uses its repository; empty: the place is no fleet.Integrator
+	Prepare string // a task that each agent does first; empty: none
+	Changes Prompt // changes the file Summary
+	Other   Prompt // changes the other file Summary, and commits it if the place has commits
+	Against Prompt // changes the file of Changes in another way
+	Sees    string // a check that succeeds if both files are there
+}
+
+// repository brings the work of three agents together.
+func repository(x *fixture) {
+	i, ok := x.b.(fleet.Integrator)
+	if !ok || x.h.Landing.Project == "" {
+		x.Skip("not supported: bringing work together")
+	}
+	r, err := i.Repository(x.h.Landing.Project)
+	x.NoError(err)
+	var all []fleet.Contribution
+	var agents []fleet.Agent
+	var changes []fleet.Changes
+	for _, p := range []Prompt{x.h.Landing.Changes, x.h.Landing.Other, x.h.Landing.Against} {
+		a := x.readyIn(x.h.Landing.Project)
+		if x.h.Landing.Prepare != "" {
+			_, o := x.whole(a, x.dispatch(a, Prompt{Text: x.h.Landing.Prepare}))
+			x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+		}
+		run := x.dispatch(a, p)
+		_, o := x.whole(a, run)
+		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+		c, err := x.b.Connect(a).Changes(x.ctx, run)
+		x.NoError(err)
+		agents, changes = append(agents, a), append(changes, *c)
+		all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit, Since: c.Base})
+	}
+	collected := func(r fleet.Repository) {
+		for n, c := range changes {
+			x.NoError(r.Collect(x.ctx, agents[n], c))
+		}
+	}
+	onto, err := r.Branch(x.ctx, "")
+	x.NoError(err)
+	collected(r)
+	collected(r) // repeating it changes nothing
+	_, err = r.Branch(x.ctx, "no-such-branch")
+	x.reason(err, fleet.ReasonBranchNotFound)
+
+	combine := func(r fleet.Repository, c fleet.Contribution, onto string) fleet.Combined {
+		x.Helper()
+		combined, err := r.Combine(x.ctx, fleet.Combination{
+			Contribution: c, Onto: onto, Strategy: fleet.Squash, Message: "Land it", Author: fleet.Person{Name: "papi"}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+		})
+		x.NoError(err)
+		return combined
+	}
+	first := combine(r, all[0], onto.Commit)
+	x.Empty(first.Conflicts)
+	x.NotEqual(onto.Commit, first.Commit)
+	x.Equal(first.Commit, combine(r, all[0], onto.Commit).Commit, "the same work on the same commit is the same commit")
+	top := combine(r, all[1], first.Commit).Commit
+	conflict := combine(r, all[2], top)
+	x.Empty(conflict.Commit)
+	x.Len(conflict.Conflicts, 1)
+	x.Equal(x.h.Landing.Changes.Summary, conflict.Conflicts[0].Path)
+	for _, c := range []struct {
+		commit, older string
+		want          bool
+	}{{top, onto.Commit, true}, {top, first.Commit, true}, {onto.Commit, top, false}, {top, strings.Repeat("1", 40), false}} {
+		has, err := r.Contains(x.ctx, c.commit, c.older)
+		x.NoError(err)
+		x.Equal(c.want, has, "%s in %s", c.older, c.commit)
+	}
+	pairs, err := r.Overlaps(x.ctx, onto.Commit, all)
+	x.NoError(err)
+	x.Len(pairs, 1)
+	x.ElementsMatch([]string{all[0].Name, all[2].Name}, []string{pairs[0].A, pairs[0].B})
+	x.True(pairs[0].Conflict)
+
+	for command, want := range map[string]fleet.CheckStatus{x.h.Landing.Sees: fleet.CheckPassed, x.h.Checks.Fails: fleet.CheckFailed} {
+		var results []fleet.CheckResult
+		for range 2 {
+			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: x.h.Patience})
+			x.NoError(err)
+			x.Equal(want, res.Status, "%+v", res)
+			results = append(results, res)
+		}
+		x.Equal(results[0], results[1], "a check of a commit is executed once")
+	}
+	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.h.Landing.Sees, Timeout: x.h.Patience})
+	x.NoError(err)
+	x.Equal(fleet.CheckFailed, res.Status, "the branch does not have the work yet: %+v", res)
+
+	x.NoError(r.Move(x.ctx, onto, top))
+	x.reason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
+	again, err := i.Repository(x.h.Landing.Project) // as another server has it
+	x.NoError(err)
+	now, err := again.Branch(x.ctx, onto.Name)
+	x.NoError(err)
+	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, now)
+	collected(again)
+	x.Equal(top, combine(again, all[1], top).Commit, "the branch has everything of the work")
+
+	x.reason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
+	_, err = again.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
+	x.reason(err, fleet.ReasonRemoteNotFound)
+}

@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+// integrate makes one call of the repository, and waits for its result. If the connection breaks, it makes the call again.
+func (r repository) integrate(ctx context.Context, m *runnerv1.IntegrateRequest) (answer *runnerv1.IntegrateResponse, err error) {
+	c := r.client
+	if err := c.CheckLanding(ctx, r.agent); err != nil {
+		return nil, err
+	}
+	m.Agent, m.Source = agentTo(r.agent), r.source
+	if wait := c.config.MaxWait; wait > 0 {
+		m.MaxWait = durationpb.New(wait)
+	}
+	err = c.callStreams(ctx, r.agent, func(ctx context.Context) (done, heard bool, err error) {
+		err = receive(ctx, c.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.IntegrateResponse], error) {
+			return c.rpc.Integrate(ctx, connect.NewRequest(m))
+		}, func(m *runnerv1.IntegrateResponse) bool {
+			heard = true
+			if m.GetHeartbeat() == nil {
+				answer, done = m, true
+			}
+			return !done
+		})
+		return done, heard, err
+	})
+	return answer, err
+}
+
+// Collect implements Repository.
+func (r repository) Collect(ctx context.Context, commit string) (found bool, have []string, err error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
+	return answer.GetCollected().GetFound(), answer.GetCollected().GetHave(), err
+}
+
+// Branch implements Repository.
+func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Branch{Branch: &runnerv1.BranchHead{Name: name}}})
+	b := answer.GetBranch()
+	if err == nil && (b.GetName() == "" || b.GetCommit() == "") {
+		err = errUnknownResult(r.agent)
+	}
+	return fleet.Branch{Name: truncate(b.GetName()), Commit: truncate(b.GetCommit())}, err
+}
+
+// Contains implements Repository.
+func (r repository) Contains(ctx context.Context, commit, older string) (bool, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Contains{Contains: &runnerv1.Contains{Commit: commit, Older: older}}})
+	return answer.GetContains(), err
+}
+
+// Combine implements Repository.
+func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationTo(c)}})
+	result := combinedFrom(answer.GetCombined())
+	if err == nil && result.Commit == "" && len(result.Conflicts) == 0 {
+		err = errUnknownResult(r.agent)
+	}
+	return result, err
+}
+
+// Overlaps implements Repository.
+func (r repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Compare{Compare: &runnerv1.Comparison{Onto: onto, Work: contributionsTo(all)}}})
+	return overlapsFrom(answer.GetOverlaps()), err
+}
+
+// Check implements Repository.
+func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Check{Check: &runnerv1.CommitCheck{Commit: commit, Check: checkTo(c)}}})
+	if err != nil {
+		return fleet.CheckResult{}, err
+	}
+	result := resultFrom(answer.GetChecked())
+	result.Command = c.Command
+	return result, nil
+}
+
+// Move implements Repository.
+func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Move{Move: &runnerv1.Move{Branch: &runnerv1.BranchHead{Name: b.Name, Commit: b.Commit}, To: to}}})
+	if err == nil && !answer.GetMoved() {
+		err = errUnknownResult(r.agent)
+	}
+	return err
+}
+
+// Push implements Repository.
+func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Push{Push: &runnerv1.Push{Commit: p.Commit, Branch: p.Branch, Remote: p.Remote}}})
+	pushed := fleet.Pushed{Remote: truncate(answer.GetPushed().GetRemote()), URL: truncate(answer.GetPushed().GetUrl())}
+	if err == nil && pushed.Remote == "" {
+		err = errUnknownResult(r.agent)
+	}
+	return pushed, err
+}
+
+// errUnknownResult is the error for a result that this version of Fleet does not know.
+func errUnknownResult(a fleet.Agent) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q gives a result that this version of Fleet does not know: upgrade Fleet", a.Name)
+}
+
+// Pack implements Repository.
+func (r repository) Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error {
+	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
+		return err
+	}
+	return r.readBundle(ctx, &runnerv1.BundleRequest{Commit: commit, Have: have, Whole: whole}, out)
+}
+
+// uploadPiece is how many bytes one request of an upload has at most, and uploadTime is how long it may take.
+const (
+	uploadPiece = 4 << 20
+	uploadTime  = 2 * time.Minute
+)
+
+// Unpack implements Repository.
+func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error) {
+	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
+		return false, err
+	}
+	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: rand.Text()}
+	buf := make([]byte, uploadPiece)
+	for {
+		n, err := io.ReadFull(in, buf)
+		if n > 0 || m.GetOffset() == 0 {
+			m.Data = buf[:n]
+			if err := r.client.callWithRetry(ctx, r.agent, func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeoutCause(ctx, uploadTime, errLost)
+				defer cancel()
+				_, err := r.client.rpc.Upload(ctx, connect.NewRequest(m))
+				return err
+			}); err != nil {
+				return false, err
+			}
+			m.Offset += int64(n)
+		}
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF: // ReadFull does not wrap them
+			answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: &runnerv1.Unpack{Commit: commit, UploadId: m.GetUploadId()}}})
+			return answer.GetCollected().GetFound(), err
+		case err != nil:
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"connectrpc.com/connect"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+// Repositories is implemented by Runners that can bring the work of agents together.
+type Repositories interface {
+	// Repository returns the repository of the agent's project. The error is UNIMPLEMENTED if the agent does not work in a clone of one.
+	Repository(ctx context.Context, a fleet.Agent, s Source) (Repository, error)
+}
+
+// Source says where the repository of a project is.
+type Source struct {
+	URL    string // empty: that of the remote of the agent's clone
+	Branch string // the branch at which work begins; empty: the default branch
+}
+
+// Repository is a copy of the repository of a project, beside the clone of an agent. Methods with a name of fleet.Repository have its
+// contract.
+type Repository interface {
+	// Collect copies the commit from the agent's clone, and reports whether the repository has it then. If not, have are commits that it
+	// has.
+	Collect(ctx context.Context, commit string) (found bool, have []string, err error)
+	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has it then.
+	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
+	// Pack writes a git pack with the commit of the agent's clone, without what the commits of have need. Unless whole is set, it also
+	// leaves out what the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does not have the commit.
+	Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error
+
+	Branch(ctx context.Context, name string) (fleet.Branch, error)
+	Contains(ctx context.Context, commit, older string) (bool, error)
+	Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error)
+	Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error)
+	Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error)
+	Move(ctx context.Context, b fleet.Branch, to string) error
+	// Push pushes a commit of the agent's clone to a remote of the clone.
+	Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error)
+}
+
+// landing is the feature of runners that have repositories.
+const landing = "landing"
+
+// features returns what the runners can do, for the handshake.
+func (s *Server) features() []string {
+	if _, ok := s.runners.(Repositories); ok {
+		return []string{landing}
+	}
+	return nil
+}
+
+// repository returns the repository of the agent.
+func (s *Server) repository(ctx context.Context, a *runnerv1.Agent, source *runnerv1.Source) (Repository, error) {
+	repositories, ok := s.runners.(Repositories)
+	if !ok {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "this runner does not bring work together")
+	}
+	return repositories.Repository(ctx, agentFrom(a), Source{source.GetUrl(), source.GetBranch()})
+}
+
+// Integrate implements the service.
+func (s *Server) Integrate(ctx context.Context, req *connect.Request[runnerv1.IntegrateRequest], stream *connect.ServerStream[runnerv1.IntegrateResponse]) error {
+	m := req.Msg
+	if _, err := s.agent(req.Header(), m.GetAgent()); err != nil {
+		return err
+	}
+	heartbeat := &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
+	a := startResponse(ctx, s, stream, heartbeat, m.GetMaxWait().AsDuration())
+	r, err := s.repository(a.ctx, m.GetAgent(), m.GetSource())
+	answer := &runnerv1.IntegrateResponse{}
+	if err == nil {
+		answer, err = s.integrate(a.ctx, r, m)
+	}
+	late := a.end()
+	switch {
+	case err == nil:
+		return a.send(answer)
+	case late && errors.Is(err, context.DeadlineExceeded):
+		return nil // max_wait is over
+	}
+	return s.wireError(ctx, err)
+}
+
+// integrate makes the call.
+func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.IntegrateRequest) (*runnerv1.IntegrateResponse, error) {
+	answer := &runnerv1.IntegrateResponse{}
+	switch c := m.GetCall().(type) {
+	case *runnerv1.IntegrateRequest_Collect:
+		found, have, err := r.Collect(ctx, c.Collect.GetCommit())
+		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found, Have: have}}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Unpack:
+		found, err := s.unpack(ctx, r, m.GetAgent().GetUid()+"\x00"+c.Unpack.GetUploadId(), c.Unpack.GetCommit())
+		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found}}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Branch:
+		b, err := r.Branch(ctx, c.Branch.GetName())
+		answer.Event = &runnerv1.IntegrateResponse_Branch{Branch: &runnerv1.BranchHead{Name: toValidUTF8(b.Name), Commit: b.Commit}}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Contains:
+		has, err := r.Contains(ctx, c.Contains.GetCommit(), c.Contains.GetOlder())
+		answer.Event = &runnerv1.IntegrateResponse_Contains{Contains: has}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Combine:
+		result, err := r.Combine(ctx, combinationFrom(c.Combine))
+		answer.Event = &runnerv1.IntegrateResponse_Combined{Combined: combinedTo(result)}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Compare:
+		all, err := r.Overlaps(ctx, c.Compare.GetOnto(), contributionsFrom(c.Compare.GetWork()))
+		answer.Event = &runnerv1.IntegrateResponse_Overlaps{Overlaps: overlapsTo(all)}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Check:
+		result, err := r.Check(ctx, c.Check.GetCommit(), checkFrom(c.Check.GetCheck()))
+		answer.Event = &runnerv1.IntegrateResponse_Checked{Checked: resultTo(result)}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Move:
+		err := r.Move(ctx, fleet.Branch{Name: c.Move.GetBranch().GetName(), Commit: c.Move.GetBranch().GetCommit()}, c.Move.GetTo())
+		answer.Event = &runnerv1.IntegrateResponse_Moved{Moved: true}
+		return answer, err
+	case *runnerv1.IntegrateRequest_Push:
+		p, err := r.Push(ctx, fleet.Push{Commit: c.Push.GetCommit(), Branch: c.Push.GetBranch(), Remote: c.Push.GetRemote()})
+		answer.Event = &runnerv1.IntegrateResponse_Pushed{Pushed: &runnerv1.Pushed{Remote: toValidUTF8(p.Remote), Url: toValidUTF8(p.URL)}}
+		return answer, err
+	}
+	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner")
+}
+
+// Repository returns the repository of the project, beside the clone of the agent. It makes no request.
+func (c *Client) Repository(a fleet.Agent, s Source) Repository {
+	return repository{runner{c, a}, &runnerv1.Source{Url: s.URL, Branch: s.Branch}}
+}
+
+// repository is a Repository over a network.
+type repository struct {
+	runner
+	source *runnerv1.Source
+}
+
+// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot bring work together.
+func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
+	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
+		at, err := c.handshake(ctx, a.UID)
+		if err == nil && !at.has(landing) {
+			err = fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot bring work together: restart its workspace with a newer fleet-runner", a.Name)
+		}
+		return err
+	})
+}

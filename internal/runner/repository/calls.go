@@ -1,0 +1,106 @@
+package repository
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// calls lets callers of the same check wait for one execution.
+type calls struct {
+	mu      sync.Mutex
+	byHome  map[string]*call
+	running sync.WaitGroup
+}
+
+// call is an execution.
+type call struct {
+	waiting int // callers
+	ending  bool
+	cancel  context.CancelFunc
+	done    chan struct{}
+	result  fleet.CheckResult
+	err     error
+}
+
+// do returns the result of check, or of a running execution for the same home. The context of check ends when no caller has waited for the
+// time linger.
+func (s *calls) do(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return fleet.CheckResult{}, err
+		}
+		c, ending := s.join(ctx, home, check)
+		select {
+		case <-c.done:
+			if !ending {
+				return c.result, c.err
+			}
+		case <-ctx.Done():
+			if !ending {
+				s.leave(c, linger)
+			}
+			return fleet.CheckResult{}, ctx.Err()
+		}
+	}
+}
+
+// join returns the execution for the home, and whether it is ending because nobody waits for it.
+func (s *calls) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *call, ending bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c = s.byHome[home]; c == nil {
+		inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		c = &call{cancel: cancel, done: make(chan struct{})}
+		if s.byHome == nil {
+			s.byHome = map[string]*call{}
+		}
+		s.byHome[home] = c
+		s.running.Go(func() {
+			defer cancel()
+			c.result, c.err = check(inner)
+			s.mu.Lock()
+			delete(s.byHome, home)
+			s.mu.Unlock()
+			close(c.done)
+		})
+	}
+	if !c.ending {
+		c.waiting++
+	}
+	return c, c.ending
+}
+
+// leave ends the execution if no other caller waits for it, also not after the time linger.
+func (s *calls) leave(c *call, linger time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.waiting--; c.waiting > 0 {
+		return
+	}
+	if linger == 0 {
+		c.ending = true
+		c.cancel()
+		return
+	}
+	time.AfterFunc(linger, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c.waiting == 0 {
+			c.ending = true
+			c.cancel()
+		}
+	})
+}
+
+// unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.
+func (s *calls) unlessRunning(home string, do func() (string, error)) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byHome[home] != nil {
+		return "", nil
+	}
+	return do()
+}

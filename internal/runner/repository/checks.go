@@ -1,0 +1,143 @@
+package repository
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
+)
+
+// retention is how long the result of a check of a commit is kept.
+const retention = 24 * time.Hour
+
+// Checks executes checks of commits. Each has a home below Dir, which is like that of an agent: its tree is work, with the git directory
+// git, and its own files are in home and tmp.
+type Checks struct {
+	Dir    string
+	Host   *runner.Host
+	Logger *slog.Logger
+	Linger time.Duration // how long a check goes on although nobody waits for it
+
+	calls calls
+}
+
+// Workspace returns the workspace of a check, whose method Work creates the tree in the home. Checks.Clear removes an old tree.
+type Workspace func(home string) runner.Workspace
+
+// Run executes the check, or waits for an execution of an earlier process, or returns its result. The key says of what it is.
+func (s *Checks) Run(ctx context.Context, c fleet.Check, w Workspace, key ...string) (fleet.CheckResult, error) {
+	sum := sha256.Sum256([]byte(strings.Join(append(key, c.ID, c.Command), "\x00")))
+	home := filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
+	return s.calls.do(ctx, home, s.Linger, func(ctx context.Context) (fleet.CheckResult, error) { return s.run(ctx, home, w(home), c) })
+}
+
+// run executes the check. Then it removes the tree, and keeps the result. If run fails, it ends the command and removes everything.
+func (s *Checks) run(ctx context.Context, home string, w runner.Workspace, c fleet.Check) (fleet.CheckResult, error) {
+	err := runner.Home(home).Make()
+	if err != nil {
+		return fleet.CheckResult{}, runner.HostError("cannot create the directory of the check", err)
+	}
+	result, err := s.Host.Agent("", runner.Home(home), w).CheckTree(ctx, c)
+	parts := treeParts
+	if err != nil {
+		ended := s.Host.End(context.WithoutCancel(ctx), runner.Home(home), "nobody waited for it")
+		if ended != nil {
+			return result, errors.Join(err, ended)
+		}
+		parts = nil
+	}
+	if rerr := s.remove(context.WithoutCancel(ctx), home, parts); rerr != nil {
+		s.Logger.WarnContext(ctx, "files of a check remain", "error", rerr) // Tidy removes them
+	}
+	return result, err
+}
+
+// Wait waits for the checks that run.
+func (s *Checks) Wait() { s.calls.running.Wait() }
+
+// treeParts are the parts of a home that the result does not need.
+var treeParts = []string{"work", "git", "git.new", "git.link", "home", "tmp"}
+
+// Clear removes the tree of the check with the home, and its own files.
+func (s *Checks) Clear(ctx context.Context, home string) error { return s.remove(ctx, home, treeParts) }
+
+// remove removes the parts of the home or, without parts, all of it.
+func (s *Checks) remove(ctx context.Context, home string, parts []string) error {
+	trash, err := s.discard(home, parts)
+	if err != nil || trash == "" {
+		return err
+	}
+	return sandbox.Remove(ctx, trash)
+}
+
+// removedPrefix is the prefix of directories that are being removed.
+const removedPrefix = ".removed-"
+
+// discard moves the parts of the home, or all of it, to a directory that is removed later.
+func (s *Checks) discard(home string, parts []string) (trash string, err error) {
+	from := []string{home}
+	if parts != nil {
+		from = nil
+		for _, name := range parts {
+			from = append(from, filepath.Join(home, name))
+		}
+	}
+	from = slices.DeleteFunc(from, func(path string) bool {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if len(from) == 0 {
+		return "", nil
+	}
+	if trash, err = os.MkdirTemp(s.Dir, removedPrefix+"*"); err != nil {
+		return "", err
+	}
+	for _, path := range from {
+		err = errors.Join(err, os.Rename(path, filepath.Join(trash, filepath.Base(path))))
+	}
+	return trash, err
+}
+
+// Tidy removes the trees of checks that have ended while no process waited for them, and old results.
+func (s *Checks) Tidy(ctx context.Context, now time.Time) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return runner.HostError("cannot read the directory of checks", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		home := filepath.Join(s.Dir, e.Name())
+		trash := home
+		if !strings.HasPrefix(e.Name(), removedPrefix) {
+			trash, err = s.calls.unlessRunning(home, func() (string, error) {
+				ended, at, err := runner.Home(home).CheckTreeEnded()
+				switch {
+				case err != nil || !ended:
+					return "", err
+				case now.Sub(at) < retention:
+					return s.discard(home, treeParts)
+				}
+				return s.discard(home, nil)
+			})
+			errs = append(errs, err)
+		}
+		if trash != "" {
+			errs = append(errs, sandbox.Remove(ctx, trash))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
+}

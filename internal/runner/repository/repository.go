@@ -1,0 +1,85 @@
+// Package repository brings work together in a git repository of this machine. The place local and fleet-runner implement
+// fleet.Repository with it. The caller decides which repository that is, and how checks are confined.
+package repository
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/worktree"
+)
+
+// Repository implements most of fleet.Repository.
+type Repository struct {
+	Git    *worktree.Git
+	Path   string // of the repository or, if it has a source, of its mirror
+	Source string // the URL; empty: the repository is on this machine
+	Start  string // the branch at which work begins; empty: the default branch
+	Author runner.Author
+}
+
+// Collect implements fleet.Repository for work that the repository has already.
+func (r Repository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Changes) error {
+	return Wrap(ctx, "cannot find the work", r.Git.Has(ctx, r.Path, c.Commit))
+}
+
+// Branch implements fleet.Repository.
+func (r Repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+	b, err := r.Git.Branch(ctx, r.Path, r.Source, cmp.Or(name, r.Start))
+	return b, Wrap(ctx, "cannot read the branch", err)
+}
+
+// Contains implements fleet.Repository.
+func (r Repository) Contains(ctx context.Context, commit, older string) (bool, error) {
+	ok, err := r.Git.Contains(ctx, r.Path, commit, older)
+	return ok, Wrap(ctx, "cannot read the history", err)
+}
+
+// Combine implements fleet.Repository.
+func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+	if c.Author.Email == "" {
+		author := r.Author
+		author.Name = cmp.Or(author.Name, r.Git.Setting(ctx, r.Path, "user.name"))
+		author.Email = cmp.Or(author.Email, r.Git.Setting(ctx, r.Path, "user.email"))
+		c.Author = fleet.Person(author.OfAgent(c.Author.Name))
+	}
+	result, err := r.Git.Combine(ctx, r.Path, c)
+	return result, Wrap(ctx, "cannot combine the work with the branch", err)
+}
+
+// Overlaps implements fleet.Repository.
+func (r Repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
+	found, err := r.Git.Overlaps(ctx, r.Path, onto, all)
+	return found, Wrap(ctx, "cannot compare the work", err)
+}
+
+// Move implements fleet.Repository. In a repository with a URL, it first pushes to the source.
+func (r Repository) Move(ctx context.Context, b fleet.Branch, to string) error {
+	if r.Source != "" {
+		return Wrap(ctx, "cannot push to the branch", r.Git.MoveSource(ctx, r.Source, r.Path, b, to))
+	}
+	return Wrap(ctx, "cannot move the branch", r.Git.Move(ctx, r.Path, b, to))
+}
+
+// Push implements fleet.Repository.
+func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+	pushed, err := r.Git.Push(ctx, r.Path, r.Source, p)
+	return pushed, Wrap(ctx, "cannot push", err)
+}
+
+// Wrap returns the error of the operation what in the form of a place.
+func Wrap(ctx context.Context, what string, err error) error {
+	if _, ok := errors.AsType[*fleet.Error](err); err == nil || ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e, ok := errors.AsType[*worktree.Error](err); ok {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s: %s", what, e.Message)
+	}
+	return runner.HostError(what, err)
+}

@@ -1,0 +1,135 @@
+package worktree
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxTips limits how many commits Tips returns.
+const maxTips = 500
+
+// Tips returns commits that the repository has with their histories, for the other side's Pack.
+func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
+	have, err := g.refs(ctx, Tree{Repository: repository})
+	if err != nil {
+		return nil, err
+	}
+	tips := have.oids()
+	return tips[:min(len(tips), maxTips)], nil
+}
+
+// Pack writes a pack with the commit and what it needs, without what the commits of have need. If known is set, it also leaves out what
+// the branches of remotes have.
+func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, known bool, out io.Writer) error {
+	if err := g.Has(ctx, repository, commit); err != nil {
+		return err
+	}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	have = slices.DeleteFunc(slices.Clone(have), func(oid string) bool { return !oidPattern.MatchString(oid) })
+	if known {
+		refs, err := g.refs(ctx, Tree{Repository: repository})
+		if err != nil {
+			return err
+		}
+		for name, r := range refs {
+			if strings.HasPrefix(name, "refs/remotes/") && r.oid != commit {
+				have = append(have, r.oid)
+			}
+		}
+	}
+	if have, err = v.existingObjects(ctx, have); err != nil {
+		return err
+	}
+	v.git = g.withPackTime()
+	return v.pipe(ctx, revisions([]string{commit}, have), out, packObjects...)
+}
+
+// packObjects are the arguments of git that write a pack for Unpack.
+var packObjects = []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"}
+
+// ErrIncomplete means that a pack needs objects that neither it nor the repository has, or that it has objects that git refuses.
+var ErrIncomplete = errors.New("the pack is incomplete")
+
+// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if the repository does not have the
+// commit then.
+func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reader) error {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	v.git = g.withPackTime()
+	pack := bufio.NewReader(in)
+	if err = skipBundleHeader(pack); err == nil {
+		err = v.unpack(ctx, pack)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, ours := errors.AsType[*Error](err); err != nil && !ours && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if has := g.Has(ctx, repository, commit); err != nil || has != nil {
+		return errors.Join(ErrIncomplete, err, has)
+	}
+	return nil
+}
+
+// skipBundleHeader reads the text before the pack of a bundle. It reads nothing of a pack.
+func skipBundleHeader(in *bufio.Reader) error {
+	if begin, err := in.Peek(2); err != nil || !bytes.Equal(begin, []byte("# ")) {
+		return nil //nolint:nilerr // unpack reports the end
+	}
+	for {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return &Error{Message: "the bundle is damaged"}
+		case len(line) == 1:
+			return nil
+		}
+	}
+}
+
+// Take copies the commit from the repository on the same machine in which an agent works. It returns CHANGES_NOT_FOUND if that one does
+// not have it.
+func (g *Git) Take(ctx context.Context, repository, commit, from string) error {
+	if g.Has(ctx, repository, commit) == nil {
+		return nil
+	}
+	if err := g.Has(ctx, from, commit); err != nil {
+		return err
+	}
+	v, err := g.view(from, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	tips, err := g.Tips(ctx, repository)
+	if err != nil {
+		return err
+	}
+	if tips, err = v.existingObjects(ctx, tips); err != nil {
+		return err
+	}
+	return g.copyObjects(ctx, repository, v, []string{commit}, tips)
+}
+
+// RemoteURL returns the URL or the path of the only remote of the repository, or of origin.
+func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) {
+	_, to, err := g.remote(ctx, repository, "")
+	if err == nil && !Remote(to) {
+		to = filepath.Clean(to)
+	}
+	return to, err
+}
