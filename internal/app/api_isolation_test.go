@@ -45,6 +45,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
 		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
 		"value": "attack", "window": "day", "limit_usd": json.Number("0.000001"), "limit_tokens": json.Number("1"), "on_breach": "stop", "unpriced": "refuse", "all": true,
+		"count": json.Number("2"), "models": []any{}, "abandon_others": true,
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"operation":  "restart", "names": []any{strings.TrimSuffix(x.agent, "!")}, "plan_id": x.task,
 		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"}, "remove_labels": []any{"team"},
@@ -98,6 +99,8 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	switch m.Name() {
 	case "CreatePool": // always the same pool, so that the attacker does not own those that the other methods name
 		args["name"], args["request_id"] = "mine", "alice-3"
+	case "FanOutTask":
+		args["task_description"], args["request_id"] = "an attack", "alice-5"
 	case "CreateWebhook":
 		args["name"], args["request_id"] = "mine", "alice-4"
 	case "ListDeliveries":
@@ -184,7 +187,7 @@ func TestIsolation(t *testing.T) {
 
 	before := s.seen(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
-	names = append(names, "create_agent", "agent_start") // these come last, because the attacker then has an agent with that name
+	names = append(names, "create_agent", "agent_start", "fan_out_task") // these come last, because the attacker then has agents
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
@@ -232,7 +235,9 @@ func TestIsolation(t *testing.T) {
 var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
 // made reports whether the method creates an object that belongs to the attacker.
-func made(name string) bool { return name == "create_agent" || name == "agent_start" }
+func made(name string) bool {
+	return name == "create_agent" || name == "agent_start" || name == "fan_out_task"
+}
 
 // seen returns all of alice's data that she can read.
 func (s *story) seen(t *testing.T) (all []string) {

@@ -106,6 +106,7 @@ const (
 	ReasonUnimplemented      Reason = "UNIMPLEMENTED"
 	ReasonPlanNotFound       Reason = "PLAN_NOT_FOUND"
 	ReasonPlanOutdated       Reason = "PLAN_OUTDATED"
+	ReasonNotFannedOut       Reason = "NOT_FANNED_OUT"
 	ReasonInternal           Reason = "INTERNAL"
 )
 
@@ -176,6 +177,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonInternal:           Internal,
 	ReasonPlanNotFound:       NotFound,
 	ReasonPlanOutdated:       FailedPrecondition,
+	ReasonNotFannedOut:       FailedPrecondition,
 }
 
 // Error is the error type of the core, of places and of stores. Any other error counts as Internal.

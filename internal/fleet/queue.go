@@ -22,10 +22,23 @@ type QueueEntry struct {
 	Attempts    []Attempt `json:"attempts,omitempty"`
 	RetryAt     time.Time `json:"retry_at,omitzero"`
 	Direct      bool      `json:"direct,omitempty"` // it was started at once, so only a budget makes it wait
+	// FanOut are the ids of the tasks that were queued with the same prompt, including this one, each of which needs an agent that has worked on none
+	// of the others. Kept means that people have chosen the work of this one.
+	FanOut []string `json:"fan_out,omitempty"`
+	Kept   bool     `json:"kept,omitempty"`
 	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
 	By    string `json:"by"`
 	Kind  Kind   `json:"kind"`
 	Scope Scope  `json:"scope"`
+}
+
+// Needs returns the ids of the tasks on which it depends when and where the task starts.
+func (e *QueueEntry) Needs() []string {
+	ids := slices.Clone(e.FanOut)
+	for _, d := range e.After {
+		ids = append(ids, d.TaskID)
+	}
+	return ids
 }
 
 // Target is where a queued task may run: on the agents of a pool, or on the owner's agents with a role in a project.
@@ -94,6 +107,7 @@ const (
 	MaxDependencies = 64
 	MaxExclusive    = 200    // characters
 	MaxPending      = 10_000 // pending tasks of a principal
+	MaxFanOut       = 16     // tasks that are queued with the same prompt
 )
 
 // DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
@@ -153,6 +167,7 @@ type Dependee struct {
 // QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all.
 type QueueFilter struct {
 	TaskIDs []string
+	Ended   bool // with TaskIDs: also those that have ended
 	All     bool
 }
 

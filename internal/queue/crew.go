@@ -15,6 +15,7 @@ type crew struct {
 	offline  int                // are not ready, and will not be by themselves
 	all      int
 	demand   int // tasks that wait only for an agent
+	apart    int // of these, the ones that no idle agent suits
 }
 
 // crewKey names a crew: the agents of an owner that are in a pool, or those that are in none and have a role.
@@ -93,6 +94,9 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	var refused error
 	c.idle = slices.DeleteFunc(c.idle, func(a *fleet.AgentView) bool { return d.taken[a.UID] != nil })
 	for _, a := range c.idle {
+		if d.hasWorked(a, q) {
+			continue
+		}
 		if err := d.Down(&a.Agent); err != nil {
 			d.sooner(d.Now.Add(placeAgain))
 			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
@@ -103,6 +107,9 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	}
 	if ready {
 		c.demand++
+		if len(c.idle) > 0 && refused == nil {
+			c.apart++
+		}
 	}
 	switch {
 	case refused != nil:
@@ -111,6 +118,11 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), c, ready)}
 	}
 	return nil, []fleet.Wait{d.roleWait(q, c)}
+}
+
+// hasWorked reports whether the agent has worked on another task of the same fan-out, whose result it must not see.
+func (d *decider) hasWorked(a *fleet.AgentView, q *fleet.QueuedTask) bool {
+	return slices.ContainsFunc(q.Entry.FanOut, func(id string) bool { return id != q.ID && d.Dependee(id).AgentUID == a.UID })
 }
 
 // hopeless reports whether no agent is free for the task, and none would be created for it. only is the agent that it must run on; nil if
@@ -195,10 +207,11 @@ func (d *decider) adjust() {
 		if !p.Draining {
 			wanted += p.MinIdle
 		}
-		if n := min(wanted-free-c.creating, d.allowed(p, c)); n > 0 {
+		missing := max(wanted-free, c.apart) - c.creating
+		if n := min(missing, d.allowed(p, c)); n > 0 {
 			d.Create[p] = n
 		}
-		if wanted > free+c.creating {
+		if missing > 0 {
 			d.sooner(p.RetryAt)
 		}
 	}

@@ -365,3 +365,37 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// TestFanOutSpreads decides about a task whose prompt an idle agent of its pool has worked on already: it needs another agent.
+func TestFanOutSpreads(t *testing.T) {
+	t.Parallel()
+	agent := func(uid string) *fleet.AgentView {
+		return &fleet.AgentView{Agent: fleet.Agent{UID: uid, Name: uid, Owner: "alice", Pool: "web", State: fleet.StateRunning, Desired: fleet.DesiredRunning}}
+	}
+	pool := &fleet.Pool{Name: "web", Owner: "alice", MaxAgents: 2, MaxCreating: 2, MinIdle: 1, MaxIdle: time.Hour}
+	second := &fleet.QueuedTask{Task: fleet.Task{ID: "second", Owner: "alice", Status: fleet.TaskPending, CreatedAt: noon}}
+	second.Entry = fleet.QueueEntry{Target: fleet.Target{Pool: "web"}, By: "alice", FanOut: []string{"first", "second"}}
+	decide := func(agents ...*fleet.AgentView) Decision {
+		return Decide(State{
+			Now: noon, Detail: Reasons, Tasks: []*fleet.QueuedTask{second}, Pools: []*fleet.Pool{pool}, Agents: agents,
+			Agent: func(string) *fleet.AgentView { return nil },
+			Dependee: func(id string) fleet.Dependee {
+				return map[string]fleet.Dependee{"first": {Status: fleet.TaskCompleted, AgentUID: "used"}}[id]
+			},
+			Down:       func(*fleet.Agent) error { return nil },
+			Unconfined: func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
+			Room:       func(string) (int, bool) { return 0, false },
+			Unusable:   func(*fleet.QueuedTask) []fleet.Wait { return nil },
+			Claims:     func(*fleet.QueuedTask) []fleet.Claim { return nil },
+			Fits:       func(string, fleet.Amount) bool { return true },
+		})
+	}
+	d := decide(agent("used"))
+	require.Empty(t, d.Start)
+	require.Equal(t, 1, d.Create[pool])
+	require.Equal(t, fleet.WaitProvisioning, d.Waits["second"][0].Reason)
+	d = decide(agent("used"), agent("other"))
+	require.Equal(t, []Start{{second, d.Start[0].Agent}}, d.Start)
+	require.Equal(t, "other", d.Start[0].Agent.UID)
+	require.Empty(t, d.Create)
+}

@@ -24,17 +24,22 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 		if err != nil {
 			return nil, err
 		}
-		if l.Candidate != "" {
-			return nil, fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
-		}
-		l.State, l.Order, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
-		if why = strings.TrimSpace(why); why != "" {
-			l.Problem += ": " + why
-		}
-		return t, s.putLanding(tx, t, l, l.Problem)
+		return t, s.abandonIn(tx, p, t, l, why)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s.landingView(ctx, task.ID)
+}
+
+// abandonIn abandons the open work of the task.
+func (s *Service) abandonIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, why string) error {
+	if l.Candidate != "" {
+		return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
+	}
+	l.State, l.Order, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
+	if why = strings.TrimSpace(why); why != "" {
+		l.Problem += ": " + why
+	}
+	return s.putLanding(tx, t, l, l.Problem)
 }

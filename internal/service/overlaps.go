@@ -56,17 +56,22 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 	}); err != nil {
 		return nil, err
 	}
+	return o, s.compareWork(ctx, repo, o, open)
+}
+
+// compareWork compares the open work, and adds what it finds to o.
+func (s *Service) compareWork(ctx context.Context, repo fleet.Repository, o *Overlaps, open []*LandingView) (err error) {
 	var all []fleet.Contribution
 	for _, v := range open {
 		switch err := s.collect(ctx, repo, v.Task); {
 		case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
 			o.Missing = append(o.Missing, v)
 		case err != nil:
-			return nil, err
+			return err
 		default:
 			o.Work, all = append(o.Work, v), append(all, contribution(v.Landing))
 		}
 	}
-	o.Pairs, err = repo.Overlaps(ctx, b.Commit, all)
-	return o, err
+	o.Pairs, err = repo.Overlaps(ctx, o.Into.Commit, all)
+	return err
 }

@@ -41,9 +41,14 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
-	queued := asStarted(task)
+	return asQueued(task), nil
+}
+
+// asQueued returns the task as it was when it was queued, so that a repeated call gets the same response.
+func asQueued(t *fleet.Task) *fleet.Task {
+	queued := asStarted(t)
 	queued.Status, queued.StartedAt = fleet.TaskPending, time.Time{}
-	return queued, nil
+	return queued
 }
 
 // checkQueued returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
@@ -260,6 +265,18 @@ func (s *Service) changePending(
 	})
 }
 
+// stopIn stops the task if it waits, and asks it to stop if it runs.
+func (s *Service) stopIn(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
+	t, err := s.task(tx, p, id, fleet.AccessRun)
+	switch {
+	case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
+		return t, err
+	case t.Status == fleet.TaskPending:
+		return t, stopPending(tx, t, stopReason(p), s.now())
+	}
+	return t, s.askStopIn(tx, p, t)
+}
+
 // StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
 func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -270,14 +287,7 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 		return nil, "", errNoTaskID()
 	}
 	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
-		t, err := s.task(tx, p, id, fleet.AccessRun)
-		switch {
-		case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
-			return t, err
-		case t.Status == fleet.TaskPending:
-			return t, stopPending(tx, t, stopReason(p), s.now())
-		}
-		return t, s.askStopIn(tx, p, t)
+		return s.stopIn(tx, p, id)
 	})
 	if err != nil {
 		return nil, "", err

@@ -19,6 +19,7 @@ type Shown struct {
 	Attachments []fleet.Attachment // without their contents
 	Queued      *QueueItem         // nil unless it is pending
 	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
+	Entry       fleet.QueueEntry   // zero if it was not queued
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
@@ -54,6 +55,13 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 			if shown.Attachments, err = tx.Attachments(shown.ID, false); err != nil {
 				return err
 			}
+		}
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{shown.ID}, Ended: true}))
+		if err != nil {
+			return err
+		}
+		if q != nil {
+			shown.Entry = q.Entry
 		}
 		if !shown.Active() {
 			shown.Changes, err = tx.Changes(shown.ID)

@@ -167,8 +167,8 @@ const maxDependees = 20_000
 func (q *Queue) forgetDependees() {
 	needed := map[string]fleet.Dependee{}
 	for _, t := range q.tasks {
-		for _, dep := range t.Entry.After {
-			needed[dep.TaskID] = q.deps[dep.TaskID]
+		for _, id := range t.Entry.Needs() {
+			needed[id] = q.deps[id]
 		}
 	}
 	q.deps = needed
@@ -233,10 +233,10 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 		}
 	}
 	for _, t := range tasks {
-		for _, dep := range t.Entry.After {
-			_, known := q.deps[dep.TaskID]
-			if _, is := deps[dep.TaskID]; !known && !is {
-				if err := read(dep.TaskID); err != nil {
+		for _, id := range t.Entry.Needs() {
+			_, known := q.deps[id]
+			if _, is := deps[id]; !known && !is {
+				if err := read(id); err != nil {
 					return err
 				}
 			}

@@ -176,6 +176,8 @@ const (
 	// The agent has another task than the plan of the bulk operation says, which the operation would end or reach. Metadata: agent_name,
 	// task_id.
 	ErrorReason_PLAN_OUTDATED ErrorReason = 81
+	// The task was queued alone, so there is nothing to compare it with. Metadata: task_id.
+	ErrorReason_NOT_FANNED_OUT ErrorReason = 88
 )
 
 // Enum value maps for ErrorReason.
@@ -250,6 +252,7 @@ var (
 		73: "DELIVERY_NOT_FOUND",
 		80: "PLAN_NOT_FOUND",
 		81: "PLAN_OUTDATED",
+		88: "NOT_FANNED_OUT",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -321,6 +324,7 @@ var (
 		"DELIVERY_NOT_FOUND":       73,
 		"PLAN_NOT_FOUND":           80,
 		"PLAN_OUTDATED":            81,
+		"NOT_FANNED_OUT":           88,
 	}
 )
 
@@ -355,7 +359,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xc1\v\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xd5\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -427,7 +431,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x10WEBHOOK_DISABLED\x10H\x12\x16\n" +
 	"\x12DELIVERY_NOT_FOUND\x10I\x12\x12\n" +
 	"\x0ePLAN_NOT_FOUND\x10P\x12\x11\n" +
-	"\rPLAN_OUTDATED\x10QB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\rPLAN_OUTDATED\x10Q\x12\x12\n" +
+	"\x0eNOT_FANNED_OUT\x10XB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -202,7 +202,7 @@ func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LandTasksRequest_Strategy.Descriptor instead.
 func (LandTasksRequest_Strategy) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -4954,6 +4954,417 @@ func (x *QueueTaskResponse) GetMessage() string {
 	return ""
 }
 
+// FanOutTaskRequest describes the tasks.
+type FanOutTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The prompt.
+	TaskDescription string `protobuf:"bytes,1,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
+	// Optional. How many, 2 to 16.
+	Count *int32 `protobuf:"varint,2,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// Optional. Or one for each.
+	Models []string `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	// Optional. Whose agents work.
+	Pool string `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Optional. Or new agents in it.
+	Project string `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Theirs.
+	Role string `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
+	// Optional. Commands that must succeed.
+	Checks []string `protobuf:"bytes,7,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Optional. For each.
+	MaxCostUsd *float64 `protobuf:"fixed64,8,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	// Optional. For repeats.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FanOutTaskRequest) Reset() {
+	*x = FanOutTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FanOutTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FanOutTaskRequest) ProtoMessage() {}
+
+func (x *FanOutTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FanOutTaskRequest.ProtoReflect.Descriptor instead.
+func (*FanOutTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *FanOutTaskRequest) GetTaskDescription() string {
+	if x != nil {
+		return x.TaskDescription
+	}
+	return ""
+}
+
+func (x *FanOutTaskRequest) GetCount() int32 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *FanOutTaskRequest) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *FanOutTaskRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *FanOutTaskRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *FanOutTaskRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *FanOutTaskRequest) GetChecks() []string {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *FanOutTaskRequest) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *FanOutTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// FanOutTaskResponse has the pending tasks.
+type FanOutTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks. The id of each stands for all of them in `compare_fan_out`.
+	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FanOutTaskResponse) Reset() {
+	*x = FanOutTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FanOutTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FanOutTaskResponse) ProtoMessage() {}
+
+func (x *FanOutTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FanOutTaskResponse.ProtoReflect.Descriptor instead.
+func (*FanOutTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *FanOutTaskResponse) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *FanOutTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// CompareFanOutRequest names one of the tasks.
+type CompareFanOutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of one of the tasks, or a unique prefix of the id.
+	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareFanOutRequest) Reset() {
+	*x = CompareFanOutRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareFanOutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareFanOutRequest) ProtoMessage() {}
+
+func (x *CompareFanOutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareFanOutRequest.ProtoReflect.Descriptor instead.
+func (*CompareFanOutRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *CompareFanOutRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+// CompareFanOutResponse has the variants.
+type CompareFanOutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The variants that the caller may see, in the order in which they were queued.
+	Variants []*Variant `protobuf:"bytes,1,rep,name=variants,proto3" json:"variants,omitempty"`
+	// The open work of two variants that changes the same lines; the tasks are those of the variants' landings.
+	Overlaps []*Overlap `protobuf:"bytes,2,rep,name=overlaps,proto3" json:"overlaps,omitempty"`
+	// Why the overlaps are not known, as a sentence; absent if they are.
+	OverlapsProblem *string `protobuf:"bytes,3,opt,name=overlaps_problem,json=overlapsProblem,proto3,oneof" json:"overlaps_problem,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CompareFanOutResponse) Reset() {
+	*x = CompareFanOutResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareFanOutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareFanOutResponse) ProtoMessage() {}
+
+func (x *CompareFanOutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareFanOutResponse.ProtoReflect.Descriptor instead.
+func (*CompareFanOutResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *CompareFanOutResponse) GetVariants() []*Variant {
+	if x != nil {
+		return x.Variants
+	}
+	return nil
+}
+
+func (x *CompareFanOutResponse) GetOverlaps() []*Overlap {
+	if x != nil {
+		return x.Overlaps
+	}
+	return nil
+}
+
+func (x *CompareFanOutResponse) GetOverlapsProblem() string {
+	if x != nil && x.OverlapsProblem != nil {
+		return *x.OverlapsProblem
+	}
+	return ""
+}
+
+// SettleFanOutRequest says which work is kept.
+type SettleFanOutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task whose work is kept, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Stop the other tasks and abandon their work. Their work is not lost until it is old.
+	AbandonOthers bool `protobuf:"varint,2,opt,name=abandon_others,json=abandonOthers,proto3" json:"abandon_others,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing more than what it has not finished.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleFanOutRequest) Reset() {
+	*x = SettleFanOutRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleFanOutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleFanOutRequest) ProtoMessage() {}
+
+func (x *SettleFanOutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleFanOutRequest.ProtoReflect.Descriptor instead.
+func (*SettleFanOutRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *SettleFanOutRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *SettleFanOutRequest) GetAbandonOthers() bool {
+	if x != nil {
+		return x.AbandonOthers
+	}
+	return false
+}
+
+func (x *SettleFanOutRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// SettleFanOutResponse has the variants as they are now.
+type SettleFanOutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The variants, in the order in which they were queued.
+	Variants []*Variant `protobuf:"bytes,1,rep,name=variants,proto3" json:"variants,omitempty"`
+	// Ids of tasks that were to be stopped and have not ended yet, or whose work lands at this moment. The same call goes on with them.
+	UnfinishedTaskIds []string `protobuf:"bytes,2,rep,name=unfinished_task_ids,json=unfinishedTaskIds,proto3" json:"unfinished_task_ids,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleFanOutResponse) Reset() {
+	*x = SettleFanOutResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleFanOutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleFanOutResponse) ProtoMessage() {}
+
+func (x *SettleFanOutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleFanOutResponse.ProtoReflect.Descriptor instead.
+func (*SettleFanOutResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *SettleFanOutResponse) GetVariants() []*Variant {
+	if x != nil {
+		return x.Variants
+	}
+	return nil
+}
+
+func (x *SettleFanOutResponse) GetUnfinishedTaskIds() []string {
+	if x != nil {
+		return x.UnfinishedTaskIds
+	}
+	return nil
+}
+
+func (x *SettleFanOutResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // CreatePoolRequest describes a pool.
 type CreatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4989,7 +5400,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5001,7 +5412,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5014,7 +5425,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreatePoolRequest) GetName() string {
@@ -5121,7 +5532,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5133,7 +5544,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5557,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -5188,7 +5599,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +5611,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +5624,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *UpdatePoolRequest) GetName() string {
@@ -5285,7 +5696,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5297,7 +5708,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5310,7 +5721,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -5340,7 +5751,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5352,7 +5763,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5365,7 +5776,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DeletePoolRequest) GetName() string {
@@ -5395,7 +5806,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5407,7 +5818,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5420,7 +5831,7 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DeletePoolResponse) GetPool() *Pool {
@@ -5452,7 +5863,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5464,7 +5875,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5477,7 +5888,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListPoolsRequest) GetCursor() string {
@@ -5516,7 +5927,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5528,7 +5939,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5541,7 +5952,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -5576,7 +5987,7 @@ type ShowPoolRequest struct {
 
 func (x *ShowPoolRequest) Reset() {
 	*x = ShowPoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5588,7 +5999,7 @@ func (x *ShowPoolRequest) String() string {
 func (*ShowPoolRequest) ProtoMessage() {}
 
 func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5601,7 +6012,7 @@ func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolRequest.ProtoReflect.Descriptor instead.
 func (*ShowPoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ShowPoolRequest) GetName() string {
@@ -5624,7 +6035,7 @@ type ShowPoolResponse struct {
 
 func (x *ShowPoolResponse) Reset() {
 	*x = ShowPoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +6047,7 @@ func (x *ShowPoolResponse) String() string {
 func (*ShowPoolResponse) ProtoMessage() {}
 
 func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +6060,7 @@ func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolResponse.ProtoReflect.Descriptor instead.
 func (*ShowPoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ShowPoolResponse) GetPool() *Pool {
@@ -5713,7 +6124,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +6136,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +6149,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Schedule) GetName() string {
@@ -5904,7 +6315,7 @@ type CreateScheduleRequest struct {
 
 func (x *CreateScheduleRequest) Reset() {
 	*x = CreateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5916,7 +6327,7 @@ func (x *CreateScheduleRequest) String() string {
 func (*CreateScheduleRequest) ProtoMessage() {}
 
 func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5929,7 +6340,7 @@ func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*CreateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CreateScheduleRequest) GetName() string {
@@ -6008,7 +6419,7 @@ type CreateScheduleResponse struct {
 
 func (x *CreateScheduleResponse) Reset() {
 	*x = CreateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6020,7 +6431,7 @@ func (x *CreateScheduleResponse) String() string {
 func (*CreateScheduleResponse) ProtoMessage() {}
 
 func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6033,7 +6444,7 @@ func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*CreateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CreateScheduleResponse) GetSchedule() *Schedule {
@@ -6083,7 +6494,7 @@ type UpdateScheduleRequest struct {
 
 func (x *UpdateScheduleRequest) Reset() {
 	*x = UpdateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6095,7 +6506,7 @@ func (x *UpdateScheduleRequest) String() string {
 func (*UpdateScheduleRequest) ProtoMessage() {}
 
 func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6108,7 +6519,7 @@ func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *UpdateScheduleRequest) GetName() string {
@@ -6201,7 +6612,7 @@ type UpdateScheduleResponse struct {
 
 func (x *UpdateScheduleResponse) Reset() {
 	*x = UpdateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6213,7 +6624,7 @@ func (x *UpdateScheduleResponse) String() string {
 func (*UpdateScheduleResponse) ProtoMessage() {}
 
 func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6226,7 +6637,7 @@ func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *UpdateScheduleResponse) GetSchedule() *Schedule {
@@ -6256,7 +6667,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6268,7 +6679,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6281,7 +6692,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DeleteScheduleRequest) GetName() string {
@@ -6309,7 +6720,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6321,7 +6732,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6334,7 +6745,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DeleteScheduleResponse) GetMessage() string {
@@ -6359,7 +6770,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6371,7 +6782,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6384,7 +6795,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListSchedulesRequest) GetCursor() string {
@@ -6423,7 +6834,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6435,7 +6846,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6448,7 +6859,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -6483,7 +6894,7 @@ type ShowScheduleRequest struct {
 
 func (x *ShowScheduleRequest) Reset() {
 	*x = ShowScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6495,7 +6906,7 @@ func (x *ShowScheduleRequest) String() string {
 func (*ShowScheduleRequest) ProtoMessage() {}
 
 func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6508,7 +6919,7 @@ func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ShowScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ShowScheduleRequest) GetName() string {
@@ -6529,7 +6940,7 @@ type ShowScheduleResponse struct {
 
 func (x *ShowScheduleResponse) Reset() {
 	*x = ShowScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6541,7 +6952,7 @@ func (x *ShowScheduleResponse) String() string {
 func (*ShowScheduleResponse) ProtoMessage() {}
 
 func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6554,7 +6965,7 @@ func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ShowScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ShowScheduleResponse) GetSchedule() *Schedule {
@@ -6587,7 +6998,7 @@ type UpdateQueuedTaskRequest struct {
 
 func (x *UpdateQueuedTaskRequest) Reset() {
 	*x = UpdateQueuedTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6599,7 +7010,7 @@ func (x *UpdateQueuedTaskRequest) String() string {
 func (*UpdateQueuedTaskRequest) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6612,7 +7023,7 @@ func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *UpdateQueuedTaskRequest) GetTaskId() string {
@@ -6677,7 +7088,7 @@ type UpdateQueuedTaskResponse struct {
 
 func (x *UpdateQueuedTaskResponse) Reset() {
 	*x = UpdateQueuedTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6689,7 +7100,7 @@ func (x *UpdateQueuedTaskResponse) String() string {
 func (*UpdateQueuedTaskResponse) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6702,7 +7113,7 @@ func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *UpdateQueuedTaskResponse) GetTask() *Task {
@@ -6732,7 +7143,7 @@ type HoldTaskRequest struct {
 
 func (x *HoldTaskRequest) Reset() {
 	*x = HoldTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +7155,7 @@ func (x *HoldTaskRequest) String() string {
 func (*HoldTaskRequest) ProtoMessage() {}
 
 func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +7168,7 @@ func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
 func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *HoldTaskRequest) GetTaskId() string {
@@ -6787,7 +7198,7 @@ type HoldTaskResponse struct {
 
 func (x *HoldTaskResponse) Reset() {
 	*x = HoldTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6799,7 +7210,7 @@ func (x *HoldTaskResponse) String() string {
 func (*HoldTaskResponse) ProtoMessage() {}
 
 func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6812,7 +7223,7 @@ func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
 func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *HoldTaskResponse) GetTask() *Task {
@@ -6842,7 +7253,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6854,7 +7265,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6867,7 +7278,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ReleaseTaskRequest) GetTaskId() string {
@@ -6897,7 +7308,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6909,7 +7320,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6922,7 +7333,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ReleaseTaskResponse) GetTask() *Task {
@@ -6952,7 +7363,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6964,7 +7375,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6977,7 +7388,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -7007,7 +7418,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7019,7 +7430,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7032,7 +7443,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -7066,7 +7477,7 @@ type ListQueueRequest struct {
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7078,7 +7489,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7091,7 +7502,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListQueueRequest) GetAgentName() string {
@@ -7137,7 +7548,7 @@ type ListQueueResponse struct {
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7149,7 +7560,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7162,7 +7573,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListQueueResponse) GetTasks() []*QueuedTask {
@@ -7195,7 +7606,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7207,7 +7618,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7220,7 +7631,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
 }
 
 // ShowQueueResponse sums up the pending tasks.
@@ -7242,7 +7653,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7254,7 +7665,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7267,7 +7678,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ShowQueueResponse) GetPending() int32 {
@@ -7336,7 +7747,7 @@ type SetBudgetRequest struct {
 
 func (x *SetBudgetRequest) Reset() {
 	*x = SetBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7348,7 +7759,7 @@ func (x *SetBudgetRequest) String() string {
 func (*SetBudgetRequest) ProtoMessage() {}
 
 func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7361,7 +7772,7 @@ func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetRequest.ProtoReflect.Descriptor instead.
 func (*SetBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetBudgetRequest) GetName() string {
@@ -7447,7 +7858,7 @@ type SetBudgetResponse struct {
 
 func (x *SetBudgetResponse) Reset() {
 	*x = SetBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7459,7 +7870,7 @@ func (x *SetBudgetResponse) String() string {
 func (*SetBudgetResponse) ProtoMessage() {}
 
 func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7472,7 +7883,7 @@ func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetResponse.ProtoReflect.Descriptor instead.
 func (*SetBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *SetBudgetResponse) GetBudget() *Budget {
@@ -7502,7 +7913,7 @@ type DeleteBudgetRequest struct {
 
 func (x *DeleteBudgetRequest) Reset() {
 	*x = DeleteBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7514,7 +7925,7 @@ func (x *DeleteBudgetRequest) String() string {
 func (*DeleteBudgetRequest) ProtoMessage() {}
 
 func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7527,7 +7938,7 @@ func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *DeleteBudgetRequest) GetName() string {
@@ -7555,7 +7966,7 @@ type DeleteBudgetResponse struct {
 
 func (x *DeleteBudgetResponse) Reset() {
 	*x = DeleteBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7567,7 +7978,7 @@ func (x *DeleteBudgetResponse) String() string {
 func (*DeleteBudgetResponse) ProtoMessage() {}
 
 func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7580,7 +7991,7 @@ func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetResponse.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *DeleteBudgetResponse) GetMessage() string {
@@ -7603,7 +8014,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7615,7 +8026,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7628,7 +8039,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ListBudgetsRequest) GetCursor() string {
@@ -7660,7 +8071,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7672,7 +8083,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7685,7 +8096,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -7726,7 +8137,7 @@ type ShowBudgetRequest struct {
 
 func (x *ShowBudgetRequest) Reset() {
 	*x = ShowBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7738,7 +8149,7 @@ func (x *ShowBudgetRequest) String() string {
 func (*ShowBudgetRequest) ProtoMessage() {}
 
 func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7751,7 +8162,7 @@ func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetRequest.ProtoReflect.Descriptor instead.
 func (*ShowBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ShowBudgetRequest) GetName() string {
@@ -7797,7 +8208,7 @@ type ShowBudgetResponse struct {
 
 func (x *ShowBudgetResponse) Reset() {
 	*x = ShowBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7809,7 +8220,7 @@ func (x *ShowBudgetResponse) String() string {
 func (*ShowBudgetResponse) ProtoMessage() {}
 
 func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7822,7 +8233,7 @@ func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetResponse.ProtoReflect.Descriptor instead.
 func (*ShowBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ShowBudgetResponse) GetBudget() *Budget {
@@ -7861,7 +8272,7 @@ type RaiseTaskBudgetRequest struct {
 
 func (x *RaiseTaskBudgetRequest) Reset() {
 	*x = RaiseTaskBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7873,7 +8284,7 @@ func (x *RaiseTaskBudgetRequest) String() string {
 func (*RaiseTaskBudgetRequest) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7886,7 +8297,7 @@ func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *RaiseTaskBudgetRequest) GetTaskId() string {
@@ -7923,7 +8334,7 @@ type RaiseTaskBudgetResponse struct {
 
 func (x *RaiseTaskBudgetResponse) Reset() {
 	*x = RaiseTaskBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7935,7 +8346,7 @@ func (x *RaiseTaskBudgetResponse) String() string {
 func (*RaiseTaskBudgetResponse) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7948,7 +8359,7 @@ func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *RaiseTaskBudgetResponse) GetTask() *Task {
@@ -7978,7 +8389,7 @@ type ListCredentialsRequest struct {
 
 func (x *ListCredentialsRequest) Reset() {
 	*x = ListCredentialsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7990,7 +8401,7 @@ func (x *ListCredentialsRequest) String() string {
 func (*ListCredentialsRequest) ProtoMessage() {}
 
 func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8003,7 +8414,7 @@ func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*ListCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ListCredentialsRequest) GetCursor() string {
@@ -8035,7 +8446,7 @@ type ListCredentialsResponse struct {
 
 func (x *ListCredentialsResponse) Reset() {
 	*x = ListCredentialsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8047,7 +8458,7 @@ func (x *ListCredentialsResponse) String() string {
 func (*ListCredentialsResponse) ProtoMessage() {}
 
 func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8060,7 +8471,7 @@ func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*ListCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ListCredentialsResponse) GetCredentials() []*Credential {
@@ -8095,7 +8506,7 @@ type ReleaseCredentialRequest struct {
 
 func (x *ReleaseCredentialRequest) Reset() {
 	*x = ReleaseCredentialRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8107,7 +8518,7 @@ func (x *ReleaseCredentialRequest) String() string {
 func (*ReleaseCredentialRequest) ProtoMessage() {}
 
 func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8120,7 +8531,7 @@ func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ReleaseCredentialRequest) GetName() string {
@@ -8141,7 +8552,7 @@ type ReleaseCredentialResponse struct {
 
 func (x *ReleaseCredentialResponse) Reset() {
 	*x = ReleaseCredentialResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8153,7 +8564,7 @@ func (x *ReleaseCredentialResponse) String() string {
 func (*ReleaseCredentialResponse) ProtoMessage() {}
 
 func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8166,7 +8577,7 @@ func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ReleaseCredentialResponse) GetMessage() string {
@@ -8196,7 +8607,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8208,7 +8619,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8221,7 +8632,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -8272,7 +8683,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8284,7 +8695,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8297,7 +8708,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -8333,7 +8744,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8345,7 +8756,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8358,7 +8769,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -8409,7 +8820,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8421,7 +8832,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8434,7 +8845,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -8468,7 +8879,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8480,7 +8891,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8493,7 +8904,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -8537,7 +8948,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8549,7 +8960,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8562,7 +8973,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -8590,7 +9001,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8602,7 +9013,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8615,7 +9026,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -8636,7 +9047,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8648,7 +9059,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8661,7 +9072,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -8690,7 +9101,7 @@ type ReviewTaskRequest struct {
 
 func (x *ReviewTaskRequest) Reset() {
 	*x = ReviewTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8702,7 +9113,7 @@ func (x *ReviewTaskRequest) String() string {
 func (*ReviewTaskRequest) ProtoMessage() {}
 
 func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8715,7 +9126,7 @@ func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReviewTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ReviewTaskRequest) GetTaskId() string {
@@ -8768,7 +9179,7 @@ type ReviewTaskResponse struct {
 
 func (x *ReviewTaskResponse) Reset() {
 	*x = ReviewTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8780,7 +9191,7 @@ func (x *ReviewTaskResponse) String() string {
 func (*ReviewTaskResponse) ProtoMessage() {}
 
 func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8793,7 +9204,7 @@ func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReviewTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ReviewTaskResponse) GetReview() *Review {
@@ -8838,7 +9249,7 @@ type ListReviewsRequest struct {
 
 func (x *ListReviewsRequest) Reset() {
 	*x = ListReviewsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8850,7 +9261,7 @@ func (x *ListReviewsRequest) String() string {
 func (*ListReviewsRequest) ProtoMessage() {}
 
 func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8863,7 +9274,7 @@ func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsRequest.ProtoReflect.Descriptor instead.
 func (*ListReviewsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ListReviewsRequest) GetTaskId() string {
@@ -8923,7 +9334,7 @@ type ListReviewsResponse struct {
 
 func (x *ListReviewsResponse) Reset() {
 	*x = ListReviewsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8935,7 +9346,7 @@ func (x *ListReviewsResponse) String() string {
 func (*ListReviewsResponse) ProtoMessage() {}
 
 func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8948,7 +9359,7 @@ func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsResponse.ProtoReflect.Descriptor instead.
 func (*ListReviewsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListReviewsResponse) GetTasks() []*ReviewedTask {
@@ -8985,7 +9396,7 @@ type ShowOverlapsRequest struct {
 
 func (x *ShowOverlapsRequest) Reset() {
 	*x = ShowOverlapsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8997,7 +9408,7 @@ func (x *ShowOverlapsRequest) String() string {
 func (*ShowOverlapsRequest) ProtoMessage() {}
 
 func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9010,7 +9421,7 @@ func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsRequest.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ShowOverlapsRequest) GetProject() string {
@@ -9046,7 +9457,7 @@ type ShowOverlapsResponse struct {
 
 func (x *ShowOverlapsResponse) Reset() {
 	*x = ShowOverlapsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9058,7 +9469,7 @@ func (x *ShowOverlapsResponse) String() string {
 func (*ShowOverlapsResponse) ProtoMessage() {}
 
 func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9071,7 +9482,7 @@ func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsResponse.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *ShowOverlapsResponse) GetInto() string {
@@ -9141,7 +9552,7 @@ type LandTasksRequest struct {
 
 func (x *LandTasksRequest) Reset() {
 	*x = LandTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9153,7 +9564,7 @@ func (x *LandTasksRequest) String() string {
 func (*LandTasksRequest) ProtoMessage() {}
 
 func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9166,7 +9577,7 @@ func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksRequest.ProtoReflect.Descriptor instead.
 func (*LandTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *LandTasksRequest) GetTaskIds() []string {
@@ -9252,7 +9663,7 @@ type LandTasksResponse struct {
 
 func (x *LandTasksResponse) Reset() {
 	*x = LandTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9264,7 +9675,7 @@ func (x *LandTasksResponse) String() string {
 func (*LandTasksResponse) ProtoMessage() {}
 
 func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9277,7 +9688,7 @@ func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksResponse.ProtoReflect.Descriptor instead.
 func (*LandTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *LandTasksResponse) GetTasks() []*LandedTask {
@@ -9321,7 +9732,7 @@ type PublishTaskRequest struct {
 
 func (x *PublishTaskRequest) Reset() {
 	*x = PublishTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9333,7 +9744,7 @@ func (x *PublishTaskRequest) String() string {
 func (*PublishTaskRequest) ProtoMessage() {}
 
 func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9346,7 +9757,7 @@ func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskRequest.ProtoReflect.Descriptor instead.
 func (*PublishTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *PublishTaskRequest) GetTaskId() string {
@@ -9425,7 +9836,7 @@ type PublishTaskResponse struct {
 
 func (x *PublishTaskResponse) Reset() {
 	*x = PublishTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9437,7 +9848,7 @@ func (x *PublishTaskResponse) String() string {
 func (*PublishTaskResponse) ProtoMessage() {}
 
 func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9450,7 +9861,7 @@ func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskResponse.ProtoReflect.Descriptor instead.
 func (*PublishTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *PublishTaskResponse) GetLanding() *Landing {
@@ -9482,7 +9893,7 @@ type AbandonTaskRequest struct {
 
 func (x *AbandonTaskRequest) Reset() {
 	*x = AbandonTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9494,7 +9905,7 @@ func (x *AbandonTaskRequest) String() string {
 func (*AbandonTaskRequest) ProtoMessage() {}
 
 func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9507,7 +9918,7 @@ func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskRequest.ProtoReflect.Descriptor instead.
 func (*AbandonTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *AbandonTaskRequest) GetTaskId() string {
@@ -9544,7 +9955,7 @@ type AbandonTaskResponse struct {
 
 func (x *AbandonTaskResponse) Reset() {
 	*x = AbandonTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9556,7 +9967,7 @@ func (x *AbandonTaskResponse) String() string {
 func (*AbandonTaskResponse) ProtoMessage() {}
 
 func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9569,7 +9980,7 @@ func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskResponse.ProtoReflect.Descriptor instead.
 func (*AbandonTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *AbandonTaskResponse) GetLanding() *Landing {
@@ -9590,7 +10001,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/fan_out.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10143,7 +10554,42 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\r_max_attempts\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x83\a\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xf3\x02\n" +
+	"\x11FanOutTaskRequest\x122\n" +
+	"\x10task_description\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\n" +
+	"R\x0ftaskDescription\x12\x1e\n" +
+	"\x05count\x18\x02 \x01(\x05B\x03\xe0A\x01H\x00R\x05count\x88\x01\x01\x12\x1b\n" +
+	"\x06models\x18\x03 \x03(\tB\x03\xe0A\x01R\x06models\x12\x1f\n" +
+	"\x04pool\x18\x04 \x01(\tB\v\xe0A\x01\xd8\xf3\x181\xb8\xf6\x18\x01R\x04pool\x12!\n" +
+	"\aproject\x18\x05 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
+	"\x04role\x18\x06 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12\x1b\n" +
+	"\x06checks\x18\a \x03(\tB\x03\xe0A\x01R\x06checks\x12*\n" +
+	"\fmax_cost_usd\x18\b \x01(\x01B\x03\xe0A\x01H\x01R\n" +
+	"maxCostUsd\x88\x01\x01\x12(\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\b\n" +
+	"\x06_countB\x0f\n" +
+	"\r_max_cost_usd\"T\n" +
+	"\x12FanOutTaskResponse\x12$\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\";\n" +
+	"\x14CompareFanOutRequest\x12#\n" +
+	"\atask_id\x18\x01 \x01(\tB\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x06taskId\"\xba\x01\n" +
+	"\x15CompareFanOutResponse\x12-\n" +
+	"\bvariants\x18\x01 \x03(\v2\x11.fleet.v1.VariantR\bvariants\x12-\n" +
+	"\boverlaps\x18\x02 \x03(\v2\x11.fleet.v1.OverlapR\boverlaps\x12.\n" +
+	"\x10overlaps_problem\x18\x03 \x01(\tH\x00R\x0foverlapsProblem\x88\x01\x01B\x13\n" +
+	"\x11_overlaps_problem\"\x9c\x01\n" +
+	"\x13SettleFanOutRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x12*\n" +
+	"\x0eabandon_others\x18\x02 \x01(\bB\x03\xe0A\x01R\rabandonOthers\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x8f\x01\n" +
+	"\x14SettleFanOutResponse\x12-\n" +
+	"\bvariants\x18\x01 \x03(\v2\x11.fleet.v1.VariantR\bvariants\x12.\n" +
+	"\x13unfinished_task_ids\x18\x02 \x03(\tR\x11unfinishedTaskIds\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x83\a\n" +
 	"\x11CreatePoolRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x0f2\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xb8\xf6\x18\x01R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10585,7 +11031,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xc5V\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xa9Y\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -10649,7 +11095,11 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12b\n" +
-	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12\x81\x01\n" +
+	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12d\n" +
+	"\n" +
+	"FanOutTask\x12\x1b.fleet.v1.FanOutTaskRequest\x1a\x1c.fleet.v1.FanOutTaskResponse\"\x1b\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/fan-outs\x12{\n" +
+	"\rCompareFanOut\x12\x1e.fleet.v1.CompareFanOutRequest\x1a\x1f.fleet.v1.CompareFanOutResponse\")\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/fan-outs/{task_id}\x90\x02\x01\x12\x7f\n" +
+	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12\x81\x01\n" +
 	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12n\n" +
 	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12z\n" +
 	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
@@ -10738,7 +11188,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 140)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -10805,460 +11255,477 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowAgentLogResponse)(nil),         // 62: fleet.v1.ShowAgentLogResponse
 	(*QueueTaskRequest)(nil),             // 63: fleet.v1.QueueTaskRequest
 	(*QueueTaskResponse)(nil),            // 64: fleet.v1.QueueTaskResponse
-	(*CreatePoolRequest)(nil),            // 65: fleet.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),           // 66: fleet.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),            // 67: fleet.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),           // 68: fleet.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),            // 69: fleet.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),           // 70: fleet.v1.DeletePoolResponse
-	(*ListPoolsRequest)(nil),             // 71: fleet.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 72: fleet.v1.ListPoolsResponse
-	(*ShowPoolRequest)(nil),              // 73: fleet.v1.ShowPoolRequest
-	(*ShowPoolResponse)(nil),             // 74: fleet.v1.ShowPoolResponse
-	(*Schedule)(nil),                     // 75: fleet.v1.Schedule
-	(*CreateScheduleRequest)(nil),        // 76: fleet.v1.CreateScheduleRequest
-	(*CreateScheduleResponse)(nil),       // 77: fleet.v1.CreateScheduleResponse
-	(*UpdateScheduleRequest)(nil),        // 78: fleet.v1.UpdateScheduleRequest
-	(*UpdateScheduleResponse)(nil),       // 79: fleet.v1.UpdateScheduleResponse
-	(*DeleteScheduleRequest)(nil),        // 80: fleet.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),       // 81: fleet.v1.DeleteScheduleResponse
-	(*ListSchedulesRequest)(nil),         // 82: fleet.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),        // 83: fleet.v1.ListSchedulesResponse
-	(*ShowScheduleRequest)(nil),          // 84: fleet.v1.ShowScheduleRequest
-	(*ShowScheduleResponse)(nil),         // 85: fleet.v1.ShowScheduleResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 86: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 87: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 88: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 89: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 90: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 91: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 92: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 93: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 94: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 95: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 96: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 97: fleet.v1.ShowQueueResponse
-	(*SetBudgetRequest)(nil),             // 98: fleet.v1.SetBudgetRequest
-	(*SetBudgetResponse)(nil),            // 99: fleet.v1.SetBudgetResponse
-	(*DeleteBudgetRequest)(nil),          // 100: fleet.v1.DeleteBudgetRequest
-	(*DeleteBudgetResponse)(nil),         // 101: fleet.v1.DeleteBudgetResponse
-	(*ListBudgetsRequest)(nil),           // 102: fleet.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),          // 103: fleet.v1.ListBudgetsResponse
-	(*ShowBudgetRequest)(nil),            // 104: fleet.v1.ShowBudgetRequest
-	(*ShowBudgetResponse)(nil),           // 105: fleet.v1.ShowBudgetResponse
-	(*RaiseTaskBudgetRequest)(nil),       // 106: fleet.v1.RaiseTaskBudgetRequest
-	(*RaiseTaskBudgetResponse)(nil),      // 107: fleet.v1.RaiseTaskBudgetResponse
-	(*ListCredentialsRequest)(nil),       // 108: fleet.v1.ListCredentialsRequest
-	(*ListCredentialsResponse)(nil),      // 109: fleet.v1.ListCredentialsResponse
-	(*ReleaseCredentialRequest)(nil),     // 110: fleet.v1.ReleaseCredentialRequest
-	(*ReleaseCredentialResponse)(nil),    // 111: fleet.v1.ReleaseCredentialResponse
-	(*SetLabelsRequest)(nil),             // 112: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 113: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 114: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 115: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 116: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 117: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 118: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 119: fleet.v1.ListAgentSharesResponse
-	(*ReviewTaskRequest)(nil),            // 120: fleet.v1.ReviewTaskRequest
-	(*ReviewTaskResponse)(nil),           // 121: fleet.v1.ReviewTaskResponse
-	(*ListReviewsRequest)(nil),           // 122: fleet.v1.ListReviewsRequest
-	(*ListReviewsResponse)(nil),          // 123: fleet.v1.ListReviewsResponse
-	(*ShowOverlapsRequest)(nil),          // 124: fleet.v1.ShowOverlapsRequest
-	(*ShowOverlapsResponse)(nil),         // 125: fleet.v1.ShowOverlapsResponse
-	(*LandTasksRequest)(nil),             // 126: fleet.v1.LandTasksRequest
-	(*LandTasksResponse)(nil),            // 127: fleet.v1.LandTasksResponse
-	(*PublishTaskRequest)(nil),           // 128: fleet.v1.PublishTaskRequest
-	(*PublishTaskResponse)(nil),          // 129: fleet.v1.PublishTaskResponse
-	(*AbandonTaskRequest)(nil),           // 130: fleet.v1.AbandonTaskRequest
-	(*AbandonTaskResponse)(nil),          // 131: fleet.v1.AbandonTaskResponse
-	nil,                                  // 132: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 133: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 134: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 135: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 136: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 137: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 138: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 139: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 140: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 141: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 142: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 143: fleet.v1.Agent
-	(Agent_Status)(0),                    // 144: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 145: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 146: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 147: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 148: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 149: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 150: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 151: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 152: google.protobuf.Struct
-	(*Role)(nil),                         // 153: fleet.v1.Role
-	(*Project)(nil),                      // 154: fleet.v1.Project
-	(*Event)(nil),                        // 155: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 156: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 157: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 158: fleet.v1.FileChange
-	(StepKind)(0),                        // 159: fleet.v1.StepKind
-	(*Step)(nil),                         // 160: fleet.v1.Step
-	(Task_Status)(0),                     // 161: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 162: fleet.v1.Task.Source
-	(*Question)(nil),                     // 163: fleet.v1.Question
-	(Question_Remember)(0),               // 164: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 165: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 166: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 167: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 168: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 169: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 170: fleet.v1.Pause
-	(*Budget)(nil),                       // 171: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 172: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 173: fleet.v1.Credential
-	(Share_Access)(0),                    // 174: fleet.v1.Share.Access
-	(*Share)(nil),                        // 175: fleet.v1.Share
-	(Review_Verdict)(0),                  // 176: fleet.v1.Review.Verdict
-	(*ReviewComment)(nil),                // 177: fleet.v1.ReviewComment
-	(*Review)(nil),                       // 178: fleet.v1.Review
-	(*Landing)(nil),                      // 179: fleet.v1.Landing
-	(Landing_State)(0),                   // 180: fleet.v1.Landing.State
-	(*ReviewedTask)(nil),                 // 181: fleet.v1.ReviewedTask
-	(*Overlap)(nil),                      // 182: fleet.v1.Overlap
-	(*LandedTask)(nil),                   // 183: fleet.v1.LandedTask
-	(*ShowUsageRequest)(nil),             // 184: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 185: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 186: fleet.v1.SearchFleetRequest
-	(*CreateWebhookRequest)(nil),         // 187: fleet.v1.CreateWebhookRequest
-	(*UpdateWebhookRequest)(nil),         // 188: fleet.v1.UpdateWebhookRequest
-	(*ListWebhooksRequest)(nil),          // 189: fleet.v1.ListWebhooksRequest
-	(*DeleteWebhookRequest)(nil),         // 190: fleet.v1.DeleteWebhookRequest
-	(*RotateWebhookRequest)(nil),         // 191: fleet.v1.RotateWebhookRequest
-	(*TestWebhookRequest)(nil),           // 192: fleet.v1.TestWebhookRequest
-	(*ListDeliveriesRequest)(nil),        // 193: fleet.v1.ListDeliveriesRequest
-	(*RedeliverRequest)(nil),             // 194: fleet.v1.RedeliverRequest
-	(*PauseFleetRequest)(nil),            // 195: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 196: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 197: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 198: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 199: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 200: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 201: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 202: fleet.v1.ForgetReplicaRequest
-	(*PruneWorkRequest)(nil),             // 203: fleet.v1.PruneWorkRequest
-	(*ReloadConfigRequest)(nil),          // 204: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 205: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 206: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 207: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 208: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 209: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 210: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 211: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 212: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 213: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 214: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 215: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 216: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 217: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 218: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 219: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 220: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 221: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 222: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 223: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 224: fleet.v1.ForgetReplicaResponse
-	(*PruneWorkResponse)(nil),            // 225: fleet.v1.PruneWorkResponse
-	(*ReloadConfigResponse)(nil),         // 226: fleet.v1.ReloadConfigResponse
+	(*FanOutTaskRequest)(nil),            // 65: fleet.v1.FanOutTaskRequest
+	(*FanOutTaskResponse)(nil),           // 66: fleet.v1.FanOutTaskResponse
+	(*CompareFanOutRequest)(nil),         // 67: fleet.v1.CompareFanOutRequest
+	(*CompareFanOutResponse)(nil),        // 68: fleet.v1.CompareFanOutResponse
+	(*SettleFanOutRequest)(nil),          // 69: fleet.v1.SettleFanOutRequest
+	(*SettleFanOutResponse)(nil),         // 70: fleet.v1.SettleFanOutResponse
+	(*CreatePoolRequest)(nil),            // 71: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 72: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 73: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 74: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 75: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 76: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 77: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 78: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 79: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 80: fleet.v1.ShowPoolResponse
+	(*Schedule)(nil),                     // 81: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 82: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 83: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 84: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 85: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 86: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 87: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 88: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 89: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 90: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 91: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 92: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 93: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 94: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 95: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 96: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 97: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 98: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 99: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 100: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 101: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 102: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 103: fleet.v1.ShowQueueResponse
+	(*SetBudgetRequest)(nil),             // 104: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 105: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 106: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 107: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 108: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 109: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 110: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 111: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 112: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 113: fleet.v1.RaiseTaskBudgetResponse
+	(*ListCredentialsRequest)(nil),       // 114: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 115: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 116: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 117: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 118: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 119: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 120: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 121: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 122: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 123: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 124: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 125: fleet.v1.ListAgentSharesResponse
+	(*ReviewTaskRequest)(nil),            // 126: fleet.v1.ReviewTaskRequest
+	(*ReviewTaskResponse)(nil),           // 127: fleet.v1.ReviewTaskResponse
+	(*ListReviewsRequest)(nil),           // 128: fleet.v1.ListReviewsRequest
+	(*ListReviewsResponse)(nil),          // 129: fleet.v1.ListReviewsResponse
+	(*ShowOverlapsRequest)(nil),          // 130: fleet.v1.ShowOverlapsRequest
+	(*ShowOverlapsResponse)(nil),         // 131: fleet.v1.ShowOverlapsResponse
+	(*LandTasksRequest)(nil),             // 132: fleet.v1.LandTasksRequest
+	(*LandTasksResponse)(nil),            // 133: fleet.v1.LandTasksResponse
+	(*PublishTaskRequest)(nil),           // 134: fleet.v1.PublishTaskRequest
+	(*PublishTaskResponse)(nil),          // 135: fleet.v1.PublishTaskResponse
+	(*AbandonTaskRequest)(nil),           // 136: fleet.v1.AbandonTaskRequest
+	(*AbandonTaskResponse)(nil),          // 137: fleet.v1.AbandonTaskResponse
+	nil,                                  // 138: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 139: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 140: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 141: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 142: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 143: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 144: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 145: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 146: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 147: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 148: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 149: fleet.v1.Agent
+	(Agent_Status)(0),                    // 150: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 151: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 152: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 153: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 154: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 155: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 156: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 157: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 158: google.protobuf.Struct
+	(*Role)(nil),                         // 159: fleet.v1.Role
+	(*Project)(nil),                      // 160: fleet.v1.Project
+	(*Event)(nil),                        // 161: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 162: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 163: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 164: fleet.v1.FileChange
+	(StepKind)(0),                        // 165: fleet.v1.StepKind
+	(*Step)(nil),                         // 166: fleet.v1.Step
+	(Task_Status)(0),                     // 167: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 168: fleet.v1.Task.Source
+	(*Question)(nil),                     // 169: fleet.v1.Question
+	(Question_Remember)(0),               // 170: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 171: fleet.v1.Dependency
+	(*Variant)(nil),                      // 172: fleet.v1.Variant
+	(*Overlap)(nil),                      // 173: fleet.v1.Overlap
+	(Pool_Reuse)(0),                      // 174: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 175: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 176: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 177: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 178: fleet.v1.Pause
+	(*Budget)(nil),                       // 179: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 180: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 181: fleet.v1.Credential
+	(Share_Access)(0),                    // 182: fleet.v1.Share.Access
+	(*Share)(nil),                        // 183: fleet.v1.Share
+	(Review_Verdict)(0),                  // 184: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 185: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 186: fleet.v1.Review
+	(*Landing)(nil),                      // 187: fleet.v1.Landing
+	(Landing_State)(0),                   // 188: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 189: fleet.v1.ReviewedTask
+	(*LandedTask)(nil),                   // 190: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 191: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 192: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 193: fleet.v1.SearchFleetRequest
+	(*CreateWebhookRequest)(nil),         // 194: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 195: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 196: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 197: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 198: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 199: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 200: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 201: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 202: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 203: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 204: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 205: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 206: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 207: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 208: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 209: fleet.v1.ForgetReplicaRequest
+	(*PruneWorkRequest)(nil),             // 210: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 211: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 212: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 213: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 214: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 215: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 216: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 217: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 218: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 219: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 220: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 221: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 222: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 223: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 224: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 225: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 226: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 227: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 228: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 229: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 230: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 231: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 232: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 233: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	132, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	133, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	143, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	144, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	145, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	146, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	147, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	143, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	146, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	148, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	149, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	150, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	151, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	143, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	152, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	138, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	139, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	149, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	150, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	151, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	152, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	153, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	149, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	152, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	154, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	155, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	156, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	157, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	149, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	158, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	18,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	134, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	149, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	144, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	149, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	144, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	149, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	144, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	153, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	154, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	147, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	155, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	140, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	155, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	150, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	155, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	150, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	155, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	150, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	159, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	160, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	153, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	161, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	149, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	156, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	157, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	158, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	159, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	160, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	161, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	162, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	146, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	155, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	162, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	163, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	164, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	165, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	166, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	167, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	168, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	152, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	149, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	149, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	163, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	164, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	163, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	148, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	143, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	143, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	135, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	143, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	152, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	155, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	155, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	169, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	170, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	169, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	154, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	149, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	149, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	141, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	149, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	158, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	18,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	136, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	146, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	146, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	165, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	149, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	166, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	137, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	138, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	167, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	166, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	167, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	167, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	167, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	167, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	146, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	152, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	152, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	146, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	146, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	146, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	63,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	146, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	139, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	75,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	63,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	146, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	140, // 76: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	75,  // 77: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	75,  // 78: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	75,  // 79: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	146, // 80: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	146, // 81: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	165, // 82: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	149, // 83: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	149, // 84: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	149, // 85: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	149, // 86: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	168, // 87: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	169, // 88: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	146, // 89: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	170, // 90: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	171, // 91: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	171, // 92: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	171, // 93: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	172, // 94: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	149, // 95: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	173, // 96: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	141, // 97: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	142, // 98: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	174, // 99: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	175, // 100: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	175, // 101: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	175, // 102: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	176, // 103: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
-	177, // 104: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
-	178, // 105: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
-	179, // 106: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
-	180, // 107: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
-	181, // 108: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	181, // 109: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	182, // 110: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
-	2,   // 111: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
-	183, // 112: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
-	179, // 113: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
-	179, // 114: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
-	3,   // 115: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	5,   // 116: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	7,   // 117: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	9,   // 118: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	11,  // 119: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	13,  // 120: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	15,  // 121: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	17,  // 122: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	20,  // 123: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	22,  // 124: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	24,  // 125: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	26,  // 126: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	28,  // 127: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	30,  // 128: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	32,  // 129: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	34,  // 130: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	35,  // 131: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	37,  // 132: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	39,  // 133: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	41,  // 134: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	43,  // 135: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	184, // 136: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	185, // 137: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	186, // 138: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	45,  // 139: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	47,  // 140: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	49,  // 141: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	51,  // 142: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	53,  // 143: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	55,  // 144: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	57,  // 145: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	59,  // 146: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	63,  // 147: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	86,  // 148: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	88,  // 149: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	90,  // 150: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	92,  // 151: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	94,  // 152: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	120, // 153: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
-	122, // 154: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
-	124, // 155: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
-	126, // 156: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
-	128, // 157: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
-	130, // 158: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
-	65,  // 159: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	67,  // 160: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	69,  // 161: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	71,  // 162: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	73,  // 163: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	96,  // 164: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	76,  // 165: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	78,  // 166: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	80,  // 167: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	82,  // 168: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	84,  // 169: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	187, // 170: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
-	188, // 171: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
-	189, // 172: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
-	190, // 173: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
-	191, // 174: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
-	192, // 175: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
-	193, // 176: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
-	194, // 177: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
-	195, // 178: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	196, // 179: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	98,  // 180: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	100, // 181: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	102, // 182: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	104, // 183: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	106, // 184: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	108, // 185: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	110, // 186: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	112, // 187: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	197, // 188: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	198, // 189: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	114, // 190: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	116, // 191: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	118, // 192: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	199, // 193: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	200, // 194: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	201, // 195: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	202, // 196: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	203, // 197: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
-	204, // 198: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	61,  // 199: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	4,   // 200: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	6,   // 201: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	8,   // 202: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	10,  // 203: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	12,  // 204: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	14,  // 205: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	16,  // 206: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	19,  // 207: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	21,  // 208: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	23,  // 209: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	25,  // 210: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	27,  // 211: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	29,  // 212: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	31,  // 213: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	33,  // 214: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	205, // 215: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	205, // 216: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	38,  // 217: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	40,  // 218: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	42,  // 219: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	44,  // 220: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	206, // 221: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	207, // 222: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	208, // 223: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	46,  // 224: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	48,  // 225: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	50,  // 226: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	52,  // 227: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	54,  // 228: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	56,  // 229: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	58,  // 230: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	60,  // 231: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	64,  // 232: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	87,  // 233: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	89,  // 234: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	91,  // 235: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	93,  // 236: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	95,  // 237: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	121, // 238: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	123, // 239: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	125, // 240: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	127, // 241: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	129, // 242: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	131, // 243: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	66,  // 244: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	68,  // 245: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	70,  // 246: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	72,  // 247: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	74,  // 248: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	97,  // 249: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	77,  // 250: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	79,  // 251: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	81,  // 252: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	83,  // 253: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	85,  // 254: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	209, // 255: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	210, // 256: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	211, // 257: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	212, // 258: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	213, // 259: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	214, // 260: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	215, // 261: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	216, // 262: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	217, // 263: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	218, // 264: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	99,  // 265: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	101, // 266: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	103, // 267: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	105, // 268: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	107, // 269: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	109, // 270: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	111, // 271: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	113, // 272: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	219, // 273: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	220, // 274: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	115, // 275: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	117, // 276: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	119, // 277: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	221, // 278: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	222, // 279: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	223, // 280: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	224, // 281: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	225, // 282: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
-	226, // 283: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	62,  // 284: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	200, // [200:285] is the sub-list for method output_type
-	115, // [115:200] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	142, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	152, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	152, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	171, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	155, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	155, // 55: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
+	172, // 56: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
+	173, // 57: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
+	172, // 58: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
+	174, // 59: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	143, // 60: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	144, // 61: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	175, // 62: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	174, // 63: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	175, // 64: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	175, // 65: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	175, // 66: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	175, // 67: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	152, // 68: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	158, // 69: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	158, // 70: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	152, // 71: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	152, // 72: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	152, // 73: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	63,  // 74: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	152, // 75: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	145, // 76: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	81,  // 77: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	63,  // 78: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	152, // 79: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	146, // 80: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	81,  // 81: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	81,  // 82: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	81,  // 83: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	152, // 84: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	152, // 85: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	171, // 86: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	155, // 87: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	155, // 88: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	155, // 89: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	155, // 90: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	176, // 91: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	177, // 92: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	152, // 93: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	178, // 94: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	179, // 95: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	179, // 96: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	179, // 97: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	180, // 98: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	155, // 99: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	181, // 100: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	147, // 101: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	148, // 102: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	182, // 103: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	183, // 104: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	183, // 105: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	183, // 106: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	184, // 107: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	185, // 108: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	186, // 109: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	187, // 110: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	188, // 111: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	189, // 112: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	189, // 113: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	173, // 114: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	2,   // 115: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	190, // 116: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	187, // 117: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	187, // 118: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	3,   // 119: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	5,   // 120: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	7,   // 121: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	9,   // 122: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	11,  // 123: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	13,  // 124: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	15,  // 125: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	17,  // 126: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	20,  // 127: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	22,  // 128: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	24,  // 129: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	26,  // 130: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	28,  // 131: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	30,  // 132: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	32,  // 133: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	34,  // 134: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	35,  // 135: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	37,  // 136: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	39,  // 137: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	41,  // 138: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	43,  // 139: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	191, // 140: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	192, // 141: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	193, // 142: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	45,  // 143: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	47,  // 144: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	49,  // 145: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	51,  // 146: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	53,  // 147: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	55,  // 148: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	57,  // 149: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	59,  // 150: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	63,  // 151: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	65,  // 152: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
+	67,  // 153: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
+	69,  // 154: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
+	92,  // 155: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	94,  // 156: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	96,  // 157: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	98,  // 158: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	100, // 159: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	126, // 160: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	128, // 161: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	130, // 162: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	132, // 163: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	134, // 164: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	136, // 165: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	71,  // 166: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	73,  // 167: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	75,  // 168: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	77,  // 169: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	79,  // 170: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	102, // 171: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	82,  // 172: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	84,  // 173: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	86,  // 174: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	88,  // 175: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	90,  // 176: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	194, // 177: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	195, // 178: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	196, // 179: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	197, // 180: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	198, // 181: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	199, // 182: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	200, // 183: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	201, // 184: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	202, // 185: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	203, // 186: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	104, // 187: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	106, // 188: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	108, // 189: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	110, // 190: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	112, // 191: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	114, // 192: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	116, // 193: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	118, // 194: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	204, // 195: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	205, // 196: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	120, // 197: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	122, // 198: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	124, // 199: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	206, // 200: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	207, // 201: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	208, // 202: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	209, // 203: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	210, // 204: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	211, // 205: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	61,  // 206: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	4,   // 207: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	6,   // 208: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	8,   // 209: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	10,  // 210: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	12,  // 211: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	14,  // 212: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	16,  // 213: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	19,  // 214: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	21,  // 215: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	23,  // 216: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	25,  // 217: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	27,  // 218: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	29,  // 219: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	31,  // 220: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	33,  // 221: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	212, // 222: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	212, // 223: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	38,  // 224: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	40,  // 225: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	42,  // 226: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	44,  // 227: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	213, // 228: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	214, // 229: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	215, // 230: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	46,  // 231: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	48,  // 232: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	50,  // 233: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	52,  // 234: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	54,  // 235: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	56,  // 236: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	58,  // 237: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	60,  // 238: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	64,  // 239: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	66,  // 240: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
+	68,  // 241: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
+	70,  // 242: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
+	93,  // 243: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	95,  // 244: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	97,  // 245: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	99,  // 246: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	101, // 247: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	127, // 248: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	129, // 249: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	131, // 250: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	133, // 251: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	135, // 252: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	137, // 253: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	72,  // 254: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	74,  // 255: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	76,  // 256: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	78,  // 257: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	80,  // 258: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	103, // 259: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	83,  // 260: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	85,  // 261: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	87,  // 262: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	89,  // 263: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	91,  // 264: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	216, // 265: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	217, // 266: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	218, // 267: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	219, // 268: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	220, // 269: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	221, // 270: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	222, // 271: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	223, // 272: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	224, // 273: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	225, // 274: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	105, // 275: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	107, // 276: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	109, // 277: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	111, // 278: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	113, // 279: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	115, // 280: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	117, // 281: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	119, // 282: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	226, // 283: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	227, // 284: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	121, // 285: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	123, // 286: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	125, // 287: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	228, // 288: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	229, // 289: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	230, // 290: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	231, // 291: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	232, // 292: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	233, // 293: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	62,  // 294: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	207, // [207:295] is the sub-list for method output_type
+	119, // [119:207] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -11274,6 +11741,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_credential_proto_init()
 	file_fleet_v1_event_proto_init()
+	file_fleet_v1_fan_out_proto_init()
 	file_fleet_v1_landing_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_pause_proto_init()
@@ -11326,35 +11794,37 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[60].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[64].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[65].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[68].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[69].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[72].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[73].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[74].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[75].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[78].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[79].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[80].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[83].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[91].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[92].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[94].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[95].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[99].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[81].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[85].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[86].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[89].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[97].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[98].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[100].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[101].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[105].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[106].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[119].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[120].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[123].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[107].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[108].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[111].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[112].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[125].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[126].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[129].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   140,
+			NumMessages:   146,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -53,6 +53,9 @@ const (
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
 	FleetService_QueueTask_FullMethodName            = "/fleet.v1.FleetService/QueueTask"
+	FleetService_FanOutTask_FullMethodName           = "/fleet.v1.FleetService/FanOutTask"
+	FleetService_CompareFanOut_FullMethodName        = "/fleet.v1.FleetService/CompareFanOut"
+	FleetService_SettleFanOut_FullMethodName         = "/fleet.v1.FleetService/SettleFanOut"
 	FleetService_UpdateQueuedTask_FullMethodName     = "/fleet.v1.FleetService/UpdateQueuedTask"
 	FleetService_HoldTask_FullMethodName             = "/fleet.v1.FleetService/HoldTask"
 	FleetService_ReleaseTask_FullMethodName          = "/fleet.v1.FleetService/ReleaseTask"
@@ -209,6 +212,13 @@ type FleetServiceClient interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error)
+	// Give one prompt to several agents or models, to choose the best work.
+	FanOutTask(ctx context.Context, in *FanOutTaskRequest, opts ...grpc.CallOption) (*FanOutTaskResponse, error)
+	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
+	CompareFanOut(ctx context.Context, in *CompareFanOutRequest, opts ...grpc.CallOption) (*CompareFanOutResponse, error)
+	// Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is
+	// abandoned.
+	SettleFanOut(ctx context.Context, in *SettleFanOutRequest, opts ...grpc.CallOption) (*SettleFanOutResponse, error)
 	// Change the priority, the times, the key or the dependencies of a pending task.
 	UpdateQueuedTask(ctx context.Context, in *UpdateQueuedTaskRequest, opts ...grpc.CallOption) (*UpdateQueuedTaskResponse, error)
 	// Keep a pending task from starting until `release_task`.
@@ -704,6 +714,36 @@ func (c *fleetServiceClient) QueueTask(ctx context.Context, in *QueueTaskRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(QueueTaskResponse)
 	err := c.cc.Invoke(ctx, FleetService_QueueTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) FanOutTask(ctx context.Context, in *FanOutTaskRequest, opts ...grpc.CallOption) (*FanOutTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FanOutTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_FanOutTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) CompareFanOut(ctx context.Context, in *CompareFanOutRequest, opts ...grpc.CallOption) (*CompareFanOutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CompareFanOutResponse)
+	err := c.cc.Invoke(ctx, FleetService_CompareFanOut_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) SettleFanOut(ctx context.Context, in *SettleFanOutRequest, opts ...grpc.CallOption) (*SettleFanOutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SettleFanOutResponse)
+	err := c.cc.Invoke(ctx, FleetService_SettleFanOut_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1332,6 +1372,13 @@ type FleetServiceServer interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error)
+	// Give one prompt to several agents or models, to choose the best work.
+	FanOutTask(context.Context, *FanOutTaskRequest) (*FanOutTaskResponse, error)
+	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
+	CompareFanOut(context.Context, *CompareFanOutRequest) (*CompareFanOutResponse, error)
+	// Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is
+	// abandoned.
+	SettleFanOut(context.Context, *SettleFanOutRequest) (*SettleFanOutResponse, error)
 	// Change the priority, the times, the key or the dependencies of a pending task.
 	UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error)
 	// Keep a pending task from starting until `release_task`.
@@ -1574,6 +1621,15 @@ func (UnimplementedFleetServiceServer) RestartAgent(context.Context, *RestartAge
 }
 func (UnimplementedFleetServiceServer) QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueTask not implemented")
+}
+func (UnimplementedFleetServiceServer) FanOutTask(context.Context, *FanOutTaskRequest) (*FanOutTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FanOutTask not implemented")
+}
+func (UnimplementedFleetServiceServer) CompareFanOut(context.Context, *CompareFanOutRequest) (*CompareFanOutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CompareFanOut not implemented")
+}
+func (UnimplementedFleetServiceServer) SettleFanOut(context.Context, *SettleFanOutRequest) (*SettleFanOutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SettleFanOut not implemented")
 }
 func (UnimplementedFleetServiceServer) UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateQueuedTask not implemented")
@@ -2321,6 +2377,60 @@ func _FleetService_QueueTask_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).QueueTask(ctx, req.(*QueueTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_FanOutTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FanOutTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).FanOutTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_FanOutTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).FanOutTask(ctx, req.(*FanOutTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_CompareFanOut_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CompareFanOutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).CompareFanOut(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_CompareFanOut_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).CompareFanOut(ctx, req.(*CompareFanOutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_SettleFanOut_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SettleFanOutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).SettleFanOut(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_SettleFanOut_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).SettleFanOut(ctx, req.(*SettleFanOutRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -3387,6 +3497,18 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "QueueTask",
 			Handler:    _FleetService_QueueTask_Handler,
+		},
+		{
+			MethodName: "FanOutTask",
+			Handler:    _FleetService_FanOutTask_Handler,
+		},
+		{
+			MethodName: "CompareFanOut",
+			Handler:    _FleetService_CompareFanOut_Handler,
+		},
+		{
+			MethodName: "SettleFanOut",
+			Handler:    _FleetService_SettleFanOut_Handler,
 		},
 		{
 			MethodName: "UpdateQueuedTask",

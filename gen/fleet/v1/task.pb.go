@@ -537,7 +537,9 @@ type TaskDetail struct {
 	// How far the work of the task is on its way into a branch; absent if it has changed nothing. `list_reviews` has its reviews.
 	Landing *Landing `protobuf:"bytes,52,opt,name=landing,proto3,oneof" json:"landing,omitempty"`
 	// Id of the task whose work this one goes on with; absent if it does not.
-	Continues     *string `protobuf:"bytes,53,opt,name=continues,proto3,oneof" json:"continues,omitempty"`
+	Continues *string `protobuf:"bytes,53,opt,name=continues,proto3,oneof" json:"continues,omitempty"`
+	// The tasks with the same prompt; absent if it was queued alone.
+	FanOut        *FanOut `protobuf:"bytes,61,opt,name=fan_out,json=fanOut,proto3,oneof" json:"fan_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -901,6 +903,68 @@ func (x *TaskDetail) GetContinues() string {
 	return ""
 }
 
+func (x *TaskDetail) GetFanOut() *FanOut {
+	if x != nil {
+		return x.FanOut
+	}
+	return nil
+}
+
+// FanOut is several tasks that `fan_out_task` has queued together. `compare_fan_out` compares them.
+type FanOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of the tasks, in the order in which they were queued.
+	TaskIds []string `protobuf:"bytes,1,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
+	// Whether `settle_fan_out` has chosen this task.
+	Kept          bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FanOut) Reset() {
+	*x = FanOut{}
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FanOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FanOut) ProtoMessage() {}
+
+func (x *FanOut) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FanOut.ProtoReflect.Descriptor instead.
+func (*FanOut) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FanOut) GetTaskIds() []string {
+	if x != nil {
+		return x.TaskIds
+	}
+	return nil
+}
+
+func (x *FanOut) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
 // TaskOptions are options of a task for its agent's program, as in `start_agent_task`.
 type TaskOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -924,7 +988,7 @@ type TaskOptions struct {
 
 func (x *TaskOptions) Reset() {
 	*x = TaskOptions{}
-	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1000,7 @@ func (x *TaskOptions) String() string {
 func (*TaskOptions) ProtoMessage() {}
 
 func (x *TaskOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1013,7 @@ func (x *TaskOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOptions.ProtoReflect.Descriptor instead.
 func (*TaskOptions) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskOptions) GetModel() string {
@@ -1016,7 +1080,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1092,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1105,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Attachment) GetName() string {
@@ -1082,7 +1146,7 @@ type TaskUsage struct {
 
 func (x *TaskUsage) Reset() {
 	*x = TaskUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[4]
+	mi := &file_fleet_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1158,7 @@ func (x *TaskUsage) String() string {
 func (*TaskUsage) ProtoMessage() {}
 
 func (x *TaskUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[4]
+	mi := &file_fleet_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1171,7 @@ func (x *TaskUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
 func (*TaskUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TaskUsage) GetModel() string {
@@ -1161,7 +1225,7 @@ type ModelUsage struct {
 
 func (x *ModelUsage) Reset() {
 	*x = ModelUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[5]
+	mi := &file_fleet_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1237,7 @@ func (x *ModelUsage) String() string {
 func (*ModelUsage) ProtoMessage() {}
 
 func (x *ModelUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[5]
+	mi := &file_fleet_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1250,7 @@ func (x *ModelUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUsage.ProtoReflect.Descriptor instead.
 func (*ModelUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelUsage) GetModel() string {
@@ -1307,7 +1371,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\r_denied_callsB\t\n" +
 	"\a_labelsB\n" +
 	"\n" +
-	"\b_landing\"\xe0\x13\n" +
+	"\b_landing\"\x9c\x14\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1366,7 +1430,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\bretry_of\x18/ \x01(\tH\x1bR\aretryOf\x88\x01\x01\x124\n" +
 	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1cR\x06output\x88\x01\x01\x120\n" +
 	"\alanding\x184 \x01(\v2\x11.fleet.v1.LandingH\x1dR\alanding\x88\x01\x01\x12!\n" +
-	"\tcontinues\x185 \x01(\tH\x1eR\tcontinues\x88\x01\x01B\n" +
+	"\tcontinues\x185 \x01(\tH\x1eR\tcontinues\x88\x01\x01\x12.\n" +
+	"\afan_out\x18= \x01(\v2\x10.fleet.v1.FanOutH\x1fR\x06fanOut\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1406,7 +1471,12 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_landingB\f\n" +
 	"\n" +
-	"_continues\"\x9f\x03\n" +
+	"_continuesB\n" +
+	"\n" +
+	"\b_fan_out\"7\n" +
+	"\x06FanOut\x12\x19\n" +
+	"\btask_ids\x18\x01 \x03(\tR\ataskIds\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\bR\x04kept\"\x9f\x03\n" +
 	"\vTaskOptions\x12\x19\n" +
 	"\x05model\x18\x01 \x01(\tH\x00R\x05model\x88\x01\x01\x12\x1b\n" +
 	"\x06effort\x18\x02 \x01(\tH\x01R\x06effort\x88\x01\x01\x12 \n" +
@@ -1458,54 +1528,56 @@ func file_fleet_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_fleet_v1_task_proto_goTypes = []any{
 	(Task_Status)(0),              // 0: fleet.v1.Task.Status
 	(Task_Source)(0),              // 1: fleet.v1.Task.Source
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
-	(*TaskOptions)(nil),           // 4: fleet.v1.TaskOptions
-	(*Attachment)(nil),            // 5: fleet.v1.Attachment
-	(*TaskUsage)(nil),             // 6: fleet.v1.TaskUsage
-	(*ModelUsage)(nil),            // 7: fleet.v1.ModelUsage
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
-	(*Landing)(nil),               // 10: fleet.v1.Landing
-	(*TaskChanges)(nil),           // 11: fleet.v1.TaskChanges
-	(*Queued)(nil),                // 12: fleet.v1.Queued
-	(*TaskChecks)(nil),            // 13: fleet.v1.TaskChecks
+	(*FanOut)(nil),                // 4: fleet.v1.FanOut
+	(*TaskOptions)(nil),           // 5: fleet.v1.TaskOptions
+	(*Attachment)(nil),            // 6: fleet.v1.Attachment
+	(*TaskUsage)(nil),             // 7: fleet.v1.TaskUsage
+	(*ModelUsage)(nil),            // 8: fleet.v1.ModelUsage
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
+	(*Landing)(nil),               // 11: fleet.v1.Landing
+	(*TaskChanges)(nil),           // 12: fleet.v1.TaskChanges
+	(*Queued)(nil),                // 13: fleet.v1.Queued
+	(*TaskChecks)(nil),            // 14: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
 	1,  // 1: fleet.v1.Task.source:type_name -> fleet.v1.Task.Source
-	8,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	8,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	8,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: fleet.v1.Task.labels:type_name -> google.protobuf.Struct
-	10, // 7: fleet.v1.Task.landing:type_name -> fleet.v1.Landing
+	9,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	9,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	9,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
+	10, // 6: fleet.v1.Task.labels:type_name -> google.protobuf.Struct
+	11, // 7: fleet.v1.Task.landing:type_name -> fleet.v1.Landing
 	0,  // 8: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
 	1,  // 9: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	8,  // 10: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	8,  // 12: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	11, // 13: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	6,  // 14: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	8,  // 15: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	9,  // 16: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
-	12, // 17: fleet.v1.TaskDetail.queue:type_name -> fleet.v1.Queued
-	7,  // 18: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	13, // 19: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	4,  // 20: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	9,  // 21: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
-	10, // 22: fleet.v1.TaskDetail.landing:type_name -> fleet.v1.Landing
-	9,  // 23: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
-	5,  // 24: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	9,  // 10: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 11: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	9,  // 12: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	12, // 13: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	7,  // 14: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	9,  // 15: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	10, // 16: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
+	13, // 17: fleet.v1.TaskDetail.queue:type_name -> fleet.v1.Queued
+	8,  // 18: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	14, // 19: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	5,  // 20: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
+	10, // 21: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	11, // 22: fleet.v1.TaskDetail.landing:type_name -> fleet.v1.Landing
+	4,  // 23: fleet.v1.TaskDetail.fan_out:type_name -> fleet.v1.FanOut
+	10, // 24: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	6,  // 25: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1521,14 +1593,14 @@ func file_fleet_v1_task_proto_init() {
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
-	file_fleet_v1_task_proto_msgTypes[2].OneofWrappers = []any{}
+	file_fleet_v1_task_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_task_proto_rawDesc), len(file_fleet_v1_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

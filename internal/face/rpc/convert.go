@@ -180,6 +180,9 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))), Labels: labelsOf(t.Labels), Queue: queuedOf(t.Queued),
 		Landing: landingOf(t.Landing), Continues: optional(t.Options.Continues),
 	}
+	if ids := t.Entry.FanOut; len(ids) > 0 {
+		d.FanOut = &fleetv1.FanOut{TaskIds: ids, Kept: t.Entry.Kept}
+	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)
 		d.Payload, d.PayloadEncoding = &text, encoding

@@ -9,8 +9,9 @@ import (
 const (
 	putEntry = `INSERT INTO task_queue (task_id, entry) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET entry = excluded.entry`
-	selectQueue = `SELECT ` + ReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
-		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE ` + ActiveCondition
+	selectEntries = `SELECT ` + ReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
+		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE `
+	selectQueue = selectEntries + ActiveCondition
 )
 
 // Queue returns the matching tasks of the queue, see fleet.ReadTx.
@@ -21,8 +22,12 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	if len(f.TaskIDs) == 0 {
 		return nil, nil
 	}
+	query := selectQueue + ` AND id `
+	if f.Ended {
+		query = selectEntries + `id `
+	}
 	return readLocked(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return TaskLockName(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
-		return queryAll(t.DB, scanQueued, selectQueue+` AND id `+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
+		return queryAll(t.DB, scanQueued, query+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
 	})
 }
 

@@ -72,6 +72,7 @@ var taskCases = []testCase{
 		})
 		require.Equal(t, []string{id("t", 1) + ":1", id("t", 2) + ":7"}, queue(fleet.QueueFilter{All: true}))
 		require.Equal(t, []string{id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}}))
+		require.Equal(t, []string{id("t", 0) + ":0", id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}, Ended: true}))
 		require.Empty(t, queue(fleet.QueueFilter{}))
 		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
 	}},

@@ -358,6 +358,35 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Queue a task, which starts as soon as an agent is idle and nothing else is in its way: on one agent, on any agent of a pool, on any of your agents with a role in a project, or on a new agent. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or offline. `start_agent_task` starts a task now or refuses.",
 		}, c.QueueTask),
 		tool.Unary(tool.Spec{
+			Name:     "fan_out_task",
+			Title:    "Fan out task",
+			Method:   v1.FleetService_FanOutTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceFanOutTaskInput,
+			Output:      fleetServiceFanOutTaskOutput,
+			Description: "Give one prompt to several agents or models, to choose the best work.",
+		}, c.FanOutTask),
+		tool.Unary(tool.Spec{
+			Name:     "compare_fan_out",
+			Title:    "Compare fan out",
+			Method:   v1.FleetService_CompareFanOut_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceCompareFanOutInput,
+			Output:      fleetServiceCompareFanOutOutput,
+			Description: "Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.",
+		}, c.CompareFanOut),
+		tool.Unary(tool.Spec{
+			Name:     "settle_fan_out",
+			Title:    "Settle fan out",
+			Method:   v1.FleetService_SettleFanOut_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceSettleFanOutInput,
+			Output:      fleetServiceSettleFanOutOutput,
+			Description: "Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is abandoned.",
+		}, c.SettleFanOut),
+		tool.Unary(tool.Spec{
 			Name:     "update_queued_task",
 			Title:    "Update queued task",
 			Method:   v1.FleetService_UpdateQueuedTask_FullMethodName,
@@ -1368,6 +1397,45 @@ const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
 "task":{"$ref":"#/$defs/Task","description":"The task."},
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["task","message"]}`
+
+const fleetServiceFanOutTaskInput = `{"type":"object","properties":{
+"task_description":{"type":"string","description":"The prompt."},
+"count":{"type":"integer","description":"How many, 2 to 16."},
+"models":{"type":"array","items":{"type":"string"},"description":"Or one for each."},
+"pool":{"type":"string","description":"Whose agents work."},
+"project":{"type":"string","description":"Or new agents in it."},
+"role":{"type":"string","description":"Theirs."},
+"checks":{"type":"array","items":{"type":"string"},"description":"Commands that must succeed."},
+"max_cost_usd":{"type":"number","description":"For each."},
+"request_id":{"type":"string","description":"For repeats."}
+},"required":["task_description"],"additionalProperties":false}`
+
+const fleetServiceFanOutTaskOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/Task"},"description":"The tasks. The id of each stands for all of them in ` + "`" + `compare_fan_out` + "`" + `."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["tasks","message"]}`
+
+const fleetServiceCompareFanOutInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of one of the tasks, or a unique prefix of the id."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceCompareFanOutOutput = `{"type":"object","properties":{
+"variants":{"type":"array","items":{"$ref":"#/$defs/Variant"},"description":"The variants that the caller may see, in the order in which they were queued."},
+"overlaps":{"type":"array","items":{"$ref":"#/$defs/Overlap"},"description":"The open work of two variants that changes the same lines; the tasks are those of the variants' landings."},
+"overlaps_problem":{"type":"string","description":"Why the overlaps are not known, as a sentence; absent if they are."}
+},"required":["variants","overlaps"]}`
+
+const fleetServiceSettleFanOutInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task whose work is kept, or a unique prefix of the id."},
+"abandon_others":{"type":"boolean","description":"Stop the other tasks and abandon their work. Their work is not lost until it is old."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing more than what it has not finished."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceSettleFanOutOutput = `{"type":"object","properties":{
+"variants":{"type":"array","items":{"$ref":"#/$defs/Variant"},"description":"The variants, in the order in which they were queued."},
+"unfinished_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of tasks that were to be stopped and have not ended yet, or whose work lands at this moment. The same call goes on with them."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["variants","unfinished_task_ids","message"]}`
 
 const fleetServiceUpdateQueuedTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
@@ -2407,7 +2475,8 @@ var fleetServiceOutputs = tool.Defs{
 "retry_of":{"type":"string","description":"Id of the task that this task has started again, as ` + "`" + `retry_task` + "`" + ` does; absent if it is not a retry."},
 "output":{"type":["object","null"],"description":"What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."},
 "landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch; absent if it has changed nothing. ` + "`" + `list_reviews` + "`" + ` has its reviews."},{"type":"null"}]},
-"continues":{"type":"string","description":"Id of the task whose work this one goes on with; absent if it does not."}
+"continues":{"type":"string","description":"Id of the task whose work this one goes on with; absent if it does not."},
+"fan_out":{"anyOf":[{"$ref":"#/$defs/FanOut","description":"The tasks with the same prompt; absent if it was queued alone."},{"type":"null"}]}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","preview","owner","turns","models"],"description":"TaskDetail is a task with all its details."}`,
 	"TaskChanges": `{"type":"object","properties":{
 "base":{"type":"string","description":"Commit at which the task began. It includes uncommitted changes of earlier tasks."},
@@ -2490,6 +2559,10 @@ var fleetServiceOutputs = tool.Defs{
 "media_type":{"type":"string","description":"Media type."},
 "size":{"type":"integer","description":"Size in bytes."}
 },"required":["name","media_type","size"],"description":"Attachment describes a file of a task."}`,
+	"FanOut": `{"type":"object","properties":{
+"task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of the tasks, in the order in which they were queued."},
+"kept":{"type":"boolean","description":"Whether ` + "`" + `settle_fan_out` + "`" + ` has chosen this task."}
+},"required":["task_ids","kept"],"description":"FanOut is several tasks that ` + "`" + `fan_out_task` + "`" + ` has queued together. ` + "`" + `compare_fan_out` + "`" + ` compares them."}`,
 	"FileChange": `{"type":"object","properties":{
 "path":{"type":"string","description":"Path of the file in the repository."},
 "from":{"type":"string","description":"The previous path of a renamed file; absent otherwise."},
@@ -2604,15 +2677,18 @@ var fleetServiceOutputs = tool.Defs{
 "rules":{"type":"array","items":{"type":"string"},"description":"Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."}
 },"required":["id","task_id","agent_name","owner","kind","status","text","tool","options","asked_at","expires_at","rules"],"description":"Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."}`,
-	"QueuedTask": `{"type":"object","properties":{
-"id":{"type":"string","description":"Id of the task."},
-"agent_name":{"type":"string","description":"Name of the agent that will work on it; empty when that is not decided yet."},
-"owner":{"type":"string","description":"Name of the principal that owns the agent, or the agents that may work on it."},
-"summary":{"type":"string","description":"The first line of the task's description."},
-"created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
-"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]},
-"access":{"type":"string","enum":["view","run"],"description":"What the caller may do with it; absent if it may do everything. A caller who may only view it cannot change or stop it.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."}
-},"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
+	"Variant": `{"type":"object","properties":{
+"number":{"type":"integer","description":"Position, from 1."},
+"task":{"anyOf":[{"$ref":"#/$defs/Task","description":"The task; if another task makes requested changes of its work, that one."},{"type":"null"}]},
+"task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of all its tasks: the one that ` + "`" + `fan_out_task` + "`" + ` queued, then those that go on with its work."},
+"model":{"type":"string","description":"The model; absent if it is not known."},
+"checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the checks of the task; absent if it has no checks."},{"type":"null"}]},
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"The newest work, without conflicts; absent if there is none."},{"type":"null"}]},
+"cost_usd":{"type":"number","description":"Cost of all its tasks in US dollars."},
+"run_seconds":{"type":"integer","description":"How long its tasks have run, in seconds."},
+"review":{"anyOf":[{"$ref":"#/$defs/Review","description":"The newest review of its work; absent if nobody has reviewed it."},{"type":"null"}]},
+"kept":{"type":"boolean","description":"Whether ` + "`" + `settle_fan_out` + "`" + ` has chosen it."}
+},"required":["number","task","task_ids","cost_usd","run_seconds","kept"],"description":"Variant is one of several tasks with the same prompt, see ` + "`" + `fan_out_task` + "`" + `."}`,
 	"Review": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the review."},
 "by":{"type":"string","description":"Name of the principal that wrote it."},
@@ -2629,6 +2705,25 @@ var fleetServiceOutputs = tool.Defs{
 "old":{"type":"boolean","description":"Whether the line is one of the file before the change."},
 "text":{"type":"string","description":"The comment."}
 },"required":["path","line","old","text"],"description":"ReviewComment is a comment on a line."}`,
+	"Overlap": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of one task."},
+"other_task_id":{"type":"string","description":"Id of the other task."},
+"conflict":{"type":"boolean","description":"Whether their work cannot be combined."},
+"files":{"type":"array","items":{"$ref":"#/$defs/OverlapFile"},"description":"The files that both change."}
+},"required":["task_id","other_task_id","conflict","files"],"description":"Overlap is the work of two tasks that change the same lines, or that cannot be combined."}`,
+	"OverlapFile": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file."},
+"lines":{"type":"string","description":"The lines that both change, as the branch has them: ranges such as 3-5, separated by commas; empty if they change different lines, or if the file is not text."}
+},"required":["path","lines"],"description":"OverlapFile is a file that the work of two tasks changes."}`,
+	"QueuedTask": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that will work on it; empty when that is not decided yet."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent, or the agents that may work on it."},
+"summary":{"type":"string","description":"The first line of the task's description."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
+"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]},
+"access":{"type":"string","enum":["view","run"],"description":"What the caller may do with it; absent if it may do everything. A caller who may only view it cannot change or stop it.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."}
+},"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
 	"ReviewedTask": `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task."},
 "agent_name":{"type":"string","description":"Name of the agent that did the work."},
@@ -2640,16 +2735,6 @@ var fleetServiceOutputs = tool.Defs{
 "landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work is."},{"type":"null"}]},
 "reviews":{"type":"array","items":{"$ref":"#/$defs/Review"},"description":"The reviews, oldest first."}
 },"required":["task_id","agent_name","owner","project","title","summary","completed_at","landing","reviews"],"description":"ReviewedTask is a task with its work and what people say about it."}`,
-	"Overlap": `{"type":"object","properties":{
-"task_id":{"type":"string","description":"Id of one task."},
-"other_task_id":{"type":"string","description":"Id of the other task."},
-"conflict":{"type":"boolean","description":"Whether their work cannot be combined."},
-"files":{"type":"array","items":{"$ref":"#/$defs/OverlapFile"},"description":"The files that both change."}
-},"required":["task_id","other_task_id","conflict","files"],"description":"Overlap is the work of two tasks that change the same lines, or that cannot be combined."}`,
-	"OverlapFile": `{"type":"object","properties":{
-"path":{"type":"string","description":"Path of the file."},
-"lines":{"type":"string","description":"The lines that both change, as the branch has them: ranges such as 3-5, separated by commas; empty if they change different lines, or if the file is not text."}
-},"required":["path","lines"],"description":"OverlapFile is a file that the work of two tasks changes."}`,
 	"LandedTask": `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task."},
 "agent_name":{"type":"string","description":"Name of the agent that did the work."},

@@ -1,0 +1,74 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// FanOutTask queues several tasks with the same prompt.
+func (f *Fleet) FanOutTask(ctx context.Context, r *fleetv1.FanOutTaskRequest) (*fleetv1.FanOutTaskResponse, error) {
+	q, err := queueTaskIn(&fleetv1.QueueTaskRequest{
+		TaskDescription: r.GetTaskDescription(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(), Checks: r.GetChecks(), MaxCostUsd: r.MaxCostUsd, RequestId: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := f.svc.FanOutTask(ctx, service.FanOutRequest{QueueTaskRequest: q, Count: int(r.GetCount()), Models: r.GetModels()})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.FanOutTaskResponse{Tasks: listOf(tasks, taskOf), Message: fmt.Sprintf("%d tasks queued successfully", len(tasks))}, nil
+}
+
+// CompareFanOut compares the tasks of a fan-out.
+func (f *Fleet) CompareFanOut(ctx context.Context, r *fleetv1.CompareFanOutRequest) (*fleetv1.CompareFanOutResponse, error) {
+	found, err := f.svc.CompareFanOut(ctx, r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.CompareFanOutResponse{Variants: variantsOf(found), Overlaps: listOf(found.Pairs, overlapOf)}
+	if found.Problem != nil {
+		out.OverlapsProblem = new(textOf(fleet.PublicMessage(found.Problem)))
+	}
+	return out, nil
+}
+
+// SettleFanOut chooses the work of one task of a fan-out.
+func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest) (*fleetv1.SettleFanOutResponse, error) {
+	found, left, err := f.svc.SettleFanOut(ctx, service.SettleFanOutRequest{TaskID: r.GetTaskId(), AbandonOthers: r.GetAbandonOthers(), RequestID: r.GetRequestId()})
+	if err != nil {
+		return nil, err
+	}
+	message := "The work is chosen"
+	switch {
+	case len(left) > 0:
+		message += fmt.Sprintf(", and other tasks have not ended yet (%d): the same call goes on", len(left))
+	case r.GetAbandonOthers():
+		message += ", and that of the others is abandoned"
+	}
+	return &fleetv1.SettleFanOutResponse{Variants: variantsOf(found), UnfinishedTaskIds: left, Message: message}, nil
+}
+
+func variantsOf(f *service.FanOut) (all []*fleetv1.Variant) {
+	for i, v := range f.Variants {
+		row := &fleetv1.Variant{
+			Number: int32Of(i + 1), Task: taskOf(v.Task()), Model: optional(textOf(v.Model())), Checks: checksOf(v.Checks), CostUsd: v.Cost,
+			RunSeconds: int32Of(int(v.Time.Seconds())), Kept: v.Kept,
+		}
+		for _, t := range v.Tasks {
+			row.TaskIds = append(row.TaskIds, t.ID)
+		}
+		if v.Work != nil {
+			row.Landing = briefLandingOf(v.Work.Landing)
+		}
+		if v.Review != nil {
+			row.Review = reviewOf(v.Review)
+		}
+		all = append(all, row)
+	}
+	return all
+}

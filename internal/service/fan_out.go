@@ -1,0 +1,139 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// FanOutRequest describes several tasks with the same prompt. Its agents are those of Pool, or new ones in Project.
+type FanOutRequest struct {
+	QueueTaskRequest
+	Count  int      // how many tasks
+	Models []string // or the model of each
+}
+
+// FanOutTask adds the tasks to the queue, all or none.
+func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.variants()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		if err := s.checkQueued(v); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.Count, r.Models}}
+	to, err := s.assignees(ctx, p, all)
+	c.Refused = err
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		ids := make([]string, len(all))
+		for i, v := range all {
+			t, err := s.queueTask(ctx, tx, p, to[i], v)
+			if err != nil {
+				return CallResult{}, err
+			}
+			ids[i] = t.ID
+		}
+		return CallResult{TaskID: strings.Join(ids, " ")}, putFanOut(tx, ids)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tasks []*fleet.Task
+	for id := range strings.FieldsSeq(made.TaskID) {
+		t, err := s.earlierTask(ctx, CallResult{TaskID: id})
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, asQueued(t))
+	}
+	return tasks, nil
+}
+
+// putFanOut notes in the entries of the tasks that they belong together.
+func putFanOut(tx fleet.Tx, ids []string) error {
+	queued, err := tx.Queue(fleet.QueueFilter{TaskIDs: ids})
+	for _, q := range queued {
+		q.Entry.FanOut = ids
+		if err == nil {
+			err = tx.Put(q.ID, &q.Entry)
+		}
+	}
+	return err
+}
+
+// variants returns a request for each of the tasks.
+func (r FanOutRequest) variants() ([]QueueTaskRequest, error) {
+	refuse := func(field, format string, args ...any) ([]QueueTaskRequest, error) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
+	}
+	n := r.Count
+	switch {
+	case r.Pool == "" && r.Project == "":
+		return refuse("pool", "nothing says where the tasks run: give pool or project")
+	case r.Count != 0 && len(r.Models) > 0:
+		return refuse("count", "count is given besides models, each of which gets a task: give one of them")
+	case len(r.Models) > 0:
+		n = len(r.Models)
+	case r.Count == 0:
+		return refuse("count", "nothing says how many tasks: give count or models")
+	}
+	switch {
+	case n > fleet.MaxFanOut && r.Count == 0:
+		return refuse("models", "models has %d models: give at most %d", n, fleet.MaxFanOut)
+	case n == 1 && r.Count == 0:
+		return refuse("models", "models has only one model: give several, or call {queue_task}")
+	case n < 2 || n > fleet.MaxFanOut:
+		return refuse("count", "count is %d: give 2 to %d", n, fleet.MaxFanOut)
+	}
+	all := make([]QueueTaskRequest, n)
+	for i := range all {
+		all[i] = r.QueueTaskRequest
+		all[i].NewAgent = r.Pool == ""
+		if len(r.Models) > 0 {
+			all[i].Options.Model = r.Models[i]
+		}
+	}
+	return all, nil
+}
+
+// assignees returns who works on each of the tasks, each of which needs an agent of its own.
+func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueTaskRequest) ([]assignee, error) {
+	if r := all[0]; r.Pool != "" {
+		pool, err := s.poolFor(ctx, p, r.Pool)
+		if err != nil {
+			return nil, err
+		}
+		if pool.Reuse != fleet.ReuseFresh && len(all) > pool.MaxAgents {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "pool", "the pool %q has at most %d agents, and each of the %d tasks needs one that has worked on none of the others", pool.Name, pool.MaxAgents, len(all)).
+				Next("{update_pool} changes the limit")
+		}
+	}
+	to, names := make([]assignee, len(all)), map[string]bool{}
+	for i, r := range all {
+		for {
+			var err error
+			if to[i], err = s.assignee(ctx, p, r); err != nil {
+				return nil, err
+			}
+			added := to[i].added
+			if added == nil || !names[added.Name] {
+				break
+			}
+		}
+		if added := to[i].added; added != nil {
+			names[added.Name] = true
+		}
+	}
+	return to, nil
+}

@@ -1,0 +1,168 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Variant is one of the tasks of a fan-out with those that go on with its work.
+type Variant struct {
+	Tasks  []*fleet.Task // oldest first
+	Checks *fleet.TaskChecks
+	Work   *LandingView  // the newest work; nil if there is none
+	Review *fleet.Review // the newest one of Work; nil if there is none
+	Cost   float64
+	Time   time.Duration // for which its tasks have run
+	Kept   bool
+}
+
+// Task returns the newest task.
+func (v *Variant) Task() *fleet.Task { return v.Tasks[len(v.Tasks)-1] }
+
+// Model returns the model of the variant; "" if it is not known.
+func (v *Variant) Model() string {
+	if asked := v.Tasks[0].Options.Model; asked != "" {
+		return asked
+	}
+	return v.Task().Usage.Model
+}
+
+// FanOut is several tasks with the same prompt.
+type FanOut struct {
+	Variants []*Variant // that the caller may see
+	Pairs    []fleet.WorkOverlap
+	Problem  error // why Pairs is not known; nil if it is
+}
+
+// CompareFanOut returns the tasks that were queued together with the one with the id, and which of their open work changes the same lines.
+func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &FanOut{}
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		_, all, err := s.fanOutOf(tx, p, id, fleet.AccessView)
+		if err != nil {
+			return err
+		}
+		f.Variants = nil
+		for _, q := range all {
+			v, err := s.variant(tx, p, q)
+			if err != nil {
+				return err
+			}
+			if v != nil {
+				f.Variants = append(f.Variants, v)
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	f.Pairs, f.Problem = s.overlapsOf(ctx, f.Variants)
+	if _, known := errors.AsType[*fleet.Error](f.Problem); f.Problem != nil && !known || fleet.ReasonOf(f.Problem) == fleet.ReasonInternal {
+		return nil, f.Problem
+	}
+	return f, nil
+}
+
+// fanOutOf returns the entry of the task that was queued with others, and all of their entries. id may also be that of a task which goes
+// on with its work.
+func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.QueuedTask, []*fleet.QueuedTask, error) {
+	if id == "" {
+		return nil, nil, errNoTaskID()
+	}
+	t, err := s.task(tx, p, id, needed)
+	for err == nil && t.Options.Continues != "" {
+		t, err = s.task(tx, p, t.Options.Continues, needed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, Ended: true}))
+	if err != nil {
+		return nil, nil, err
+	}
+	if q == nil || len(q.Entry.FanOut) == 0 {
+		return nil, nil, fleet.Errorf(fleet.ReasonNotFannedOut, "task %s was queued alone, so there is nothing to compare it with", t.Ref()).
+			With("task_id", t.ID).Next("{fan_out_task} queues several tasks with the same prompt")
+	}
+	all, err := tx.Queue(fleet.QueueFilter{TaskIDs: q.Entry.FanOut, Ended: true})
+	return q, all, err
+}
+
+// variant returns nil if p may not see the task.
+func (s *Service) variant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask) (*Variant, error) {
+	access, err := accessToTask(tx, p, &q.Task)
+	if err != nil || access == fleet.AccessNone {
+		return nil, err
+	}
+	v := &Variant{Kept: q.Entry.Kept}
+	for t := &q.Task; t != nil; {
+		v.add(t, s.now())
+		if t.Landing, err = landingOf(tx, t.ID); err != nil {
+			return nil, err
+		}
+		next := ""
+		if t.Landing != nil {
+			v.Work, next = &LandingView{Landing: t.Landing, Task: t}, t.Landing.NextTask
+		}
+		if t = nil; next != "" {
+			if t, err = tx.Task(next); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, v.read(tx)
+}
+
+// add adds the next task of the variant.
+func (v *Variant) add(t *fleet.Task, now time.Time) {
+	v.Tasks, v.Cost = append(v.Tasks, t), v.Cost+t.CostUSD
+	switch {
+	case t.StartedAt.IsZero():
+	case t.EndedAt.IsZero():
+		v.Time += now.Sub(t.StartedAt)
+	default:
+		v.Time += t.EndedAt.Sub(t.StartedAt)
+	}
+}
+
+// read reads the checks and the newest review.
+func (v *Variant) read(tx fleet.ReadTx) (err error) {
+	if v.Checks, err = tx.Checks(v.Task().ID); err != nil || v.Work == nil {
+		return err
+	}
+	v.Work.Reviews, err = tx.Reviews(v.Work.TaskID)
+	if n := len(v.Work.Reviews); n > 0 {
+		v.Review = v.Work.Reviews[n-1]
+	}
+	return err
+}
+
+// overlapsOf compares the open work of the variants, like ShowOverlaps.
+func (s *Service) overlapsOf(ctx context.Context, all []*Variant) ([]fleet.WorkOverlap, error) {
+	var open []*LandingView
+	for _, v := range all {
+		if v.Work != nil && !v.Work.State.Settled() {
+			open = append(open, v.Work)
+		}
+	}
+	if len(open) < 2 {
+		return nil, nil
+	}
+	repo, err := s.repository(open[0].Place, open[0].Project)
+	if err != nil {
+		return nil, err
+	}
+	o := &Overlaps{}
+	if o.Into, err = repo.Branch(ctx, ""); err != nil {
+		return nil, err
+	}
+	err = s.compareWork(ctx, repo, o, open)
+	return o.Pairs, err
+}
