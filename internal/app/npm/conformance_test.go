@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenarios are the scenarios of the conformance suite for servers that offer only tools. The suite's other scenarios
-// need tools with special names, or features that Fleet does not offer: prompts, resources, completion.
-var scenarios = []string{"server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
+// scenarios are the scenarios of the conformance suite for any server. The suite's other scenarios need tools, prompts and resources with special
+// names, or features that Fleet does not offer: completion, and subscriptions in revisions with sessions.
+var scenarios = []string{"server-initialize", "ping", "tools-list", "prompts-list", "resources-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
 
 func TestConformance(t *testing.T) {
 	wanted(t, "TEST_CONFORMANCE", "conformance", "340 MB of npm packages")
@@ -75,7 +75,9 @@ type answer struct {
 		Content           []struct{ Text string }
 		StructuredContent map[string]any
 		IsError           bool
-		Tools             []struct{ Name string } // the result of tools/list
+		Tools             []struct{ Name string }                   // the result of tools/list
+		Messages          []struct{ Content struct{ Text string } } // of prompts/get
+		Contents          []struct{ Text string }                   // of resources/read
 	}
 }
 
@@ -104,6 +106,10 @@ func (i inspection) inspect(t *testing.T, h home, env []string) {
 	history := call(0, "show_agent_task_history", `{"agent_name":"`+i.agent+`"}`)
 	task := history.Result.StructuredContent["tasks"].([]any)[0].(map[string]any)
 	require.Equal(t, []any{id, "completed", "Well done"}, []any{task["id"], task["status"], task["summary"]})
+
+	review := ask(0, "--method", "prompts/get", "--prompt-name", "review", "--prompt-args", "task_id="+id)
+	require.Contains(t, review.Result.Messages[0].Content.Text, "Review the work of task "+id)
+	require.Contains(t, ask(0, "--method", "resources/read", "--uri", "fleet://task/"+id).Result.Contents[0].Text, `"summary":"Well done"`)
 
 	const toolError = 5
 	refused := call(toolError, "show_agent", `{"agent_name":"nobody"}`)

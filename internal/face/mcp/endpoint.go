@@ -147,6 +147,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	ctx, out.refusal = withRefusal(ctx)
+	out.id = m.ID
 	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)

@@ -26,7 +26,7 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	sessions := newSessions(c.SessionKey)
 	mux := http.NewServeMux()
 	for _, s := range sets {
-		e := newEndpoint(newServer(s, c), sessions, c)
+		e := newEndpoint(newServer(conn, s, c), sessions, c)
 		mux.Handle("/mcp/"+s.Name, e)
 		if s.Name == defaultToolset {
 			mux.Handle("/mcp", e)

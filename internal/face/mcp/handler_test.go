@@ -46,7 +46,7 @@ func TestAnswers(t *testing.T) {
 		{"argument given twice", "show_agent", `{"agent_name":"x","agent_name":"y"}`, `{"error":"INVALID_ARGUMENT","message":"the field \"agent_name\" is given twice; give it once","details":{"field":"agent_name"}}`, true},
 		{"wrong type", "list_agents", `{"page":"x"}`, `{"error":"INVALID_PAGE","message":"page must be a whole number, got the string \"x\"","details":{"field":"page"}}`, true},
 		{"arguments are not an object", "list_agents", `"x"`, `{"error":"INVALID_ARGUMENT","message":"expected a JSON object with the fields of the request, got the string \"x\"","details":null}`, true},
-		{"unimplemented method", "list_agent_projects", `{}`, `{"error":"UNIMPLEMENTED","message":"method ListAgentProjects not implemented","details":null}`, true},
+		{"unimplemented method", "list_agent_roles", `{"project":"x"}`, `{"error":"UNIMPLEMENTED","message":"method ListAgentRoles not implemented","details":null}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -38,9 +38,13 @@ func (e envelope) isResponse() bool {
 }
 
 // needsSlot reports whether the MCP server itself does the work for the message, for example lists the tools. A call of a
-// tool is not such work, because it becomes a call of the API, which waits for a slot there.
+// tool is not such work, because it becomes a call of the API, which waits for a slot there; nor are prompts and resources.
 func (e envelope) needsSlot() bool {
-	return len(e.ID) > 0 && e.Method != string(mcp.MethodToolsCall) && e.Method != string(mcp.MethodPing)
+	switch mcp.MCPMethod(e.Method) {
+	case mcp.MethodToolsCall, mcp.MethodPing, mcp.MethodPromptsGet, mcp.MethodResourcesList, mcp.MethodResourcesRead:
+		return false
+	}
+	return len(e.ID) > 0
 }
 
 // isModern reports whether the message uses a protocol revision without sessions.

@@ -108,7 +108,7 @@ func findToolset(sets []tool.Set, name string) (tool.Set, error) {
 }
 
 // newServer returns the MCP server of a toolset. It announces that its tools do not change while it runs.
-func newServer(set tool.Set, c Config) *server.MCPServer {
+func newServer(conn grpc.ClientConnInterface, set tool.Set, c Config) *server.MCPServer {
 	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
 	for i, t := range set.Tools {
 		tools[i], methods[t.Name] = server.ServerTool{Tool: t.Tool, Handler: t.Handler}, t.Method
@@ -119,13 +119,21 @@ func newServer(set tool.Set, c Config) *server.MCPServer {
 		mayCall := c.Rights(ctx)
 		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !mayCall(methods[t.Name]) })
 	})
-	s := server.NewMCPServer("fleet", c.Version,
+	options := []server.ServerOption{
 		server.WithTitle("Fleet"),
 		server.WithDescription("Creates AI coding agents, hands them tasks, follows them and keeps their history."),
 		server.WithInstructions(instructionsOf(set.Name)),
 		server.WithToolCapabilities(false),
 		server.WithHooks(hooks),
-	)
+	}
+	ofFleet := set.Name == defaultToolset || set.Name == allTools
+	if ofFleet {
+		options = append(options, server.WithPromptCapabilities(false), server.WithResourceCapabilities(false, false))
+	}
+	s := server.NewMCPServer("fleet", c.Version, options...)
 	s.AddTools(tools...)
+	if ofFleet {
+		addFleet(s, hooks, conn)
+	}
 	return s
 }

@@ -34,7 +34,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	ctx, stop := context.WithCancel(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult))
 	defer stop()
 	s := &stdio{
-		server: newServer(set, c), client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
+		server: newServer(conn, set, c), client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
@@ -157,6 +157,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	}()
 	progress := false
 	message, x := replaceInexact(message, m)
+	ctx, refused := withRefusal(ctx)
 	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
@@ -171,6 +172,9 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		s.drain(ctx)
 	case s.client.Initialized():
 		s.pings.ping(ctx, s.write)
+	}
+	if refused.err != nil {
+		return refused.err.response(m.ID)
 	}
 	b, err := json.Marshal(r)
 	if err != nil {

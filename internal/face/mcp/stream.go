@@ -27,6 +27,8 @@ type responseWriter struct {
 	newSession  func() string      // makes a session when the message is answered without an error; nil for most messages
 	result      *tool.Assembled    // what is put into the JSON that mcp-go writes
 	exact       exactNumbersByText // numbers that are put back into what mcp-go writes
+	id          json.RawMessage    // of the message
+	refusal     *refusal           // what is sent instead of what mcp-go writes
 	releaseSlot func()             // called after the work and before the client reads the answer, once or more; see Config.Take
 
 	mu            sync.Mutex
@@ -110,22 +112,25 @@ func (s *responseWriter) sendStatus() {
 func (s *responseWriter) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	written := len(b)
+	b = s.refusal.instead(b, s.id)
 	if s.isEventStream {
-		return s.lastEvent.Write(b)
+		_, err := s.lastEvent.Write(b)
+		return written, err
 	}
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = s.result.Append((*buffer)[:0], s.exact.restore(b))
 	s.releaseSlot()
 	response := *buffer
-	if s.status != 0 && len(response) > len(b) {
+	if s.status != 0 && len(response) > written {
 		s.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only
 	}
 	s.sendStatus()
 	if _, err := s.w.Write(response); err != nil {
 		return 0, err
 	}
-	return len(b), nil
+	return written, nil
 }
 
 // Flush flushes the response. mcp-go streams only through an http.Flusher.
