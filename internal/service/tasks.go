@@ -228,7 +228,7 @@ func sizeOf(all []fleet.Attachment) (n int) {
 // asStarted returns the task as it was when it started, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
 	c := *t
-	c.Try, c.ReasonCode, c.RetryAt, c.Output = 0, "", time.Time{}, nil
+	c.Try, c.ReasonCode, c.RetryAt, c.Output, c.Spent = 0, "", time.Time{}, nil, fleet.Spent{}
 	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
 	return &c
 }

@@ -107,7 +107,7 @@ func (i inspection) inspect(t *testing.T, h home, env []string) {
 	task := history.Result.StructuredContent["tasks"].([]any)[0].(map[string]any)
 	require.Equal(t, []any{id, "completed", "Well done"}, []any{task["id"], task["status"], task["summary"]})
 
-	review := ask(0, "--method", "prompts/get", "--prompt-name", "review", "--prompt-args", "task_id="+id)
+	review := ask(0, "--prompt-args", "task_id="+id, "--method", "prompts/get", "--prompt-name", "review")
 	require.Contains(t, review.Result.Messages[0].Content.Text, "Review the work of task "+id)
 	require.Contains(t, ask(0, "--method", "resources/read", "--uri", "fleet://task/"+id).Result.Contents[0].Text, `"summary":"Well done"`)
 
