@@ -47,9 +47,7 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 			return nil, repositories.Wrap(ctx, "cannot find the project's repository", err)
 		}
 	}
-	r := repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}
-	r.Author.Name, r.Author.Email = m.git.Setting(ctx, tree.Dir, "user.name"), m.git.Setting(ctx, tree.Dir, "user.email")
-	return repository{r, m, tree.Dir}, nil
+	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}, m, tree.Dir}, nil
 }
 
 // exists creates the copy if there is none.
@@ -89,6 +87,22 @@ func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (fo
 // Pack implements remote.Repository.
 func (r repository) Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error {
 	return repositories.Wrap(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
+}
+
+// Combine implements remote.Repository. The author is that of the work's own commits: each workspace must make the same commit, whatever
+// author its git is configured with.
+func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+	if c.Author.Email == "" {
+		author, err := r.Git.AuthorOf(ctx, r.Path, c.Contribution)
+		if err != nil {
+			return fleet.Combined{}, repositories.Wrap(ctx, "cannot read the work", err)
+		}
+		if author.Email == "" {
+			author = fleet.Person(runner.Author{}.OfAgent(c.Author.Name))
+		}
+		c.Author = author
+	}
+	return r.Repository.Combine(ctx, c)
 }
 
 // Push implements remote.Repository.

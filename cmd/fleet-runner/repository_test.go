@@ -147,7 +147,7 @@ func TestLanding(t *testing.T) {
 	require.NoError(t, host.Move(ctx, onto, top))
 	require.NoError(t, host.Move(ctx, onto, top), "a repeated call finds that the branch has moved")
 	require.Equal(t, top, shell(t, "git -C "+origin+" rev-parse main"))
-	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author is that of the workspace")
+	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author is that of the work")
 	combined, err := host.Combine(ctx, combination(fromAnn, onto.Commit))
 	require.NoError(t, err)
 	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(host.Move(ctx, onto, combined.Commit)))

@@ -49,6 +49,7 @@ type setup struct {
 	store  string        // the URL of a Postgres database, which servers can share; SQLite in data if empty
 	url    string        // the URL of Coder; the URL of the test bed if empty
 	wait   time.Duration // create_wait; 90 s if it is 0
+	coder  string        // more lines of the section coder
 	beside bool          // the fleet's agents run on this machine, and only other toolsets use Coder
 	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
 	agents map[string]string
@@ -71,7 +72,7 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "fleet.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\ncreate_wait: %s\ncoder:\n  prefix: %s\n%s", c.wait, c.prefix, c.coder), 0o600))
 
 	if c.store != "" {
 		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\nstore: %q\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.store, c.wait, c.prefix), 0o600))

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"fleet/internal/fleet"
 )
 
 // maxTips limits how many commits Tips returns.
@@ -133,3 +135,34 @@ func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) 
 	}
 	return to, err
 }
+
+// maxAuthors limits how many commits AuthorOf looks at.
+const maxAuthors = "100"
+
+// AuthorOf returns the author of the newest commit of the work that has one: snapshots have none. The result is empty if no commit has.
+func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribution) (fleet.Person, error) {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return fleet.Person{}, err
+	}
+	defer v.close()
+	found, err := v.existingObjects(ctx, []string{c.Head, c.Since})
+	if err != nil || !slices.Contains(found, c.Head) {
+		return fleet.Person{}, err
+	}
+	args := []string{"log", "--max-count=" + maxAuthors, "--format=%an%x00%ae", c.Head}
+	if slices.Contains(found, c.Since) {
+		args = append(args, "^"+c.Since)
+	}
+	out, err := v.run(ctx, append(args, "--")...)
+	for line := range strings.Lines(out) {
+		name, email, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+		if email != "" && email != noAddress {
+			return fleet.Person{Name: name, Email: email}, err
+		}
+	}
+	return fleet.Person{}, err
+}
+
+// noAddress is the mail address of commits that nobody has made.
+const noAddress = "fleet@localhost"

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// landingBed is a project in Coder whose agents work in clones of one repository.
+type landingBed struct {
+	caller
+	origin string
+	setup  setup
+}
+
+// newLandingBed starts a server and creates the agents. Each begins with a clone of the repository.
+func newLandingBed(t *testing.T, b *bed, face, settings string, agents ...string) *landingBed {
+	t.Helper()
+	x := &landingBed{origin: filepath.Join(t.TempDir(), "shop.git")}
+	require.NoError(t, os.Chmod(filepath.Dir(x.origin), 0o755)) //nolint:gosec // the workspaces can have other users
+	first := t.TempDir()
+	shell(t, first, "git init -q --bare -b main "+x.origin+"; git init -q -b main; for n in $(seq 20); do echo line $n; done >lines; mkdir keys; echo first >keys/first; git add .; "+
+		"git -c user.name=ada -c user.email=ada@example.com commit -qm first; git push -q "+x.origin+" main")
+	x.setup = setup{coder: "  projects:\n    Runner:\n      template: runner\n      repository: " + x.origin + "\n" + settings}
+	x.caller = b.serve(t, x.setup).through(face)
+	x.setup.prefix, x.setup.data = x.prefix, x.data
+	for _, name := range agents {
+		require.Equal(t, "idle", x.call(t, "create_agent", object{"name": name, "project": "Runner", "spec": "x"}).text("agent.status"))
+		x.work(t, name, "git remote set-url origin "+x.origin+"; git fetch -q; git checkout -q -B main origin/main; git config user.name "+name+"; git config user.email "+name+"@example.com")
+	}
+	return x
+}
+
+func shell(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-ec", script) //nolint:gosec // the test's own scripts
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// work executes a task of the agent, and returns its id.
+func (x *landingBed) work(t *testing.T, agent, script string) string {
+	t.Helper()
+	id := x.run(t, agent, script)
+	require.Equal(t, "completed", x.wait(t, id)["status"])
+	b := x.bed
+	b.eventually(t, agent+" is idle", func() bool { return x.agent(t, agent)["status"] == "idle" })
+	return id
+}
+
+// landed waits until no work waits for its turn, and returns how the work of each task has ended.
+func (x *landingBed) landed(t *testing.T, ids ...string) (landings []object) {
+	t.Helper()
+	x.eventually(t, "all work is decided", func() bool {
+		waiting, problem := x.try(t, "list_reviews", object{"states": []any{"queued"}})
+		return problem == nil && len(waiting.list("tasks")) == 0
+	})
+	for _, id := range ids {
+		l, _ := x.call(t, "show_task", object{"task_id": id}).at("task.landing").(map[string]any)
+		landings = append(landings, l)
+	}
+	return landings
+}
+
+// TestLanding reviews the work of agents in workspaces, brings it together, and pushes it.
+func TestLanding(t *testing.T) {
+	b := newBed(t, "bob")
+	x := newLandingBed(t, b, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
+	start := shell(t, "", "git -C "+x.origin+" rev-parse main")
+	ann := x.work(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
+	bo := x.work(t, "bo", "echo bo >keys/bo") // not committed
+	carl := x.work(t, "carl", "sed -i 's/^line 3$/carl/' lines; git commit -qam carl")
+	dave := x.work(t, "dave", "echo ann >keys/dave; git add .; git commit -qm dave")
+
+	o := x.call(t, "show_overlaps", object{"project": "Runner"})
+	require.Equal(t, start, o.text("sha"), "%v", o)
+	require.Len(t, o.list("overlaps"), 1, "%v", o)
+	require.Equal(t, true, o.list("overlaps")[0]["conflict"], "%v", o)
+
+	r := x.call(t, "review_task", object{"task_id": ann, "verdict": "request_changes", "text": "say more", "comments": []any{object{"path": "keys/ann", "line": 1, "text": "who?"}}})
+	next := r.text("landing.next_task_id")
+	require.Equal(t, "completed", x.wait(t, next)["status"], "a shell takes the review for comments, so the agent changes nothing")
+
+	dry := x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl}, "dry_run": true})
+	require.Contains(t, dry.text("message"), "2 of 3", "%v", dry)
+	require.Equal(t, start, shell(t, "", "git -C "+x.origin+" rev-parse main"))
+	begun := time.Now()
+	x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl, dave}, "no_fix": true})
+	l := x.landed(t, ann, bo, carl, dave)
+	t.Logf("landed in %s", time.Since(begun).Round(10*time.Millisecond))
+	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
+	require.Equal(t, "landed", l[1]["state"], "%v", l[1])
+	require.Equal(t, "conflict", l[2]["state"], "%v", l[2])
+	require.Equal(t, "changes_requested", l[3]["state"], "%v", l[3])
+	require.Equal(t, fmt.Sprint(l[1]["landed_sha"], "\n", l[0]["landed_sha"], "\n", start), shell(t, "", "git -C "+x.origin+" log --format=%H main"))
+	require.Equal(t, "bo\nann", shell(t, "", "git -C "+x.origin+" log -2 --format=%an main | sed 's/ (Fleet)//'"))
+	require.Equal(t, "ann\nbo\nfirst", shell(t, "", "git -C "+x.origin+" ls-tree --name-only main:keys"))
+
+	// The work of a deleted agent is in what Fleet has kept.
+	x.remove(t, "bo")
+	late := x.work(t, "carl", "git fetch -q; git reset -q --hard origin/main; echo late >keys/late; git add .; git commit -qm late")
+	x.remove(t, "carl")
+	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
+	l = x.landed(t, late)
+	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
+	require.Equal(t, "late", shell(t, "", "git -C "+x.origin+" show main:keys/late"))
+
+	x.call(t, "publish_task", object{"task_id": dave, "branch": "dave/try"})
+	require.Equal(t, "dave", shell(t, "", "git -C "+x.origin+" log -1 --format=%an dave/try"))
+	x.remove(t, "ann")
+	x.remove(t, "dave")
+	x.fail(t, "show_overlaps", object{"project": "Runner"}, "AGENT_OFFLINE", 400, "start one of its agents")
+}
+
+// TestLandingSurvivesKills lands the work of agents while the runner of the workspace in which that happens, Coder's agent there, the Coder server and
+// the Fleet server are killed. Each work must land exactly once, and each commit of the branch must pass the check.
+func TestLandingSurvivesKills(t *testing.T) {
+	b := newBed(t, "bob")
+	var names []string
+	for n := range 6 {
+		names = append(names, fmt.Sprintf("a%d", n))
+	}
+	x := newLandingBed(t, b, "grpc", "      checks: ['sleep 2; test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
+	var ids []any
+	for n, name := range names {
+		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; git add .; git commit -qm %s", 3*n+1, name, name, name, name)))
+	}
+	x.call(t, "land_tasks", object{"task_ids": ids, "no_fix": true, "request_id": "land"})
+	commits := func() int { return len(strings.Fields(shell(t, "", "git -C "+x.origin+" rev-list main"))) }
+	host := x.workspaceOf("a0") // the oldest workspace
+	for n, crash := range []func(){
+		func() { b.killRunner(t, host) },
+		func() {
+			x.kill(t)
+			x.caller = b.serve(t, x.setup).through("grpc")
+		},
+		func() { b.restartAgent(t, host) },
+		func() { b.restartCoder(t) },
+		func() {
+			at, _ := b.workspace(t, host)
+			b.build(t, at.ID, "stop") // then another workspace is the host
+		},
+	} {
+		b.eventually(t, fmt.Sprintf("the branch has %d commits", n+1), func() bool { return commits() > n })
+		crash()
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i], _ = id.(string)
+	}
+	landings := x.landed(t, texts...)
+	log := strings.Fields(shell(t, "", "git -C "+x.origin+" log --format=%H main"))
+	n := 0
+	for i, l := range landings {
+		switch l["state"] {
+		case "landed":
+			require.Contains(t, log, l["landed_sha"])
+			n++
+		default:
+			require.Equal(t, "a0", names[i], "%v: only the work in the stopped workspace may wait: %v", names[i], l)
+		}
+	}
+	require.Len(t, log, n+1, "each work lands once")
+	for _, c := range log {
+		dir := t.TempDir()
+		require.Empty(t, shell(t, dir, "git -C "+x.origin+" archive "+c+" | tar -x; cat keys/* | sort | uniq -d"))
+	}
+	require.Contains(t, shell(t, "", "git -C "+x.origin+" fsck --strict 2>&1; echo ok"), "ok")
+}
