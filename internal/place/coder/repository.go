@@ -67,6 +67,7 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 		a := fleet.Agent{UID: cmp.Or(r.place.index.agent(w.ws.ID), w.ws.ID.String()), Name: w.name, Owner: w.owner, Project: proj.Name}
 		client, cerr := r.place.client(a, w.workspace)
 		if cerr == nil {
+			client.Forget() // a runner that has died since the last handshake must not be the host
 			cerr = client.CheckLanding(ctx, a)
 		}
 		if ctx.Err() != nil {

@@ -177,7 +177,8 @@ func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	return o.Unsupported(at.options, "the runner of the agent", nil)
 }
 
-func (c *Client) forgetSession() {
+// Forget makes the next call begin with a handshake.
+func (c *Client) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = nil
@@ -194,7 +195,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if e := fromError(err); e != nil {
 		switch e.Metadata[metaRefused] {
 		case refusedOld, refusedTime:
-			c.forgetSession()
+			c.Forget()
 			return errors.Join(errLost, e)
 		}
 		return e

@@ -1,0 +1,261 @@
+package coder_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+	"fleet/internal/runner/remote"
+)
+
+// copyOfRepository has the methods that the tests do not call.
+type copyOfRepository interface{ remote.Repository }
+
+// landingWorkspace is a workspace in which work can come together. It has commits, and records calls.
+type landingWorkspace struct {
+	copyOfRepository
+	ws      codersdk.Workspace
+	agent   fleet.Agent
+	handler http.Handler
+
+	mu     sync.Mutex
+	down   bool
+	clone  []string // commits of the agent
+	copy   []string // commits of the copy of the project's repository
+	calls  []string
+	source remote.Source
+	partly bool // a pack is complete only if it is whole
+}
+
+func (w *landingWorkspace) Connect(fleet.Agent) fleet.Runner { return &scriptedRunner{} }
+
+func (w *landingWorkspace) Repository(_ context.Context, _ fleet.Agent, s remote.Source) (remote.Repository, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.source = s
+	return w, nil
+}
+
+func (w *landingWorkspace) note(call string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call)
+}
+
+// took returns the calls since the last call of took.
+func (w *landingWorkspace) took() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	calls := w.calls
+	w.calls = nil
+	return calls
+}
+
+func (w *landingWorkspace) Collect(_ context.Context, commit string) (bool, []string, error) {
+	w.note("collect")
+	return slices.Contains(slices.Concat(w.clone, w.copy), commit), []string{"tip"}, nil
+}
+
+func (w *landingWorkspace) Pack(_ context.Context, commit string, have []string, whole bool, out io.Writer) error {
+	w.note("pack")
+	if !slices.Contains(w.clone, commit) {
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "no %s", commit)
+	}
+	text := strings.Repeat("x", 100_000)
+	if whole {
+		text += " whole"
+	}
+	_, err := io.WriteString(out, commit+" "+strings.Join(have, " ")+text)
+	return err
+}
+
+func (w *landingWorkspace) Unpack(_ context.Context, commit string, in io.Reader) (bool, error) {
+	w.note("unpack")
+	b, err := io.ReadAll(in)
+	found := err == nil && strings.HasPrefix(string(b), commit) && (!w.partly || strings.HasSuffix(string(b), " whole"))
+	if found {
+		w.copy = append(w.copy, commit)
+	}
+	return found, err
+}
+
+func (w *landingWorkspace) Branch(context.Context, string) (fleet.Branch, error) {
+	w.note("branch")
+	return fleet.Branch{Name: "main", Commit: w.agent.Name}, nil
+}
+
+func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.Pushed, error) {
+	w.note("push")
+	return fleet.Pushed{Remote: "origin", URL: "https://example.com/x"}, nil
+}
+
+// oldRunners are runners that do not bring work together.
+type oldRunners struct{ remote.Runners }
+
+// landingWorld is a deployment with several workspaces, whose names are those of their agents.
+func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
+	x := newFakeCoder(t)
+	public, key, err := ed25519.GenerateKey(nil)
+	x.NoError(err)
+	x.key = key
+	all := map[string]*landingWorkspace{}
+	for n, name := range names {
+		w := &landingWorkspace{ws: x.ws}
+		w.ws.ID, w.ws.Name, w.ws.CreatedAt, w.ws.LatestBuild.ID = uuid.New(), "agent-"+name, x.ws.CreatedAt.Add(time.Duration(n)*time.Minute), uuid.New()
+		r := x.resource()
+		r.Agents[0].Apps = append(r.Agents[0].Apps, codersdk.WorkspaceApp{Slug: "fleet-runner", Health: codersdk.WorkspaceAppHealthHealthy})
+		w.ws.LatestBuild.Resources = []codersdk.WorkspaceResource{r}
+		w.agent = fleet.Agent{UID: "uid-" + name, Name: name, Owner: "fleet", Project: "setup", Role: "coder", WorkspaceID: w.ws.ID.String()}
+		var runners remote.Runners = w
+		if strings.HasPrefix(name, "old") {
+			runners = oldRunners{w}
+		}
+		server, err := remote.NewServer(runners, remote.ServerConfig{Key: public})
+		x.NoError(err)
+		w.handler = http.StripPrefix("/@fleet/agent-"+name+".main/apps/fleet-runner", server.Handler())
+		all[name] = w
+	}
+	x.fault = func(rw http.ResponseWriter, r *http.Request) bool {
+		list := codersdk.WorkspacesResponse{}
+		for _, name := range names {
+			w := all[name]
+			w.mu.Lock()
+			ws, down := w.ws, w.down
+			w.mu.Unlock()
+			list.Workspaces = append(list.Workspaces, ws)
+			switch {
+			case r.URL.Path == "/api/v2/workspaces/"+ws.ID.String():
+				_ = json.NewEncoder(rw).Encode(ws)
+				return true
+			case !strings.HasPrefix(r.URL.Path, "/@fleet/agent-"+name+".main/"):
+			case down:
+				x.clock.Add(int64(time.Minute)) // then the client gives up
+				writePage(rw, http.StatusBadGateway)
+				return true
+			default:
+				w.handler.ServeHTTP(rw, r)
+				return true
+			}
+		}
+		if list.Count = len(names); r.URL.Path == "/api/v2/workspaces" {
+			_ = json.NewEncoder(rw).Encode(list)
+			return true
+		}
+		return false
+	}
+	return x, all
+}
+
+// TestLandingHost checks in which workspace work comes together, and how the commits of other agents get there.
+func TestLandingHost(t *testing.T) {
+	x, all := landingWorld(t, "old", "ann", "bob", "carl")
+	p, ctx := x.newPlace(), t.Context()
+	ann, bob, carl := all["ann"], all["bob"], all["carl"]
+	r, err := p.Repository("setup")
+	x.NoError(err)
+	b, err := r.Branch(ctx, "")
+	x.NoError(err)
+	x.Equal("ann", b.Commit, "the oldest workspace whose runner can do it")
+
+	bob.clone, ann.partly = []string{"c1"}, true
+	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
+	x.Equal([]string{"branch", "collect", "unpack", "unpack"}, ann.took())
+	x.Equal([]string{"pack", "pack"}, bob.took(), "a pack that is not complete is made again, with everything")
+	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
+	x.Empty(bob.took())
+	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"})
+	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	x.NoError(r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("c3 whole")))
+	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("other"))
+	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	ann.took()
+
+	pushed, err := r.Push(ctx, fleet.Push{Commit: "c1", Branch: "work"})
+	x.NoError(err)
+	x.Equal("origin", pushed.Remote)
+	x.Empty(ann.took(), "its own workspace pushes the work of an agent")
+	x.Contains(bob.took(), "push")
+
+	carl.clone, carl.down = []string{"c4"}, true
+	err = r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"})
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "only this work waits: %v", err)
+	carl.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
+	err = r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"})
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	ann.down = true
+	_, err = r.Branch(ctx, "")
+	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host stays the same until the caller begins again: %v", err)
+	bob.took()
+	again, err := p.Repository("setup")
+	x.NoError(err)
+	b, err = again.Branch(ctx, "")
+	x.NoError(err)
+	x.Equal("bob", b.Commit)
+	ann.down = false
+	again, err = p.Repository("setup")
+	x.NoError(err)
+	b, err = again.Branch(ctx, "")
+	x.NoError(err)
+	x.Equal("bob", b.Commit, "the last host has the commits")
+
+	ann.down, bob.ws.LatestBuild.Status = true, codersdk.WorkspaceStatusStopped
+	again, err = p.Repository("setup")
+	x.NoError(err)
+	_, err = again.Branch(ctx, "")
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, "restart its workspace with a newer fleet-runner")
+	for _, w := range all {
+		w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
+	}
+	_, err = again.Branch(ctx, "")
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	none, err := p.Repository("no")
+	x.NoError(err)
+	_, err = none.Branch(ctx, "")
+	x.Equal(fleet.ReasonProjectNotFound, fleet.ReasonOf(err), "%v", err)
+}
+
+// TestLander checks that only the configured agent's workspace lands work, and that nobody's credentials are used if workspaces belong to
+// several people and none is configured.
+func TestLander(t *testing.T) {
+	x, all := landingWorld(t, "ann", "bob")
+	open := func(change func(*coder.Config)) fleet.Repository {
+		c := coder.Config{URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil }, RunnerKey: x.key}
+		change(&c)
+		p, err := coder.New(c)
+		x.NoError(err)
+		t.Cleanup(func() { x.NoError(p.Close()) })
+		r, err := p.Repository("setup")
+		x.NoError(err)
+		return r
+	}
+	_, err := open(func(c *coder.Config) { c.Owner = coder.OwnerPrincipal }).Branch(t.Context(), "")
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, "set lander")
+	x.Empty(all["ann"].took())
+
+	withLander := func(c *coder.Config) {
+		c.Projects = map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: "Bob", Repository: "https://example.com/x.git", Branch: "next"}}}
+	}
+	b, err := open(withLander).Branch(t.Context(), "")
+	x.NoError(err)
+	x.Equal("bob", b.Commit)
+	x.Equal(remote.Source{URL: "https://example.com/x.git", Branch: "next"}, all["bob"].source)
+	all["bob"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
+	_, err = open(withLander).Branch(t.Context(), "")
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, `"Bob"`)
+	x.Empty(all["ann"].took())
+}
