@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,9 @@ work changes the same lines. ID is that of any of them.`,
 					if problem := resp.GetOverlapsProblem(); problem != "" {
 						s.note("It is not known which of the work changes the same lines: %s.", problem)
 					}
-					s.hint("Choose one: fleet task keep ID --abandon-others")
+					if !slices.ContainsFunc(resp.GetVariants(), (*fleetv1.Variant).GetKept) {
+						s.hint("Choose one: fleet task keep ID --abandon-others")
+					}
 				})
 			})
 		}),

@@ -87,7 +87,7 @@ func addPrompts(s *server.MCPServer, conn grpc.ClientConnInterface) {
 		})
 	}
 	add(mcp.NewPrompt("plan", mcp.WithPromptTitle("Plan work"), mcp.WithPromptDescription("Plan work for several agents, and run it"),
-		mcp.WithArgument("goal", mcp.RequiredArgument(), mcp.ArgumentDescription("what should be done, for example: add dark mode to the shop")),
+		mcp.WithArgument("goal", mcp.ArgumentDescription("what should be done, for example: add dark mode to the shop; by default, what you have talked about")),
 	), func(r *factReader, f *promptFacts) {
 		f.Fleet = ask(r, r.api.ShowFleet, &fleetv1.ShowFleetRequest{})
 		f.Projects = ask(r, r.api.ListAgentProjects, &fleetv1.ListAgentProjectsRequest{Limit: &limit}).GetProjects()

@@ -133,9 +133,10 @@ func TestPrompts(t *testing.T) {
 		for _, want := range []string{"Add dark mode\nwith a switch", "project webshop: The shop", "pool web: project webshop, role coder"} {
 			require.Contains(t, got, want)
 		}
-		a := ask(t, url, "prompts/get", "plan", `"name":"plan"`, isModern)
+		require.Contains(t, text("plan", `{}`), "what we have talked about")
+		a := ask(t, url, "prompts/get", "review", `"name":"review"`, isModern)
 		require.Equal(t, -32602, a.Error.Code)
-		require.Contains(t, a.Error.Message, "needs goal")
+		require.Contains(t, a.Error.Message, "needs task_id")
 		require.Equal(t, -32602, ask(t, url, "prompts/get", "review", `"name":"review","arguments":{"task_id":"none"}`, isModern).Error.Code)
 		require.EqualValues(t, 7, a.ID)
 	}

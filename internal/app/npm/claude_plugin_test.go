@@ -1,0 +1,53 @@
+package npm
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestClaudePlugin loads the plugin of the documents in the real Claude Code. Claude sees its skill, its MCP server, and the prompts of that; the server
+// has the tools that the skill names, and acts on the running server.
+func TestClaudePlugin(t *testing.T) {
+	path := claude(t)
+	h := newHome(t)
+	s := serve(t, h)
+	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Be read"})
+	require.NoError(t, err)
+	m := newModel(t)
+	env := h.env("FLEET_PROGRAM="+program(t), "FLEET_SERVER="+s.grpc)
+	for k, v := range m.env() {
+		env = append(env, k+"="+v)
+	}
+	plugin, err := filepath.Abs(filepath.Join(root, "docs", "use", "claude-code"))
+	require.NoError(t, err)
+	stdout, stderr, code := run(t, env, string(h), path, "plugin", "validate", "--strict", plugin)
+	require.Zero(t, code, stdout+stderr)
+
+	stdout, stderr, code = run(t, env, string(h), path, "-p", "--verbose", "--output-format", "stream-json", "--plugin-dir", plugin,
+		"--allowedTools", "mcp__plugin_fleet_fleet", "--", "Look at the fleet.\nmodel: tool Skill {\"skill\":\"fleet:orchestrate\"}\nmodel: tool mcp__plugin_fleet_fleet__show_fleet {}\nmodel: tool ReadMcpResourceTool {\"server\":\"plugin:fleet:fleet\",\"uri\":\"fleet://agent/papi\"}\nmodel: say Seen.")
+	require.Zero(t, code, stdout+stderr)
+	first, _, _ := strings.Cut(stdout, "\n")
+	var begin struct {
+		Servers  []connected `json:"mcp_servers"`
+		Tools    []string
+		Skills   []string
+		Commands []string `json:"slash_commands"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(first), &begin))
+	require.Equal(t, []connected{{"plugin:fleet:fleet", "connected"}}, begin.Servers)
+	require.Contains(t, begin.Skills, "fleet:orchestrate")
+	require.Subset(t, begin.Commands, []string{"fleet:plan", "fleet:review", "fleet:status", "mcp__plugin_fleet_fleet__plan", "mcp__plugin_fleet_fleet__review", "mcp__plugin_fleet_fleet__status"})
+	asked := m.asked("Look at the fleet.")
+	results := asked[len(asked)-1].results()
+	require.Len(t, results, 3)
+	require.False(t, results[0].IsError, results[0].Content.text())
+	require.Contains(t, results[1].Content.text(), `"agents":1`)
+	require.Contains(t, results[2].Content.text(), `\"status\":\"idle\"`)
+	require.Contains(t, asked[len(asked)-1].said(), "Run a fleet of agents", "the model has read the skill")
+}
