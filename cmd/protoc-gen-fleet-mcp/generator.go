@@ -78,8 +78,13 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 			g.writeTexts(m)
 		}
 	}
-	inputs, outputs := schemas{g.options, true, &object{}}, schemas{g.options, false, &object{}}
+	inputs, outputs := schemas{g.options, true, false, &object{}}, schemas{g.options, false, false, &object{}}
 	for _, m := range tools {
+		if g.hasBriefInput(m) {
+			if err := g.writeSchema(schemaName(s, m, "BriefInput"), schemas{g.options, true, true, inputs.defs}, m.Input); err != nil {
+				return fmt.Errorf("%s: %w", m.Desc.Name(), err)
+			}
+		}
 		if err := errors.Join(g.writeSchema(schemaName(s, m, "Input"), inputs, m.Input), g.writeSchema(schemaName(s, m, "Output"), outputs, m.Output)); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
@@ -124,6 +129,12 @@ func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	}
 	g.P("Input: ", schemaName(s, m, "Input"), ",")
 	g.P("Output: ", schemaName(s, m, "Output"), ",")
+	if g.hasBriefInput(m) {
+		g.P("BriefInput: ", schemaName(s, m, "BriefInput"), ",")
+	}
+	if err := g.writeTask(m); err != nil {
+		return err
+	}
 	if err := g.writeLimits(m); err != nil {
 		return err
 	}

@@ -10,14 +10,16 @@ import (
 
 // These are Fleet's own options, from fleet/v1/options.proto.
 const (
-	toolsetOption      = protoreflect.FullName("fleet.v1.toolset")
-	progressOption     = protoreflect.FullName("fleet.v1.progress_agent_field")
-	eventStreamOption  = protoreflect.FullName("fleet.v1.event_stream")
-	defaultOption      = protoreflect.FullName("fleet.v1.tool_default")
-	defaultTextOption  = protoreflect.FullName("fleet.v1.tool_default_text")
-	noToolOption       = protoreflect.FullName("fleet.v1.no_tool")
-	contractToolOption = protoreflect.FullName("fleet.v1.contract_tool")
-	operatorToolOption = protoreflect.FullName("fleet.v1.operator_tool")
+	toolsetOption       = protoreflect.FullName("fleet.v1.toolset")
+	progressOption      = protoreflect.FullName("fleet.v1.progress_agent_field")
+	eventStreamOption   = protoreflect.FullName("fleet.v1.event_stream")
+	defaultOption       = protoreflect.FullName("fleet.v1.tool_default")
+	defaultTextOption   = protoreflect.FullName("fleet.v1.tool_default_text")
+	noToolOption        = protoreflect.FullName("fleet.v1.no_tool")
+	contractToolOption  = protoreflect.FullName("fleet.v1.contract_tool")
+	operatorToolOption  = protoreflect.FullName("fleet.v1.operator_tool")
+	operatorFieldOption = protoreflect.FullName("fleet.v1.operator_field")
+	taskOption          = protoreflect.FullName("fleet.v1.mcp_task")
 )
 
 // hints are the MCP annotations of a tool.

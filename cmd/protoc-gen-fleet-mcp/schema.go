@@ -18,6 +18,7 @@ import (
 type schemas struct {
 	options option.Reader
 	input   bool    // the schemas are for arguments, which are checked, and not for a result
+	brief   bool    // the schemas leave out the fields that only operators need
 	defs    *object // the schemas of messages in other messages, by name
 }
 
@@ -31,7 +32,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 	properties, required := &object{}, []string{}
 	for _, f := range m.Fields {
 		behaviour, _ := proto.GetExtension(f.Desc.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
-		if s.input && slices.Contains(behaviour, annotations.FieldBehavior_OUTPUT_ONLY) {
+		if s.input && slices.Contains(behaviour, annotations.FieldBehavior_OUTPUT_ONLY) || s.leavesOut(f.Desc) {
 			continue
 		}
 		rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
@@ -52,7 +53,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 	if len(required) > 0 {
 		o.set("required", required)
 	}
-	if s.input {
+	if s.input && !s.brief { // a call may set the fields that a brief schema leaves out
 		o.set("additionalProperties", false)
 	}
 	return o
@@ -70,7 +71,9 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
 	}
 	if v, ok := s.options.Get(f.Desc, defaultOption); ok && s.input {
-		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %d.", v.Int()))
+		if !s.brief {
+			lines = append(lines, fmt.Sprintf("Default in a call of this tool: %d.", v.Int()))
+		}
 		o.set("default", v.Int())
 	}
 	if v, ok := s.options.Get(f.Desc, defaultTextOption); ok && s.input {

@@ -25,6 +25,10 @@ const FaceKey = "fleet-face"
 // it needs no proof.
 const ControllerKey = "fleet-controller"
 
+// DetachedKey is the metadata key with which a client says that it does not wait for the task that its call starts; see
+// fleet.Detached.
+const DetachedKey = "fleet-detached"
+
 // LocalAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
 // AI controller, so that the history distinguishes them from the user's own calls.
 //

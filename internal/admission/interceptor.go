@@ -166,6 +166,7 @@ func (s stream) SendMsg(m any) error {
 func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
 	started, panicked := time.Now(), false
 	face := faceOf(ctx)
+	rec.call.Detached = len(metadata.ValueFromIncomingContext(ctx, DetachedKey)) > 0
 	rec.call.ID, rec.call.Slot = fleet.CallID(rand.Uint64()), &rec.slot //nolint:gosec // it is not a secret
 	if i.rates != nil {
 		rec.call.Count = i.rates.takeForProject

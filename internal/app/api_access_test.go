@@ -26,7 +26,7 @@ var accessNeeded = map[string]string{
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
 	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "compare_fan_out": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
-	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "create_schedule": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "raise_task_budget": "run", "review_task": "run", "land_tasks": "run", "publish_task": "run", "abandon_task": "run", "settle_fan_out": "run", "answer_question": "run", "remove_agent_rule": "run",
+	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "run_task": "run", "create_schedule": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "raise_task_budget": "run", "review_task": "run", "land_tasks": "run", "publish_task": "run", "abandon_task": "run", "settle_fan_out": "run", "answer_question": "run", "remove_agent_rule": "run",
 
 	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
@@ -232,7 +232,7 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := s.sharedAgent(t, agent)
 	switch name {
-	case "start_agent_task", "queue_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels", "review_task", "land_tasks", "publish_task", "abandon_task", "settle_fan_out":
+	case "start_agent_task", "queue_task", "run_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels", "review_task", "land_tasks", "publish_task", "abandon_task", "settle_fan_out":
 		s.end(t, agent)
 		x.task = s.names["task"]
 	case "update_queued_task", "hold_task", "release_task", "raise_task_budget":

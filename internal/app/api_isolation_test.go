@@ -114,7 +114,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		delete(args, "selector")
 		delete(args, "project")
 	}
-	if m.Name() == "QueueTask" { // it takes an agent, a pool or a project
+	if m.Name() == "QueueTask" || m.Name() == "RunTask" { // it takes an agent, a pool or a project
 		for _, other := range []string{"project", "role", "max_idle_seconds"} {
 			delete(args, other)
 		}

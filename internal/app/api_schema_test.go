@@ -81,6 +81,7 @@ var goodRequests = map[string]string{
 	"fan_out_task":              `{"project":"Setup","count":2,"task_description":"wait gate"}`,
 	"compare_fan_out":           `{"task_id":"nobody"}`,
 	"settle_fan_out":            `{"task_id":"nobody"}`,
+	"run_task":                  `{"agent_name":"papi","task_description":"done","wait_seconds":0,"request_id":"run"}`,
 	"update_queued_task":        `{"task_id":"nobody","priority":1}`,
 	"hold_task":                 `{"task_id":"nobody"}`,
 	"release_task":              `{"task_id":"nobody"}`,

@@ -18,6 +18,8 @@ type Call struct {
 	Slot Slot // nil if the call needs none
 	// Count counts a request about the project. It returns LIMIT_REACHED if there were too many. nil counts nothing.
 	Count func(ctx context.Context, project string) error
+	// Detached is set if the caller wants an answer as soon as the task that the call starts is stored; see Detached.
+	Detached bool
 
 	counted atomic.Bool
 }
@@ -41,6 +43,17 @@ func CallFrom(ctx context.Context) CallID {
 		return c.ID
 	}
 	return 0
+}
+
+// Detached reports whether the context's call is to answer as soon as the task that it starts is stored, with the id of the task and
+// nothing else. The caller asks for the end of the task later. An agent cannot do that, so its calls are not detached.
+func Detached(ctx context.Context) bool {
+	c, ok := ctx.Value(callKey{}).(*Call)
+	if !ok || !c.Detached {
+		return false
+	}
+	p, err := PrincipalFrom(ctx)
+	return err == nil && p.AgentUID == ""
 }
 
 // CountIn counts the context's call as a request about the project, unless it is counted already. It returns LIMIT_REACHED if

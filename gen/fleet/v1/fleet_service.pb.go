@@ -148,6 +148,59 @@ func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40, 0}
 }
 
+// Kind says what the message contains.
+type RunTaskResponse_Kind int32
+
+const (
+	// Never sent.
+	RunTaskResponse_kind_unspecified RunTaskResponse_Kind = 0
+	// What happened since the last message. In the first message, the task was queued.
+	RunTaskResponse_progress RunTaskResponse_Kind = 1
+	// The task has ended, or the time to wait is over. This is the last message.
+	RunTaskResponse_result RunTaskResponse_Kind = 2
+)
+
+// Enum value maps for RunTaskResponse_Kind.
+var (
+	RunTaskResponse_Kind_name = map[int32]string{
+		0: "kind_unspecified",
+		1: "progress",
+		2: "result",
+	}
+	RunTaskResponse_Kind_value = map[string]int32{
+		"kind_unspecified": 0,
+		"progress":         1,
+		"result":           2,
+	}
+)
+
+func (x RunTaskResponse_Kind) Enum() *RunTaskResponse_Kind {
+	p := new(RunTaskResponse_Kind)
+	*p = x
+	return p
+}
+
+func (x RunTaskResponse_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RunTaskResponse_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_fleet_service_proto_enumTypes[2].Descriptor()
+}
+
+func (RunTaskResponse_Kind) Type() protoreflect.EnumType {
+	return &file_fleet_v1_fleet_service_proto_enumTypes[2]
+}
+
+func (x RunTaskResponse_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RunTaskResponse_Kind.Descriptor instead.
+func (RunTaskResponse_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69, 0}
+}
+
 // Strategy says how work comes into a branch.
 type LandTasksRequest_Strategy int32
 
@@ -189,11 +242,11 @@ func (x LandTasksRequest_Strategy) String() string {
 }
 
 func (LandTasksRequest_Strategy) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_fleet_service_proto_enumTypes[2].Descriptor()
+	return file_fleet_v1_fleet_service_proto_enumTypes[3].Descriptor()
 }
 
 func (LandTasksRequest_Strategy) Type() protoreflect.EnumType {
-	return &file_fleet_v1_fleet_service_proto_enumTypes[2]
+	return &file_fleet_v1_fleet_service_proto_enumTypes[3]
 }
 
 func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
@@ -202,7 +255,7 @@ func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LandTasksRequest_Strategy.Descriptor instead.
 func (LandTasksRequest_Strategy) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -5365,6 +5418,372 @@ func (x *SettleFanOutResponse) GetMessage() string {
 	return ""
 }
 
+// RunTaskRequest describes a task to queue and to wait for. It has the fields of QueueTaskRequest, with the same numbers.
+// Without wait_seconds, calls of gRPC and REST wait until the task has ended.
+type RunTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The agent that gets the task. Give agent_name, pool or project.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Required. What is to be done. The agent sees nothing else.
+	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
+	// Optional. An id of your choice: a repeated call with it starts nothing, and waits again.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
+	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
+	// Optional. Shell commands that must succeed at the end.
+	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Optional. How often the agent may try again after failed checks; it gets their output. The default comes from its role or
+	// project, or else is 1.
+	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
+	// Optional. Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600.
+	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
+	// Optional. Model for this task.
+	Model *string `protobuf:"bytes,8,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// Optional. How much the model thinks, such as low, medium or high.
+	Effort *string `protobuf:"bytes,9,opt,name=effort,proto3,oneof" json:"effort,omitempty"`
+	// Optional. The task fails after so many turns.
+	MaxTurns *int32 `protobuf:"varint,10,opt,name=max_turns,json=maxTurns,proto3,oneof" json:"max_turns,omitempty"`
+	// Optional. The task fails when it has cost so many US dollars.
+	MaxCostUsd *float64 `protobuf:"fixed64,11,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	// Optional. Instructions for this task, after those of the role.
+	AppendSystemPrompt *string `protobuf:"bytes,12,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
+	// Optional. A JSON Schema of an object, which the task has to return as its output.
+	OutputSchema *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Optional. Files for the task, together at most 20 MiB.
+	Attachments []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Optional. Labels besides those of the agent, such as {"env": "prod"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
+	// and a value at most 253, also with : @ and +.
+	Labels map[string]string `protobuf:"bytes,15,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more.
+	Priority *int32 `protobuf:"varint,16,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Optional. The task does not start before this time.
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// Optional. The task is stopped if it has not started by this time.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Optional. A key of your choice: at most one task with it runs in the fleet at a time.
+	Exclusive string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	// Optional. The tasks that must end before this one starts, at most 64.
+	DependsOn []*Dependency `protobuf:"bytes,20,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// Optional. Keep the task from starting until `release_task`.
+	Hold bool `protobuf:"varint,21,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Optional. Pool whose agents may work on the task.
+	Pool string `protobuf:"bytes,22,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Optional. Project whose agents may work on the task.
+	Project string `protobuf:"bytes,23,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Role of these agents.
+	Role string `protobuf:"bytes,24,opt,name=role,proto3" json:"role,omitempty"`
+	// Optional. Create an agent in the project for the task.
+	NewAgent bool `protobuf:"varint,25,opt,name=new_agent,json=newAgent,proto3" json:"new_agent,omitempty"`
+	// Optional. After how many seconds without a task the new agent is deleted, at most 30 days; by default 600.
+	MaxIdleSeconds *int32 `protobuf:"varint,26,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
+	// Optional. How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3.
+	// The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end.
+	MaxAttempts *int32 `protobuf:"varint,27,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Optional. Seconds to wait, at most 30 days; 0 only queues the task.
+	WaitSeconds   *int32 `protobuf:"varint,100,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunTaskRequest) Reset() {
+	*x = RunTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunTaskRequest) ProtoMessage() {}
+
+func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
+func (*RunTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *RunTaskRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetTaskDescription() string {
+	if x != nil {
+		return x.TaskDescription
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetTimeoutSeconds() int32 {
+	if x != nil && x.TimeoutSeconds != nil {
+		return *x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetChecks() []string {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetRetries() int32 {
+	if x != nil && x.Retries != nil {
+		return *x.Retries
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetCheckTimeoutSeconds() int32 {
+	if x != nil && x.CheckTimeoutSeconds != nil {
+		return *x.CheckTimeoutSeconds
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetModel() string {
+	if x != nil && x.Model != nil {
+		return *x.Model
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetEffort() string {
+	if x != nil && x.Effort != nil {
+		return *x.Effort
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetMaxTurns() int32 {
+	if x != nil && x.MaxTurns != nil {
+		return *x.MaxTurns
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetAppendSystemPrompt() string {
+	if x != nil && x.AppendSystemPrompt != nil {
+		return *x.AppendSystemPrompt
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetOutputSchema() *structpb.Struct {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetAttachments() []*NewAttachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetExclusive() string {
+	if x != nil {
+		return x.Exclusive
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetDependsOn() []*Dependency {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
+func (x *RunTaskRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetNewAgent() bool {
+	if x != nil {
+		return x.NewAgent
+	}
+	return false
+}
+
+func (x *RunTaskRequest) GetMaxIdleSeconds() int32 {
+	if x != nil && x.MaxIdleSeconds != nil {
+		return *x.MaxIdleSeconds
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetMaxAttempts() int32 {
+	if x != nil && x.MaxAttempts != nil {
+		return *x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *RunTaskRequest) GetWaitSeconds() int32 {
+	if x != nil && x.WaitSeconds != nil {
+		return *x.WaitSeconds
+	}
+	return 0
+}
+
+// RunTaskResponse is something that happened to the task or, as the last message, the task when the wait was over.
+type RunTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether this is the result.
+	Type RunTaskResponse_Kind `protobuf:"varint,1,opt,name=type,proto3,enum=fleet.v1.RunTaskResponse_Kind" json:"type,omitempty"`
+	// The task; absent in messages with events.
+	Task *Task `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// What happened to the task.
+	Events []*Event `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	// What has become of the task, as a sentence; only in the last message.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunTaskResponse) Reset() {
+	*x = RunTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunTaskResponse) ProtoMessage() {}
+
+func (x *RunTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunTaskResponse.ProtoReflect.Descriptor instead.
+func (*RunTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *RunTaskResponse) GetType() RunTaskResponse_Kind {
+	if x != nil {
+		return x.Type
+	}
+	return RunTaskResponse_kind_unspecified
+}
+
+func (x *RunTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *RunTaskResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *RunTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // CreatePoolRequest describes a pool.
 type CreatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5400,7 +5819,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5412,7 +5831,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5425,7 +5844,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CreatePoolRequest) GetName() string {
@@ -5532,7 +5951,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5544,7 +5963,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5557,7 +5976,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -5599,7 +6018,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +6030,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +6043,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *UpdatePoolRequest) GetName() string {
@@ -5696,7 +6115,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5708,7 +6127,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5721,7 +6140,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -5751,7 +6170,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5763,7 +6182,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5776,7 +6195,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeletePoolRequest) GetName() string {
@@ -5806,7 +6225,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5818,7 +6237,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5831,7 +6250,7 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeletePoolResponse) GetPool() *Pool {
@@ -5863,7 +6282,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +6294,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6307,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListPoolsRequest) GetCursor() string {
@@ -5927,7 +6346,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5939,7 +6358,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5952,7 +6371,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -5987,7 +6406,7 @@ type ShowPoolRequest struct {
 
 func (x *ShowPoolRequest) Reset() {
 	*x = ShowPoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5999,7 +6418,7 @@ func (x *ShowPoolRequest) String() string {
 func (*ShowPoolRequest) ProtoMessage() {}
 
 func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6012,7 +6431,7 @@ func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolRequest.ProtoReflect.Descriptor instead.
 func (*ShowPoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ShowPoolRequest) GetName() string {
@@ -6035,7 +6454,7 @@ type ShowPoolResponse struct {
 
 func (x *ShowPoolResponse) Reset() {
 	*x = ShowPoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6047,7 +6466,7 @@ func (x *ShowPoolResponse) String() string {
 func (*ShowPoolResponse) ProtoMessage() {}
 
 func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6060,7 +6479,7 @@ func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolResponse.ProtoReflect.Descriptor instead.
 func (*ShowPoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ShowPoolResponse) GetPool() *Pool {
@@ -6124,7 +6543,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6136,7 +6555,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6149,7 +6568,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Schedule) GetName() string {
@@ -6315,7 +6734,7 @@ type CreateScheduleRequest struct {
 
 func (x *CreateScheduleRequest) Reset() {
 	*x = CreateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6327,7 +6746,7 @@ func (x *CreateScheduleRequest) String() string {
 func (*CreateScheduleRequest) ProtoMessage() {}
 
 func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6340,7 +6759,7 @@ func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*CreateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CreateScheduleRequest) GetName() string {
@@ -6419,7 +6838,7 @@ type CreateScheduleResponse struct {
 
 func (x *CreateScheduleResponse) Reset() {
 	*x = CreateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6431,7 +6850,7 @@ func (x *CreateScheduleResponse) String() string {
 func (*CreateScheduleResponse) ProtoMessage() {}
 
 func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6444,7 +6863,7 @@ func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*CreateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CreateScheduleResponse) GetSchedule() *Schedule {
@@ -6494,7 +6913,7 @@ type UpdateScheduleRequest struct {
 
 func (x *UpdateScheduleRequest) Reset() {
 	*x = UpdateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6506,7 +6925,7 @@ func (x *UpdateScheduleRequest) String() string {
 func (*UpdateScheduleRequest) ProtoMessage() {}
 
 func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6519,7 +6938,7 @@ func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *UpdateScheduleRequest) GetName() string {
@@ -6612,7 +7031,7 @@ type UpdateScheduleResponse struct {
 
 func (x *UpdateScheduleResponse) Reset() {
 	*x = UpdateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6624,7 +7043,7 @@ func (x *UpdateScheduleResponse) String() string {
 func (*UpdateScheduleResponse) ProtoMessage() {}
 
 func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6637,7 +7056,7 @@ func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *UpdateScheduleResponse) GetSchedule() *Schedule {
@@ -6667,7 +7086,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6679,7 +7098,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6692,7 +7111,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DeleteScheduleRequest) GetName() string {
@@ -6720,7 +7139,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6732,7 +7151,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6745,7 +7164,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DeleteScheduleResponse) GetMessage() string {
@@ -6770,7 +7189,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6782,7 +7201,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6795,7 +7214,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListSchedulesRequest) GetCursor() string {
@@ -6834,7 +7253,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6846,7 +7265,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6859,7 +7278,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -6894,7 +7313,7 @@ type ShowScheduleRequest struct {
 
 func (x *ShowScheduleRequest) Reset() {
 	*x = ShowScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6906,7 +7325,7 @@ func (x *ShowScheduleRequest) String() string {
 func (*ShowScheduleRequest) ProtoMessage() {}
 
 func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6919,7 +7338,7 @@ func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ShowScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ShowScheduleRequest) GetName() string {
@@ -6940,7 +7359,7 @@ type ShowScheduleResponse struct {
 
 func (x *ShowScheduleResponse) Reset() {
 	*x = ShowScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6952,7 +7371,7 @@ func (x *ShowScheduleResponse) String() string {
 func (*ShowScheduleResponse) ProtoMessage() {}
 
 func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6965,7 +7384,7 @@ func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ShowScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ShowScheduleResponse) GetSchedule() *Schedule {
@@ -6998,7 +7417,7 @@ type UpdateQueuedTaskRequest struct {
 
 func (x *UpdateQueuedTaskRequest) Reset() {
 	*x = UpdateQueuedTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7010,7 +7429,7 @@ func (x *UpdateQueuedTaskRequest) String() string {
 func (*UpdateQueuedTaskRequest) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7023,7 +7442,7 @@ func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *UpdateQueuedTaskRequest) GetTaskId() string {
@@ -7088,7 +7507,7 @@ type UpdateQueuedTaskResponse struct {
 
 func (x *UpdateQueuedTaskResponse) Reset() {
 	*x = UpdateQueuedTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7100,7 +7519,7 @@ func (x *UpdateQueuedTaskResponse) String() string {
 func (*UpdateQueuedTaskResponse) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7113,7 +7532,7 @@ func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *UpdateQueuedTaskResponse) GetTask() *Task {
@@ -7143,7 +7562,7 @@ type HoldTaskRequest struct {
 
 func (x *HoldTaskRequest) Reset() {
 	*x = HoldTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7155,7 +7574,7 @@ func (x *HoldTaskRequest) String() string {
 func (*HoldTaskRequest) ProtoMessage() {}
 
 func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7168,7 +7587,7 @@ func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
 func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *HoldTaskRequest) GetTaskId() string {
@@ -7198,7 +7617,7 @@ type HoldTaskResponse struct {
 
 func (x *HoldTaskResponse) Reset() {
 	*x = HoldTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7210,7 +7629,7 @@ func (x *HoldTaskResponse) String() string {
 func (*HoldTaskResponse) ProtoMessage() {}
 
 func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7223,7 +7642,7 @@ func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
 func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *HoldTaskResponse) GetTask() *Task {
@@ -7253,7 +7672,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7265,7 +7684,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7278,7 +7697,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ReleaseTaskRequest) GetTaskId() string {
@@ -7308,7 +7727,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7320,7 +7739,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7333,7 +7752,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ReleaseTaskResponse) GetTask() *Task {
@@ -7363,7 +7782,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7375,7 +7794,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7388,7 +7807,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -7418,7 +7837,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7430,7 +7849,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7443,7 +7862,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -7477,7 +7896,7 @@ type ListQueueRequest struct {
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7489,7 +7908,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7502,7 +7921,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ListQueueRequest) GetAgentName() string {
@@ -7548,7 +7967,7 @@ type ListQueueResponse struct {
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7560,7 +7979,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7573,7 +7992,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListQueueResponse) GetTasks() []*QueuedTask {
@@ -7606,7 +8025,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7618,7 +8037,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7631,7 +8050,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
 }
 
 // ShowQueueResponse sums up the pending tasks.
@@ -7653,7 +8072,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7665,7 +8084,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7678,7 +8097,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ShowQueueResponse) GetPending() int32 {
@@ -7747,7 +8166,7 @@ type SetBudgetRequest struct {
 
 func (x *SetBudgetRequest) Reset() {
 	*x = SetBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7759,7 +8178,7 @@ func (x *SetBudgetRequest) String() string {
 func (*SetBudgetRequest) ProtoMessage() {}
 
 func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7772,7 +8191,7 @@ func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetRequest.ProtoReflect.Descriptor instead.
 func (*SetBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *SetBudgetRequest) GetName() string {
@@ -7858,7 +8277,7 @@ type SetBudgetResponse struct {
 
 func (x *SetBudgetResponse) Reset() {
 	*x = SetBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7870,7 +8289,7 @@ func (x *SetBudgetResponse) String() string {
 func (*SetBudgetResponse) ProtoMessage() {}
 
 func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7883,7 +8302,7 @@ func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetResponse.ProtoReflect.Descriptor instead.
 func (*SetBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetBudgetResponse) GetBudget() *Budget {
@@ -7913,7 +8332,7 @@ type DeleteBudgetRequest struct {
 
 func (x *DeleteBudgetRequest) Reset() {
 	*x = DeleteBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7925,7 +8344,7 @@ func (x *DeleteBudgetRequest) String() string {
 func (*DeleteBudgetRequest) ProtoMessage() {}
 
 func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7938,7 +8357,7 @@ func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DeleteBudgetRequest) GetName() string {
@@ -7966,7 +8385,7 @@ type DeleteBudgetResponse struct {
 
 func (x *DeleteBudgetResponse) Reset() {
 	*x = DeleteBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7978,7 +8397,7 @@ func (x *DeleteBudgetResponse) String() string {
 func (*DeleteBudgetResponse) ProtoMessage() {}
 
 func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7991,7 +8410,7 @@ func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetResponse.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *DeleteBudgetResponse) GetMessage() string {
@@ -8014,7 +8433,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8026,7 +8445,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8039,7 +8458,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ListBudgetsRequest) GetCursor() string {
@@ -8071,7 +8490,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8083,7 +8502,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8096,7 +8515,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -8137,7 +8556,7 @@ type ShowBudgetRequest struct {
 
 func (x *ShowBudgetRequest) Reset() {
 	*x = ShowBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8149,7 +8568,7 @@ func (x *ShowBudgetRequest) String() string {
 func (*ShowBudgetRequest) ProtoMessage() {}
 
 func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8162,7 +8581,7 @@ func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetRequest.ProtoReflect.Descriptor instead.
 func (*ShowBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ShowBudgetRequest) GetName() string {
@@ -8208,7 +8627,7 @@ type ShowBudgetResponse struct {
 
 func (x *ShowBudgetResponse) Reset() {
 	*x = ShowBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8220,7 +8639,7 @@ func (x *ShowBudgetResponse) String() string {
 func (*ShowBudgetResponse) ProtoMessage() {}
 
 func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8233,7 +8652,7 @@ func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetResponse.ProtoReflect.Descriptor instead.
 func (*ShowBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ShowBudgetResponse) GetBudget() *Budget {
@@ -8272,7 +8691,7 @@ type RaiseTaskBudgetRequest struct {
 
 func (x *RaiseTaskBudgetRequest) Reset() {
 	*x = RaiseTaskBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8284,7 +8703,7 @@ func (x *RaiseTaskBudgetRequest) String() string {
 func (*RaiseTaskBudgetRequest) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8297,7 +8716,7 @@ func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *RaiseTaskBudgetRequest) GetTaskId() string {
@@ -8334,7 +8753,7 @@ type RaiseTaskBudgetResponse struct {
 
 func (x *RaiseTaskBudgetResponse) Reset() {
 	*x = RaiseTaskBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8346,7 +8765,7 @@ func (x *RaiseTaskBudgetResponse) String() string {
 func (*RaiseTaskBudgetResponse) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8359,7 +8778,7 @@ func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *RaiseTaskBudgetResponse) GetTask() *Task {
@@ -8389,7 +8808,7 @@ type ListCredentialsRequest struct {
 
 func (x *ListCredentialsRequest) Reset() {
 	*x = ListCredentialsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8401,7 +8820,7 @@ func (x *ListCredentialsRequest) String() string {
 func (*ListCredentialsRequest) ProtoMessage() {}
 
 func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8414,7 +8833,7 @@ func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*ListCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ListCredentialsRequest) GetCursor() string {
@@ -8446,7 +8865,7 @@ type ListCredentialsResponse struct {
 
 func (x *ListCredentialsResponse) Reset() {
 	*x = ListCredentialsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8458,7 +8877,7 @@ func (x *ListCredentialsResponse) String() string {
 func (*ListCredentialsResponse) ProtoMessage() {}
 
 func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8471,7 +8890,7 @@ func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*ListCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ListCredentialsResponse) GetCredentials() []*Credential {
@@ -8506,7 +8925,7 @@ type ReleaseCredentialRequest struct {
 
 func (x *ReleaseCredentialRequest) Reset() {
 	*x = ReleaseCredentialRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8518,7 +8937,7 @@ func (x *ReleaseCredentialRequest) String() string {
 func (*ReleaseCredentialRequest) ProtoMessage() {}
 
 func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8531,7 +8950,7 @@ func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ReleaseCredentialRequest) GetName() string {
@@ -8552,7 +8971,7 @@ type ReleaseCredentialResponse struct {
 
 func (x *ReleaseCredentialResponse) Reset() {
 	*x = ReleaseCredentialResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8564,7 +8983,7 @@ func (x *ReleaseCredentialResponse) String() string {
 func (*ReleaseCredentialResponse) ProtoMessage() {}
 
 func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8577,7 +8996,7 @@ func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ReleaseCredentialResponse) GetMessage() string {
@@ -8607,7 +9026,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8619,7 +9038,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8632,7 +9051,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -8683,7 +9102,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8695,7 +9114,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8708,7 +9127,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -8744,7 +9163,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8756,7 +9175,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8769,7 +9188,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -8820,7 +9239,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8832,7 +9251,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8845,7 +9264,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -8879,7 +9298,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8891,7 +9310,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8904,7 +9323,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -8948,7 +9367,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8960,7 +9379,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8973,7 +9392,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -9001,7 +9420,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9013,7 +9432,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9026,7 +9445,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -9047,7 +9466,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9059,7 +9478,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9072,7 +9491,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -9101,7 +9520,7 @@ type ReviewTaskRequest struct {
 
 func (x *ReviewTaskRequest) Reset() {
 	*x = ReviewTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9113,7 +9532,7 @@ func (x *ReviewTaskRequest) String() string {
 func (*ReviewTaskRequest) ProtoMessage() {}
 
 func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9126,7 +9545,7 @@ func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReviewTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ReviewTaskRequest) GetTaskId() string {
@@ -9179,7 +9598,7 @@ type ReviewTaskResponse struct {
 
 func (x *ReviewTaskResponse) Reset() {
 	*x = ReviewTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9191,7 +9610,7 @@ func (x *ReviewTaskResponse) String() string {
 func (*ReviewTaskResponse) ProtoMessage() {}
 
 func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9204,7 +9623,7 @@ func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReviewTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ReviewTaskResponse) GetReview() *Review {
@@ -9249,7 +9668,7 @@ type ListReviewsRequest struct {
 
 func (x *ListReviewsRequest) Reset() {
 	*x = ListReviewsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9261,7 +9680,7 @@ func (x *ListReviewsRequest) String() string {
 func (*ListReviewsRequest) ProtoMessage() {}
 
 func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9274,7 +9693,7 @@ func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsRequest.ProtoReflect.Descriptor instead.
 func (*ListReviewsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ListReviewsRequest) GetTaskId() string {
@@ -9334,7 +9753,7 @@ type ListReviewsResponse struct {
 
 func (x *ListReviewsResponse) Reset() {
 	*x = ListReviewsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9346,7 +9765,7 @@ func (x *ListReviewsResponse) String() string {
 func (*ListReviewsResponse) ProtoMessage() {}
 
 func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9359,7 +9778,7 @@ func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsResponse.ProtoReflect.Descriptor instead.
 func (*ListReviewsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *ListReviewsResponse) GetTasks() []*ReviewedTask {
@@ -9396,7 +9815,7 @@ type ShowOverlapsRequest struct {
 
 func (x *ShowOverlapsRequest) Reset() {
 	*x = ShowOverlapsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9408,7 +9827,7 @@ func (x *ShowOverlapsRequest) String() string {
 func (*ShowOverlapsRequest) ProtoMessage() {}
 
 func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9421,7 +9840,7 @@ func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsRequest.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ShowOverlapsRequest) GetProject() string {
@@ -9457,7 +9876,7 @@ type ShowOverlapsResponse struct {
 
 func (x *ShowOverlapsResponse) Reset() {
 	*x = ShowOverlapsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9469,7 +9888,7 @@ func (x *ShowOverlapsResponse) String() string {
 func (*ShowOverlapsResponse) ProtoMessage() {}
 
 func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9482,7 +9901,7 @@ func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsResponse.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ShowOverlapsResponse) GetInto() string {
@@ -9552,7 +9971,7 @@ type LandTasksRequest struct {
 
 func (x *LandTasksRequest) Reset() {
 	*x = LandTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9564,7 +9983,7 @@ func (x *LandTasksRequest) String() string {
 func (*LandTasksRequest) ProtoMessage() {}
 
 func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9577,7 +9996,7 @@ func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksRequest.ProtoReflect.Descriptor instead.
 func (*LandTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *LandTasksRequest) GetTaskIds() []string {
@@ -9663,7 +10082,7 @@ type LandTasksResponse struct {
 
 func (x *LandTasksResponse) Reset() {
 	*x = LandTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9675,7 +10094,7 @@ func (x *LandTasksResponse) String() string {
 func (*LandTasksResponse) ProtoMessage() {}
 
 func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9688,7 +10107,7 @@ func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksResponse.ProtoReflect.Descriptor instead.
 func (*LandTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{130}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *LandTasksResponse) GetTasks() []*LandedTask {
@@ -9732,7 +10151,7 @@ type PublishTaskRequest struct {
 
 func (x *PublishTaskRequest) Reset() {
 	*x = PublishTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9744,7 +10163,7 @@ func (x *PublishTaskRequest) String() string {
 func (*PublishTaskRequest) ProtoMessage() {}
 
 func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9757,7 +10176,7 @@ func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskRequest.ProtoReflect.Descriptor instead.
 func (*PublishTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *PublishTaskRequest) GetTaskId() string {
@@ -9836,7 +10255,7 @@ type PublishTaskResponse struct {
 
 func (x *PublishTaskResponse) Reset() {
 	*x = PublishTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9848,7 +10267,7 @@ func (x *PublishTaskResponse) String() string {
 func (*PublishTaskResponse) ProtoMessage() {}
 
 func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9861,7 +10280,7 @@ func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskResponse.ProtoReflect.Descriptor instead.
 func (*PublishTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{132}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *PublishTaskResponse) GetLanding() *Landing {
@@ -9893,7 +10312,7 @@ type AbandonTaskRequest struct {
 
 func (x *AbandonTaskRequest) Reset() {
 	*x = AbandonTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9905,7 +10324,7 @@ func (x *AbandonTaskRequest) String() string {
 func (*AbandonTaskRequest) ProtoMessage() {}
 
 func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9918,7 +10337,7 @@ func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskRequest.ProtoReflect.Descriptor instead.
 func (*AbandonTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *AbandonTaskRequest) GetTaskId() string {
@@ -9955,7 +10374,7 @@ type AbandonTaskResponse struct {
 
 func (x *AbandonTaskResponse) Reset() {
 	*x = AbandonTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9967,7 +10386,7 @@ func (x *AbandonTaskResponse) String() string {
 func (*AbandonTaskResponse) ProtoMessage() {}
 
 func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9980,7 +10399,7 @@ func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskResponse.ProtoReflect.Descriptor instead.
 func (*AbandonTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{134}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *AbandonTaskResponse) GetLanding() *Landing {
@@ -10001,7 +10420,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/fan_out.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/fan_out.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x14fleet/v1/value.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10589,7 +11008,71 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x14SettleFanOutResponse\x12-\n" +
 	"\bvariants\x18\x01 \x03(\v2\x11.fleet.v1.VariantR\bvariants\x12.\n" +
 	"\x13unfinished_task_ids\x18\x02 \x03(\tR\x11unfinishedTaskIds\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\x83\a\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xe3\r\n" +
+	"\x0eRunTaskRequest\x12&\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12=\n" +
+	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"R\x0ftaskDescription\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12A\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01\xe8\xf6\x18\x01H\x00R\x0etimeoutSeconds\x88\x01\x01\x12#\n" +
+	"\x06checks\x18\x05 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\x06checks\x12/\n" +
+	"\aretries\x18\x06 \x01(\x05B\x10\xe0A\x01\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00\xe8\xf6\x18\x01H\x01R\aretries\x88\x01\x01\x12K\n" +
+	"\x15check_timeout_seconds\x18\a \x01(\x05B\x12\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01\xe8\xf6\x18\x01H\x02R\x13checkTimeoutSeconds\x88\x01\x01\x12\"\n" +
+	"\x05model\x18\b \x01(\tB\a\xe0A\x01\xe8\xf6\x18\x01H\x03R\x05model\x88\x01\x01\x12$\n" +
+	"\x06effort\x18\t \x01(\tB\a\xe0A\x01\xe8\xf6\x18\x01H\x04R\x06effort\x88\x01\x01\x12)\n" +
+	"\tmax_turns\x18\n" +
+	" \x01(\x05B\a\xe0A\x01\xe8\xf6\x18\x01H\x05R\bmaxTurns\x88\x01\x01\x12.\n" +
+	"\fmax_cost_usd\x18\v \x01(\x01B\a\xe0A\x01\xe8\xf6\x18\x01H\x06R\n" +
+	"maxCostUsd\x88\x01\x01\x12>\n" +
+	"\x14append_system_prompt\x18\f \x01(\tB\a\xe0A\x01\xe8\xf6\x18\x01H\aR\x12appendSystemPrompt\x88\x01\x01\x12E\n" +
+	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\a\xe0A\x01\xe8\xf6\x18\x01R\foutputSchema\x12J\n" +
+	"\vattachments\x18\x0e \x03(\v2\x17.fleet.v1.NewAttachmentB\x0f\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14\xe8\xf6\x18\x01R\vattachments\x12M\n" +
+	"\x06labels\x18\x0f \x03(\v2$.fleet.v1.RunTaskRequest.LabelsEntryB\x0f\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 \xe8\xf6\x18\x01R\x06labels\x12:\n" +
+	"\bpriority\x18\x10 \x01(\x05B\x19\xe0A\x01\xbaH\x0f\x1a\r\x18d(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01\xe8\xf6\x18\x01H\bR\bpriority\x88\x01\x01\x12B\n" +
+	"\n" +
+	"not_before\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampB\a\xe0A\x01\xe8\xf6\x18\x01R\tnotBefore\x12=\n" +
+	"\aexpires\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampB\a\xe0A\x01\xe8\xf6\x18\x01R\aexpires\x12-\n" +
+	"\texclusive\x18\x13 \x01(\tB\x0f\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01\xe8\xf6\x18\x01R\texclusive\x12<\n" +
+	"\n" +
+	"depends_on\x18\x14 \x03(\v2\x14.fleet.v1.DependencyB\a\xe0A\x01\xe8\xf6\x18\x01R\tdependsOn\x12\x1b\n" +
+	"\x04hold\x18\x15 \x01(\bB\a\xe0A\x01\xe8\xf6\x18\x01R\x04hold\x12\x1f\n" +
+	"\x04pool\x18\x16 \x01(\tB\v\xe0A\x01\xd8\xf3\x181\xb8\xf6\x18\x01R\x04pool\x12!\n" +
+	"\aproject\x18\x17 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
+	"\x04role\x18\x18 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12 \n" +
+	"\tnew_agent\x18\x19 \x01(\bB\x03\xe0A\x01R\bnewAgent\x12B\n" +
+	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01\xe8\xf6\x18\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x128\n" +
+	"\fmax_attempts\x18\x1b \x01(\x05B\x10\xe0A\x01\xbaH\x06\x1a\x04\x18\x05(\x01\xe8\xf6\x18\x01H\n" +
+	"R\vmaxAttempts\x88\x01\x01\x12;\n" +
+	"\fwait_seconds\x18d \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x00\xe0\xf3\x182H\vR\vwaitSeconds\x88\x01\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x10_timeout_secondsB\n" +
+	"\n" +
+	"\b_retriesB\x18\n" +
+	"\x16_check_timeout_secondsB\b\n" +
+	"\x06_modelB\t\n" +
+	"\a_effortB\f\n" +
+	"\n" +
+	"_max_turnsB\x0f\n" +
+	"\r_max_cost_usdB\x17\n" +
+	"\x15_append_system_promptB\v\n" +
+	"\t_priorityB\x13\n" +
+	"\x11_max_idle_secondsB\x0f\n" +
+	"\r_max_attemptsB\x0f\n" +
+	"\r_wait_seconds\"\xf4\x01\n" +
+	"\x0fRunTaskResponse\x122\n" +
+	"\x04type\x18\x01 \x01(\x0e2\x1e.fleet.v1.RunTaskResponse.KindR\x04type\x12\"\n" +
+	"\x04task\x18\x02 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12/\n" +
+	"\x06events\x18\x03 \x03(\v2\x0f.fleet.v1.EventB\x06\xba\xf4\x18\x02\b\aR\x06events\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\">\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10kind_unspecified\x10\x00\x12\f\n" +
+	"\bprogress\x10\x01\x12\x12\n" +
+	"\x06result\x10\x02\x1a\x06\xca\xf4\x18\x02\x10\x01\"\x83\a\n" +
 	"\x11CreatePoolRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x0f2\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xb8\xf6\x18\x01R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -11031,7 +11514,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xa9Y\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\x9aZ\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -11099,7 +11582,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"FanOutTask\x12\x1b.fleet.v1.FanOutTaskRequest\x1a\x1c.fleet.v1.FanOutTaskResponse\"\x1b\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/fan-outs\x12{\n" +
 	"\rCompareFanOut\x12\x1e.fleet.v1.CompareFanOutRequest\x1a\x1f.fleet.v1.CompareFanOutResponse\")\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/fan-outs/{task_id}\x90\x02\x01\x12\x7f\n" +
-	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12\x81\x01\n" +
+	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12o\n" +
+	"\aRunTask\x12\x18.fleet.v1.RunTaskRequest\x1a\x19.fleet.v1.RunTaskResponse\"-\xf0\xf3\x18\x01\xa0\xf4\x18\x01\xe2\xf6\x18\t\n" +
+	"\atask.id\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/tasks:run0\x01\x12\x81\x01\n" +
 	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12n\n" +
 	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12z\n" +
 	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
@@ -11187,545 +11672,560 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_fleet_service_proto_rawDescData
 }
 
-var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
+var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 149)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
-	(LandTasksRequest_Strategy)(0),       // 2: fleet.v1.LandTasksRequest.Strategy
-	(*CreateAgentRequest)(nil),           // 3: fleet.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),          // 4: fleet.v1.CreateAgentResponse
-	(*ListAgentsRequest)(nil),            // 5: fleet.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),           // 6: fleet.v1.ListAgentsResponse
-	(*ShowAgentRequest)(nil),             // 7: fleet.v1.ShowAgentRequest
-	(*ShowAgentResponse)(nil),            // 8: fleet.v1.ShowAgentResponse
-	(*ShowAgentTaskHistoryRequest)(nil),  // 9: fleet.v1.ShowAgentTaskHistoryRequest
-	(*ShowAgentTaskHistoryResponse)(nil), // 10: fleet.v1.ShowAgentTaskHistoryResponse
-	(*DeleteAgentRequest)(nil),           // 11: fleet.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),          // 12: fleet.v1.DeleteAgentResponse
-	(*ListKeptWorkRequest)(nil),          // 13: fleet.v1.ListKeptWorkRequest
-	(*ListKeptWorkResponse)(nil),         // 14: fleet.v1.ListKeptWorkResponse
-	(*RestoreAgentRequest)(nil),          // 15: fleet.v1.RestoreAgentRequest
-	(*RestoreAgentResponse)(nil),         // 16: fleet.v1.RestoreAgentResponse
-	(*StartAgentTaskRequest)(nil),        // 17: fleet.v1.StartAgentTaskRequest
-	(*NewAttachment)(nil),                // 18: fleet.v1.NewAttachment
-	(*StartAgentTaskResponse)(nil),       // 19: fleet.v1.StartAgentTaskResponse
-	(*RetryTaskRequest)(nil),             // 20: fleet.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),            // 21: fleet.v1.RetryTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 22: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 23: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 24: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 25: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 26: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 27: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 28: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 29: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 30: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 31: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 32: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 33: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 34: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 35: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 36: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 37: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 38: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 39: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 40: fleet.v1.ShowTaskOutputResponse
-	(*ListTaskStepsRequest)(nil),         // 41: fleet.v1.ListTaskStepsRequest
-	(*ListTaskStepsResponse)(nil),        // 42: fleet.v1.ListTaskStepsResponse
-	(*ListTasksRequest)(nil),             // 43: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 44: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 45: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 46: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 47: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 48: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 49: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 50: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 51: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 52: fleet.v1.AnswerQuestionResponse
-	(*RemoveAgentRuleRequest)(nil),       // 53: fleet.v1.RemoveAgentRuleRequest
-	(*RemoveAgentRuleResponse)(nil),      // 54: fleet.v1.RemoveAgentRuleResponse
-	(*StartAgentRequest)(nil),            // 55: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 56: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 57: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 58: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 59: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 60: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 61: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 62: fleet.v1.ShowAgentLogResponse
-	(*QueueTaskRequest)(nil),             // 63: fleet.v1.QueueTaskRequest
-	(*QueueTaskResponse)(nil),            // 64: fleet.v1.QueueTaskResponse
-	(*FanOutTaskRequest)(nil),            // 65: fleet.v1.FanOutTaskRequest
-	(*FanOutTaskResponse)(nil),           // 66: fleet.v1.FanOutTaskResponse
-	(*CompareFanOutRequest)(nil),         // 67: fleet.v1.CompareFanOutRequest
-	(*CompareFanOutResponse)(nil),        // 68: fleet.v1.CompareFanOutResponse
-	(*SettleFanOutRequest)(nil),          // 69: fleet.v1.SettleFanOutRequest
-	(*SettleFanOutResponse)(nil),         // 70: fleet.v1.SettleFanOutResponse
-	(*CreatePoolRequest)(nil),            // 71: fleet.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),           // 72: fleet.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),            // 73: fleet.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),           // 74: fleet.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),            // 75: fleet.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),           // 76: fleet.v1.DeletePoolResponse
-	(*ListPoolsRequest)(nil),             // 77: fleet.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 78: fleet.v1.ListPoolsResponse
-	(*ShowPoolRequest)(nil),              // 79: fleet.v1.ShowPoolRequest
-	(*ShowPoolResponse)(nil),             // 80: fleet.v1.ShowPoolResponse
-	(*Schedule)(nil),                     // 81: fleet.v1.Schedule
-	(*CreateScheduleRequest)(nil),        // 82: fleet.v1.CreateScheduleRequest
-	(*CreateScheduleResponse)(nil),       // 83: fleet.v1.CreateScheduleResponse
-	(*UpdateScheduleRequest)(nil),        // 84: fleet.v1.UpdateScheduleRequest
-	(*UpdateScheduleResponse)(nil),       // 85: fleet.v1.UpdateScheduleResponse
-	(*DeleteScheduleRequest)(nil),        // 86: fleet.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),       // 87: fleet.v1.DeleteScheduleResponse
-	(*ListSchedulesRequest)(nil),         // 88: fleet.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),        // 89: fleet.v1.ListSchedulesResponse
-	(*ShowScheduleRequest)(nil),          // 90: fleet.v1.ShowScheduleRequest
-	(*ShowScheduleResponse)(nil),         // 91: fleet.v1.ShowScheduleResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 92: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 93: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 94: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 95: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 96: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 97: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 98: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 99: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 100: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 101: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 102: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 103: fleet.v1.ShowQueueResponse
-	(*SetBudgetRequest)(nil),             // 104: fleet.v1.SetBudgetRequest
-	(*SetBudgetResponse)(nil),            // 105: fleet.v1.SetBudgetResponse
-	(*DeleteBudgetRequest)(nil),          // 106: fleet.v1.DeleteBudgetRequest
-	(*DeleteBudgetResponse)(nil),         // 107: fleet.v1.DeleteBudgetResponse
-	(*ListBudgetsRequest)(nil),           // 108: fleet.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),          // 109: fleet.v1.ListBudgetsResponse
-	(*ShowBudgetRequest)(nil),            // 110: fleet.v1.ShowBudgetRequest
-	(*ShowBudgetResponse)(nil),           // 111: fleet.v1.ShowBudgetResponse
-	(*RaiseTaskBudgetRequest)(nil),       // 112: fleet.v1.RaiseTaskBudgetRequest
-	(*RaiseTaskBudgetResponse)(nil),      // 113: fleet.v1.RaiseTaskBudgetResponse
-	(*ListCredentialsRequest)(nil),       // 114: fleet.v1.ListCredentialsRequest
-	(*ListCredentialsResponse)(nil),      // 115: fleet.v1.ListCredentialsResponse
-	(*ReleaseCredentialRequest)(nil),     // 116: fleet.v1.ReleaseCredentialRequest
-	(*ReleaseCredentialResponse)(nil),    // 117: fleet.v1.ReleaseCredentialResponse
-	(*SetLabelsRequest)(nil),             // 118: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 119: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 120: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 121: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 122: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 123: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 124: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 125: fleet.v1.ListAgentSharesResponse
-	(*ReviewTaskRequest)(nil),            // 126: fleet.v1.ReviewTaskRequest
-	(*ReviewTaskResponse)(nil),           // 127: fleet.v1.ReviewTaskResponse
-	(*ListReviewsRequest)(nil),           // 128: fleet.v1.ListReviewsRequest
-	(*ListReviewsResponse)(nil),          // 129: fleet.v1.ListReviewsResponse
-	(*ShowOverlapsRequest)(nil),          // 130: fleet.v1.ShowOverlapsRequest
-	(*ShowOverlapsResponse)(nil),         // 131: fleet.v1.ShowOverlapsResponse
-	(*LandTasksRequest)(nil),             // 132: fleet.v1.LandTasksRequest
-	(*LandTasksResponse)(nil),            // 133: fleet.v1.LandTasksResponse
-	(*PublishTaskRequest)(nil),           // 134: fleet.v1.PublishTaskRequest
-	(*PublishTaskResponse)(nil),          // 135: fleet.v1.PublishTaskResponse
-	(*AbandonTaskRequest)(nil),           // 136: fleet.v1.AbandonTaskRequest
-	(*AbandonTaskResponse)(nil),          // 137: fleet.v1.AbandonTaskResponse
-	nil,                                  // 138: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 139: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 140: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 141: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 142: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 143: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 144: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 145: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 146: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 147: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 148: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 149: fleet.v1.Agent
-	(Agent_Status)(0),                    // 150: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 151: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 152: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 153: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 154: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 155: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 156: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 157: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 158: google.protobuf.Struct
-	(*Role)(nil),                         // 159: fleet.v1.Role
-	(*Project)(nil),                      // 160: fleet.v1.Project
-	(*Event)(nil),                        // 161: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 162: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 163: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 164: fleet.v1.FileChange
-	(StepKind)(0),                        // 165: fleet.v1.StepKind
-	(*Step)(nil),                         // 166: fleet.v1.Step
-	(Task_Status)(0),                     // 167: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 168: fleet.v1.Task.Source
-	(*Question)(nil),                     // 169: fleet.v1.Question
-	(Question_Remember)(0),               // 170: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 171: fleet.v1.Dependency
-	(*Variant)(nil),                      // 172: fleet.v1.Variant
-	(*Overlap)(nil),                      // 173: fleet.v1.Overlap
-	(Pool_Reuse)(0),                      // 174: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 175: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 176: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 177: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 178: fleet.v1.Pause
-	(*Budget)(nil),                       // 179: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 180: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 181: fleet.v1.Credential
-	(Share_Access)(0),                    // 182: fleet.v1.Share.Access
-	(*Share)(nil),                        // 183: fleet.v1.Share
-	(Review_Verdict)(0),                  // 184: fleet.v1.Review.Verdict
-	(*ReviewComment)(nil),                // 185: fleet.v1.ReviewComment
-	(*Review)(nil),                       // 186: fleet.v1.Review
-	(*Landing)(nil),                      // 187: fleet.v1.Landing
-	(Landing_State)(0),                   // 188: fleet.v1.Landing.State
-	(*ReviewedTask)(nil),                 // 189: fleet.v1.ReviewedTask
-	(*LandedTask)(nil),                   // 190: fleet.v1.LandedTask
-	(*ShowUsageRequest)(nil),             // 191: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 192: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 193: fleet.v1.SearchFleetRequest
-	(*CreateWebhookRequest)(nil),         // 194: fleet.v1.CreateWebhookRequest
-	(*UpdateWebhookRequest)(nil),         // 195: fleet.v1.UpdateWebhookRequest
-	(*ListWebhooksRequest)(nil),          // 196: fleet.v1.ListWebhooksRequest
-	(*DeleteWebhookRequest)(nil),         // 197: fleet.v1.DeleteWebhookRequest
-	(*RotateWebhookRequest)(nil),         // 198: fleet.v1.RotateWebhookRequest
-	(*TestWebhookRequest)(nil),           // 199: fleet.v1.TestWebhookRequest
-	(*ListDeliveriesRequest)(nil),        // 200: fleet.v1.ListDeliveriesRequest
-	(*RedeliverRequest)(nil),             // 201: fleet.v1.RedeliverRequest
-	(*PauseFleetRequest)(nil),            // 202: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 203: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 204: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 205: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 206: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 207: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 208: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 209: fleet.v1.ForgetReplicaRequest
-	(*PruneWorkRequest)(nil),             // 210: fleet.v1.PruneWorkRequest
-	(*ReloadConfigRequest)(nil),          // 211: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 212: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 213: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 214: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 215: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 216: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 217: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 218: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 219: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 220: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 221: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 222: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 223: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 224: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 225: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 226: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 227: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 228: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 229: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 230: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 231: fleet.v1.ForgetReplicaResponse
-	(*PruneWorkResponse)(nil),            // 232: fleet.v1.PruneWorkResponse
-	(*ReloadConfigResponse)(nil),         // 233: fleet.v1.ReloadConfigResponse
+	(RunTaskResponse_Kind)(0),            // 2: fleet.v1.RunTaskResponse.Kind
+	(LandTasksRequest_Strategy)(0),       // 3: fleet.v1.LandTasksRequest.Strategy
+	(*CreateAgentRequest)(nil),           // 4: fleet.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),          // 5: fleet.v1.CreateAgentResponse
+	(*ListAgentsRequest)(nil),            // 6: fleet.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),           // 7: fleet.v1.ListAgentsResponse
+	(*ShowAgentRequest)(nil),             // 8: fleet.v1.ShowAgentRequest
+	(*ShowAgentResponse)(nil),            // 9: fleet.v1.ShowAgentResponse
+	(*ShowAgentTaskHistoryRequest)(nil),  // 10: fleet.v1.ShowAgentTaskHistoryRequest
+	(*ShowAgentTaskHistoryResponse)(nil), // 11: fleet.v1.ShowAgentTaskHistoryResponse
+	(*DeleteAgentRequest)(nil),           // 12: fleet.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),          // 13: fleet.v1.DeleteAgentResponse
+	(*ListKeptWorkRequest)(nil),          // 14: fleet.v1.ListKeptWorkRequest
+	(*ListKeptWorkResponse)(nil),         // 15: fleet.v1.ListKeptWorkResponse
+	(*RestoreAgentRequest)(nil),          // 16: fleet.v1.RestoreAgentRequest
+	(*RestoreAgentResponse)(nil),         // 17: fleet.v1.RestoreAgentResponse
+	(*StartAgentTaskRequest)(nil),        // 18: fleet.v1.StartAgentTaskRequest
+	(*NewAttachment)(nil),                // 19: fleet.v1.NewAttachment
+	(*StartAgentTaskResponse)(nil),       // 20: fleet.v1.StartAgentTaskResponse
+	(*RetryTaskRequest)(nil),             // 21: fleet.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),            // 22: fleet.v1.RetryTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 23: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 24: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 25: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 26: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 27: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 28: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 29: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 30: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 31: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 32: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 33: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 34: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 35: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 36: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 37: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 38: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 39: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 40: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 41: fleet.v1.ShowTaskOutputResponse
+	(*ListTaskStepsRequest)(nil),         // 42: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 43: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 44: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 45: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 46: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 47: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 48: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 49: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 50: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 51: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 52: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 53: fleet.v1.AnswerQuestionResponse
+	(*RemoveAgentRuleRequest)(nil),       // 54: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 55: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 56: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 57: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 58: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 59: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 60: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 61: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 62: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 63: fleet.v1.ShowAgentLogResponse
+	(*QueueTaskRequest)(nil),             // 64: fleet.v1.QueueTaskRequest
+	(*QueueTaskResponse)(nil),            // 65: fleet.v1.QueueTaskResponse
+	(*FanOutTaskRequest)(nil),            // 66: fleet.v1.FanOutTaskRequest
+	(*FanOutTaskResponse)(nil),           // 67: fleet.v1.FanOutTaskResponse
+	(*CompareFanOutRequest)(nil),         // 68: fleet.v1.CompareFanOutRequest
+	(*CompareFanOutResponse)(nil),        // 69: fleet.v1.CompareFanOutResponse
+	(*SettleFanOutRequest)(nil),          // 70: fleet.v1.SettleFanOutRequest
+	(*SettleFanOutResponse)(nil),         // 71: fleet.v1.SettleFanOutResponse
+	(*RunTaskRequest)(nil),               // 72: fleet.v1.RunTaskRequest
+	(*RunTaskResponse)(nil),              // 73: fleet.v1.RunTaskResponse
+	(*CreatePoolRequest)(nil),            // 74: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 75: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 76: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 77: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 78: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 79: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 80: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 81: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 82: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 83: fleet.v1.ShowPoolResponse
+	(*Schedule)(nil),                     // 84: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 85: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 86: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 87: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 88: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 89: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 90: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 91: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 92: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 93: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 94: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 95: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 96: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 97: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 98: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 99: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 100: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 101: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 102: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 103: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 104: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 105: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 106: fleet.v1.ShowQueueResponse
+	(*SetBudgetRequest)(nil),             // 107: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 108: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 109: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 110: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 111: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 112: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 113: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 114: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 115: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 116: fleet.v1.RaiseTaskBudgetResponse
+	(*ListCredentialsRequest)(nil),       // 117: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 118: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 119: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 120: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 121: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 122: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 123: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 124: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 125: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 126: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 127: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 128: fleet.v1.ListAgentSharesResponse
+	(*ReviewTaskRequest)(nil),            // 129: fleet.v1.ReviewTaskRequest
+	(*ReviewTaskResponse)(nil),           // 130: fleet.v1.ReviewTaskResponse
+	(*ListReviewsRequest)(nil),           // 131: fleet.v1.ListReviewsRequest
+	(*ListReviewsResponse)(nil),          // 132: fleet.v1.ListReviewsResponse
+	(*ShowOverlapsRequest)(nil),          // 133: fleet.v1.ShowOverlapsRequest
+	(*ShowOverlapsResponse)(nil),         // 134: fleet.v1.ShowOverlapsResponse
+	(*LandTasksRequest)(nil),             // 135: fleet.v1.LandTasksRequest
+	(*LandTasksResponse)(nil),            // 136: fleet.v1.LandTasksResponse
+	(*PublishTaskRequest)(nil),           // 137: fleet.v1.PublishTaskRequest
+	(*PublishTaskResponse)(nil),          // 138: fleet.v1.PublishTaskResponse
+	(*AbandonTaskRequest)(nil),           // 139: fleet.v1.AbandonTaskRequest
+	(*AbandonTaskResponse)(nil),          // 140: fleet.v1.AbandonTaskResponse
+	nil,                                  // 141: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 142: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 143: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 144: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 145: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 146: fleet.v1.RunTaskRequest.LabelsEntry
+	nil,                                  // 147: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 148: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 149: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 150: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 151: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 152: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 153: fleet.v1.Agent
+	(Agent_Status)(0),                    // 154: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 155: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 156: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 157: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 158: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 159: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 160: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 161: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 162: google.protobuf.Struct
+	(*Role)(nil),                         // 163: fleet.v1.Role
+	(*Project)(nil),                      // 164: fleet.v1.Project
+	(*Event)(nil),                        // 165: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 166: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 167: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 168: fleet.v1.FileChange
+	(StepKind)(0),                        // 169: fleet.v1.StepKind
+	(*Step)(nil),                         // 170: fleet.v1.Step
+	(Task_Status)(0),                     // 171: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 172: fleet.v1.Task.Source
+	(*Question)(nil),                     // 173: fleet.v1.Question
+	(Question_Remember)(0),               // 174: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 175: fleet.v1.Dependency
+	(*Variant)(nil),                      // 176: fleet.v1.Variant
+	(*Overlap)(nil),                      // 177: fleet.v1.Overlap
+	(Pool_Reuse)(0),                      // 178: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 179: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 180: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 181: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 182: fleet.v1.Pause
+	(*Budget)(nil),                       // 183: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 184: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 185: fleet.v1.Credential
+	(Share_Access)(0),                    // 186: fleet.v1.Share.Access
+	(*Share)(nil),                        // 187: fleet.v1.Share
+	(Review_Verdict)(0),                  // 188: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 189: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 190: fleet.v1.Review
+	(*Landing)(nil),                      // 191: fleet.v1.Landing
+	(Landing_State)(0),                   // 192: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 193: fleet.v1.ReviewedTask
+	(*LandedTask)(nil),                   // 194: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 195: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 196: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 197: fleet.v1.SearchFleetRequest
+	(*CreateWebhookRequest)(nil),         // 198: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 199: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 200: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 201: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 202: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 203: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 204: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 205: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 206: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 207: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 208: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 209: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 210: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 211: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 212: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 213: fleet.v1.ForgetReplicaRequest
+	(*PruneWorkRequest)(nil),             // 214: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 215: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 216: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 217: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 218: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 219: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 220: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 221: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 222: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 223: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 224: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 225: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 226: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 227: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 228: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 229: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 230: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 231: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 232: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 233: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 234: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 235: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 236: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 237: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	138, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	139, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	149, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	150, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	151, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	152, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	153, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	149, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	152, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	154, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	155, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	156, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	157, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	149, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	158, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	18,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	140, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	155, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	150, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	155, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	150, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	155, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	150, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	159, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	160, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	153, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	161, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	141, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	142, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	153, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	154, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	155, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	156, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	157, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	153, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	156, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	158, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	159, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	160, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	161, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	153, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	162, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	19,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	143, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	159, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	154, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	159, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	154, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	159, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	154, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	163, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	164, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	157, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	165, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	155, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	162, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	163, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	164, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	165, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	166, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	167, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	168, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	152, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	159, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	166, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	167, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	168, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	169, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	170, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	171, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	172, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	156, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	155, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	155, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	169, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	170, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	169, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	154, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	149, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	149, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	141, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	149, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	158, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	18,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	142, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	152, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	152, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	171, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	155, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	155, // 55: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
-	172, // 56: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
-	173, // 57: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
-	172, // 58: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
-	174, // 59: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	143, // 60: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	144, // 61: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	175, // 62: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	174, // 63: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	175, // 64: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	175, // 65: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	175, // 66: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	175, // 67: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	152, // 68: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	158, // 69: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	158, // 70: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	152, // 71: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	152, // 72: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	152, // 73: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	63,  // 74: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	152, // 75: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	145, // 76: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	81,  // 77: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	63,  // 78: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	152, // 79: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	146, // 80: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	81,  // 81: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	81,  // 82: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	81,  // 83: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	152, // 84: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	152, // 85: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	171, // 86: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	155, // 87: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	155, // 88: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	155, // 89: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	155, // 90: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	176, // 91: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	177, // 92: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	152, // 93: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	178, // 94: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	179, // 95: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	179, // 96: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	179, // 97: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	180, // 98: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	155, // 99: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	181, // 100: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	147, // 101: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	148, // 102: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	182, // 103: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	183, // 104: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	183, // 105: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	183, // 106: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	184, // 107: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
-	185, // 108: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
-	186, // 109: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
-	187, // 110: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
-	188, // 111: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
-	189, // 112: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	189, // 113: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	173, // 114: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
-	2,   // 115: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
-	190, // 116: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
-	187, // 117: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
-	187, // 118: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
-	3,   // 119: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	5,   // 120: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	7,   // 121: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	9,   // 122: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	11,  // 123: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	13,  // 124: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	15,  // 125: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	17,  // 126: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	20,  // 127: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	22,  // 128: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	24,  // 129: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	26,  // 130: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	28,  // 131: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	30,  // 132: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	32,  // 133: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	34,  // 134: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	35,  // 135: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	37,  // 136: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	39,  // 137: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	41,  // 138: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	43,  // 139: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	191, // 140: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	192, // 141: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	193, // 142: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	45,  // 143: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	47,  // 144: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	49,  // 145: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	51,  // 146: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	53,  // 147: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	55,  // 148: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	57,  // 149: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	59,  // 150: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	63,  // 151: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	65,  // 152: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
-	67,  // 153: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
-	69,  // 154: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
-	92,  // 155: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	94,  // 156: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	96,  // 157: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	98,  // 158: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	100, // 159: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	126, // 160: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
-	128, // 161: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
-	130, // 162: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
-	132, // 163: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
-	134, // 164: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
-	136, // 165: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
-	71,  // 166: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	73,  // 167: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	75,  // 168: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	77,  // 169: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	79,  // 170: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	102, // 171: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	82,  // 172: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	84,  // 173: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	86,  // 174: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	88,  // 175: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	90,  // 176: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	194, // 177: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
-	195, // 178: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
-	196, // 179: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
-	197, // 180: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
-	198, // 181: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
-	199, // 182: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
-	200, // 183: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
-	201, // 184: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
-	202, // 185: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	203, // 186: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	104, // 187: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	106, // 188: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	108, // 189: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	110, // 190: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	112, // 191: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	114, // 192: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	116, // 193: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	118, // 194: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	204, // 195: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	205, // 196: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	120, // 197: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	122, // 198: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	124, // 199: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	206, // 200: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	207, // 201: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	208, // 202: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	209, // 203: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	210, // 204: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
-	211, // 205: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	61,  // 206: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	4,   // 207: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	6,   // 208: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	8,   // 209: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	10,  // 210: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	12,  // 211: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	14,  // 212: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	16,  // 213: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	19,  // 214: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	21,  // 215: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	23,  // 216: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	25,  // 217: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	27,  // 218: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	29,  // 219: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	31,  // 220: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	33,  // 221: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	212, // 222: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	212, // 223: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	38,  // 224: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	40,  // 225: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	42,  // 226: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	44,  // 227: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	213, // 228: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	214, // 229: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	215, // 230: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	46,  // 231: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	48,  // 232: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	50,  // 233: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	52,  // 234: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	54,  // 235: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	56,  // 236: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	58,  // 237: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	60,  // 238: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	64,  // 239: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	66,  // 240: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
-	68,  // 241: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
-	70,  // 242: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
-	93,  // 243: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	95,  // 244: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	97,  // 245: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	99,  // 246: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	101, // 247: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	127, // 248: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	129, // 249: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	131, // 250: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	133, // 251: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	135, // 252: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	137, // 253: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	72,  // 254: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	74,  // 255: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	76,  // 256: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	78,  // 257: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	80,  // 258: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	103, // 259: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	83,  // 260: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	85,  // 261: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	87,  // 262: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	89,  // 263: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	91,  // 264: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	216, // 265: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	217, // 266: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	218, // 267: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	219, // 268: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	220, // 269: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	221, // 270: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	222, // 271: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	223, // 272: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	224, // 273: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	225, // 274: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	105, // 275: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	107, // 276: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	109, // 277: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	111, // 278: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	113, // 279: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	115, // 280: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	117, // 281: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	119, // 282: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	226, // 283: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	227, // 284: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	121, // 285: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	123, // 286: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	125, // 287: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	228, // 288: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	229, // 289: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	230, // 290: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	231, // 291: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	232, // 292: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
-	233, // 293: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	62,  // 294: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	207, // [207:295] is the sub-list for method output_type
-	119, // [119:207] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	159, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	159, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	173, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	174, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	173, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	158, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	153, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	153, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	144, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	153, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	162, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	19,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	145, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	156, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	156, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	175, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	159, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	159, // 55: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
+	176, // 56: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
+	177, // 57: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
+	176, // 58: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
+	162, // 59: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	19,  // 60: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	146, // 61: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
+	156, // 62: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	156, // 63: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	175, // 64: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	2,   // 65: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
+	159, // 66: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
+	165, // 67: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
+	178, // 68: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	147, // 69: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	148, // 70: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	179, // 71: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	178, // 72: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	179, // 73: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	179, // 74: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	179, // 75: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	179, // 76: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	156, // 77: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	162, // 78: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	162, // 79: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	156, // 80: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	156, // 81: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	156, // 82: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	64,  // 83: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	156, // 84: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	149, // 85: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	84,  // 86: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	64,  // 87: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	156, // 88: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	150, // 89: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	84,  // 90: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	84,  // 91: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	84,  // 92: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	156, // 93: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	156, // 94: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	175, // 95: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	159, // 96: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	159, // 97: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	159, // 98: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	159, // 99: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	180, // 100: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	181, // 101: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	156, // 102: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	182, // 103: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	183, // 104: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	183, // 105: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	183, // 106: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	184, // 107: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	159, // 108: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	185, // 109: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	151, // 110: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	152, // 111: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	186, // 112: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	187, // 113: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	187, // 114: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	187, // 115: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	188, // 116: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	189, // 117: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	190, // 118: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	191, // 119: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	192, // 120: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	193, // 121: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	193, // 122: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	177, // 123: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	3,   // 124: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	194, // 125: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	191, // 126: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	191, // 127: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	4,   // 128: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	6,   // 129: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	8,   // 130: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	10,  // 131: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	12,  // 132: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	14,  // 133: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	16,  // 134: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	18,  // 135: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	21,  // 136: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	23,  // 137: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	25,  // 138: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	27,  // 139: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	29,  // 140: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	31,  // 141: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	33,  // 142: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	35,  // 143: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	36,  // 144: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	38,  // 145: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	40,  // 146: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	42,  // 147: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	44,  // 148: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	195, // 149: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	196, // 150: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	197, // 151: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	46,  // 152: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	48,  // 153: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	50,  // 154: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	52,  // 155: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	54,  // 156: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	56,  // 157: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	58,  // 158: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	60,  // 159: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	64,  // 160: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	66,  // 161: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
+	68,  // 162: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
+	70,  // 163: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
+	72,  // 164: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
+	95,  // 165: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	97,  // 166: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	99,  // 167: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	101, // 168: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	103, // 169: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	129, // 170: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	131, // 171: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	133, // 172: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	135, // 173: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	137, // 174: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	139, // 175: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	74,  // 176: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	76,  // 177: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	78,  // 178: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	80,  // 179: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	82,  // 180: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	105, // 181: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	85,  // 182: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	87,  // 183: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	89,  // 184: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	91,  // 185: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	93,  // 186: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	198, // 187: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	199, // 188: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	200, // 189: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	201, // 190: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	202, // 191: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	203, // 192: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	204, // 193: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	205, // 194: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	206, // 195: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	207, // 196: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	107, // 197: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	109, // 198: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	111, // 199: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	113, // 200: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	115, // 201: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	117, // 202: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	119, // 203: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	121, // 204: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	208, // 205: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	209, // 206: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	123, // 207: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	125, // 208: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	127, // 209: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	210, // 210: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	211, // 211: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	212, // 212: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	213, // 213: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	214, // 214: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	215, // 215: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	62,  // 216: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	5,   // 217: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	7,   // 218: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	9,   // 219: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	11,  // 220: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	13,  // 221: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	15,  // 222: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	17,  // 223: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	20,  // 224: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	22,  // 225: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	24,  // 226: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	26,  // 227: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	28,  // 228: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	30,  // 229: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	32,  // 230: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	34,  // 231: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	216, // 232: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	216, // 233: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	39,  // 234: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	41,  // 235: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	43,  // 236: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	45,  // 237: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	217, // 238: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	218, // 239: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	219, // 240: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	47,  // 241: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	49,  // 242: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	51,  // 243: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	53,  // 244: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	55,  // 245: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	57,  // 246: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	59,  // 247: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	61,  // 248: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	65,  // 249: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	67,  // 250: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
+	69,  // 251: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
+	71,  // 252: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
+	73,  // 253: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
+	96,  // 254: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	98,  // 255: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	100, // 256: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	102, // 257: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	104, // 258: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	130, // 259: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	132, // 260: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	134, // 261: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	136, // 262: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	138, // 263: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	140, // 264: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	75,  // 265: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	77,  // 266: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	79,  // 267: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	81,  // 268: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	83,  // 269: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	106, // 270: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	86,  // 271: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	88,  // 272: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	90,  // 273: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	92,  // 274: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	94,  // 275: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	220, // 276: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	221, // 277: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	222, // 278: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	223, // 279: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	224, // 280: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	225, // 281: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	226, // 282: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	227, // 283: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	228, // 284: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	229, // 285: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	108, // 286: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	110, // 287: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	112, // 288: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	114, // 289: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	116, // 290: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	118, // 291: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	120, // 292: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	122, // 293: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	230, // 294: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	231, // 295: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	124, // 296: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	126, // 297: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	128, // 298: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	232, // 299: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	233, // 300: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	234, // 301: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	235, // 302: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	236, // 303: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	237, // 304: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	63,  // 305: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	217, // [217:306] is the sub-list for method output_type
+	128, // [128:217] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -11756,6 +12256,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_step_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_usage_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_webhook_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
@@ -11797,34 +12298,35 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[65].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[68].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[74].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[75].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[78].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[79].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[72].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[76].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[77].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[80].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[81].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[85].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[86].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[89].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[97].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[98].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[83].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[87].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[88].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[91].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[99].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[100].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[101].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[105].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[106].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[103].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[107].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[108].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[111].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[112].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[125].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[126].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[129].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[109].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[110].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[113].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[114].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[127].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[128].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[131].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   146,
+			NumEnums:      4,
+			NumMessages:   149,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

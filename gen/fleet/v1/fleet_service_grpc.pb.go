@@ -56,6 +56,7 @@ const (
 	FleetService_FanOutTask_FullMethodName           = "/fleet.v1.FleetService/FanOutTask"
 	FleetService_CompareFanOut_FullMethodName        = "/fleet.v1.FleetService/CompareFanOut"
 	FleetService_SettleFanOut_FullMethodName         = "/fleet.v1.FleetService/SettleFanOut"
+	FleetService_RunTask_FullMethodName              = "/fleet.v1.FleetService/RunTask"
 	FleetService_UpdateQueuedTask_FullMethodName     = "/fleet.v1.FleetService/UpdateQueuedTask"
 	FleetService_HoldTask_FullMethodName             = "/fleet.v1.FleetService/HoldTask"
 	FleetService_ReleaseTask_FullMethodName          = "/fleet.v1.FleetService/ReleaseTask"
@@ -219,6 +220,9 @@ type FleetServiceClient interface {
 	// Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is
 	// abandoned.
 	SettleFanOut(ctx context.Context, in *SettleFanOutRequest, opts ...grpc.CallOption) (*SettleFanOutResponse, error)
+	// Queue a task, which starts as soon as an agent is free, and wait for its end.
+	// A task that has not ended by then goes on: `wait_tasks` waits for it.
+	RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskResponse], error)
 	// Change the priority, the times, the key or the dependencies of a pending task.
 	UpdateQueuedTask(ctx context.Context, in *UpdateQueuedTaskRequest, opts ...grpc.CallOption) (*UpdateQueuedTaskResponse, error)
 	// Keep a pending task from starting until `release_task`.
@@ -749,6 +753,25 @@ func (c *fleetServiceClient) SettleFanOut(ctx context.Context, in *SettleFanOutR
 	}
 	return out, nil
 }
+
+func (c *fleetServiceClient) RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FleetService_ServiceDesc.Streams[3], FleetService_RunTask_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RunTaskRequest, RunTaskResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_RunTaskClient = grpc.ServerStreamingClient[RunTaskResponse]
 
 func (c *fleetServiceClient) UpdateQueuedTask(ctx context.Context, in *UpdateQueuedTaskRequest, opts ...grpc.CallOption) (*UpdateQueuedTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -1379,6 +1402,9 @@ type FleetServiceServer interface {
 	// Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is
 	// abandoned.
 	SettleFanOut(context.Context, *SettleFanOutRequest) (*SettleFanOutResponse, error)
+	// Queue a task, which starts as soon as an agent is free, and wait for its end.
+	// A task that has not ended by then goes on: `wait_tasks` waits for it.
+	RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskResponse]) error
 	// Change the priority, the times, the key or the dependencies of a pending task.
 	UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error)
 	// Keep a pending task from starting until `release_task`.
@@ -1630,6 +1656,9 @@ func (UnimplementedFleetServiceServer) CompareFanOut(context.Context, *CompareFa
 }
 func (UnimplementedFleetServiceServer) SettleFanOut(context.Context, *SettleFanOutRequest) (*SettleFanOutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SettleFanOut not implemented")
+}
+func (UnimplementedFleetServiceServer) RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskResponse]) error {
+	return status.Error(codes.Unimplemented, "method RunTask not implemented")
 }
 func (UnimplementedFleetServiceServer) UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateQueuedTask not implemented")
@@ -2434,6 +2463,17 @@ func _FleetService_SettleFanOut_Handler(srv interface{}, ctx context.Context, de
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _FleetService_RunTask_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RunTaskRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FleetServiceServer).RunTask(m, &grpc.GenericServerStream[RunTaskRequest, RunTaskResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_RunTaskServer = grpc.ServerStreamingServer[RunTaskResponse]
 
 func _FleetService_UpdateQueuedTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpdateQueuedTaskRequest)
@@ -3733,6 +3773,11 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "DownloadAgentBundle",
 			Handler:       _FleetService_DownloadAgentBundle_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RunTask",
+			Handler:       _FleetService_RunTask_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -122,7 +122,7 @@ func (x Shown_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Shown_Role.Descriptor instead.
 func (Shown_Role) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 0}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // Unit is what a number counts.
@@ -183,7 +183,7 @@ func (x Shown_Unit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Shown_Unit.Descriptor instead.
 func (Shown_Unit) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 1}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2, 1}
 }
 
 // Part is what a field of a call is for the line of the call. A request or a response has at most one target or agent.
@@ -248,7 +248,7 @@ func (x Audit_Part) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Audit_Part.Descriptor instead.
 func (Audit_Part) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3, 0}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Command says how the command line calls a method of a toolset.
@@ -307,6 +307,52 @@ func (x *Command) GetInterrupt() string {
 	return ""
 }
 
+// McpTask says which task a call has started.
+type McpTask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of the response field with the id of the task, such as "task.id".
+	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *McpTask) Reset() {
+	*x = McpTask{}
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *McpTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*McpTask) ProtoMessage() {}
+
+func (x *McpTask) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use McpTask.ProtoReflect.Descriptor instead.
+func (*McpTask) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *McpTask) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // Shown says what a field means for people, if its type does not say that. The command line derives its texts and tables
 // from it.
 type Shown struct {
@@ -334,7 +380,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -346,7 +392,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -359,7 +405,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Shown) GetRole() Shown_Role {
@@ -434,7 +480,7 @@ type EventStream struct {
 
 func (x *EventStream) Reset() {
 	*x = EventStream{}
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +492,7 @@ func (x *EventStream) String() string {
 func (*EventStream) ProtoMessage() {}
 
 func (x *EventStream) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +505,7 @@ func (x *EventStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventStream.ProtoReflect.Descriptor instead.
 func (*EventStream) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EventStream) GetCursor() string {
@@ -492,7 +538,7 @@ type Audit struct {
 
 func (x *Audit) Reset() {
 	*x = Audit{}
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +550,7 @@ func (x *Audit) String() string {
 func (*Audit) ProtoMessage() {}
 
 func (x *Audit) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +563,7 @@ func (x *Audit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audit.ProtoReflect.Descriptor instead.
 func (*Audit) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
 }
 
 // Portion names the request field that makes an answer smaller, and what it counts. The method must have no effect.
@@ -538,7 +584,7 @@ type Portion struct {
 
 func (x *Portion) Reset() {
 	*x = Portion{}
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +596,7 @@ func (x *Portion) String() string {
 func (*Portion) ProtoMessage() {}
 
 func (x *Portion) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +609,7 @@ func (x *Portion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Portion.ProtoReflect.Descriptor instead.
 func (*Portion) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Portion) GetLimit() string {
@@ -613,7 +659,7 @@ type Cut struct {
 
 func (x *Cut) Reset() {
 	*x = Cut{}
-	mi := &file_fleet_v1_options_proto_msgTypes[5]
+	mi := &file_fleet_v1_options_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +671,7 @@ func (x *Cut) String() string {
 func (*Cut) ProtoMessage() {}
 
 func (x *Cut) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[5]
+	mi := &file_fleet_v1_options_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +684,7 @@ func (x *Cut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cut.ProtoReflect.Descriptor instead.
 func (*Cut) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cut) GetNextOffset() string {
@@ -807,6 +853,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	},
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*McpTask)(nil),
+		Field:         51052,
+		Name:          "fleet.v1.mcp_task",
+		Tag:           "bytes,51052,opt,name=mcp_task",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*EventStream)(nil),
 		Field:         51016,
 		Name:          "fleet.v1.event_stream",
@@ -859,6 +913,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         51047,
 		Name:          "fleet.v1.audited",
 		Tag:           "varint,51047,opt,name=audited,enum=fleet.v1.Audit_Part",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51053,
+		Name:          "fleet.v1.operator_field",
+		Tag:           "varint,51053,opt,name=operator_field",
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
@@ -945,10 +1007,14 @@ var (
 	//
 	// optional bool about_caller = 51046;
 	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[15]
+	// The call starts a task, so a client with the MCP extension for tasks gets the task at once and asks for its end later.
+	//
+	// optional fleet.v1.McpTask mcp_task = 51052;
+	E_McpTask = &file_fleet_v1_options_proto_extTypes[16]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[16]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[17]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -956,31 +1022,36 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[17]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[18]
 	// The value of an optional number if an MCP tool call does not set it.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[18]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[19]
 	// The value of a string if an MCP tool call does not set it.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[19]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[20]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[20]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[21]
 	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[21]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[22]
 	// What the audit log records of the field.
 	//
 	// optional fleet.v1.Audit.Part audited = 51047;
-	E_Audited = &file_fleet_v1_options_proto_extTypes[22]
+	E_Audited = &file_fleet_v1_options_proto_extTypes[23]
+	// The field is for those who operate Fleet: a tool describes it only in the toolset "all", and if the setting mcp.tools is
+	// given. Every call may set it.
+	//
+	// optional bool operator_field = 51053;
+	E_OperatorField = &file_fleet_v1_options_proto_extTypes[24]
 	// The field can be null in answers. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[23]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[25]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -990,7 +1061,9 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a\x14fleet/v1/scope.proto\x1a google/protobuf/descriptor.proto\";\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\x93\x04\n" +
+	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\"\n" +
+	"\aMcpTask\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x93\x04\n" +
 	"\x05Shown\x12(\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x14.fleet.v1.Shown.RoleR\x04role\x12!\n" +
 	"\ffailed_value\x18\x02 \x01(\tR\vfailedValue\x12\x1b\n" +
@@ -1070,14 +1143,16 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
 	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:G\n" +
 	"\x05needs\x12\x1e.google.protobuf.MethodOptions\x18̎\x03 \x01(\x0e2\x0f.fleet.v1.ScopeR\x05needs:C\n" +
-	"\fabout_caller\x12\x1e.google.protobuf.MethodOptions\x18\xe6\x8e\x03 \x01(\bR\vaboutCaller:Z\n" +
+	"\fabout_caller\x12\x1e.google.protobuf.MethodOptions\x18\xe6\x8e\x03 \x01(\bR\vaboutCaller:N\n" +
+	"\bmcp_task\x12\x1e.google.protobuf.MethodOptions\x18\xec\x8e\x03 \x01(\v2\x11.fleet.v1.McpTaskR\amcpTask:Z\n" +
 	"\fevent_stream\x12\x1e.google.protobuf.MethodOptions\x18Ȏ\x03 \x01(\v2\x15.fleet.v1.EventStreamR\veventStream:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
 	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
 	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cut:F\n" +
 	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shown:O\n" +
-	"\aaudited\x12\x1d.google.protobuf.FieldOptions\x18\xe7\x8e\x03 \x01(\x0e2\x14.fleet.v1.Audit.PartR\aaudited:;\n" +
+	"\aaudited\x12\x1d.google.protobuf.FieldOptions\x18\xe7\x8e\x03 \x01(\x0e2\x14.fleet.v1.Audit.PartR\aaudited:F\n" +
+	"\x0eoperator_field\x12\x1d.google.protobuf.FieldOptions\x18\xed\x8e\x03 \x01(\bR\roperatorField:;\n" +
 	"\bnullable\x12\x1d.google.protobuf.FieldOptions\x18ʎ\x03 \x01(\bR\bnullableB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
@@ -1093,63 +1168,67 @@ func file_fleet_v1_options_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_fleet_v1_options_proto_goTypes = []any{
 	(Shown_Role)(0),                     // 0: fleet.v1.Shown.Role
 	(Shown_Unit)(0),                     // 1: fleet.v1.Shown.Unit
 	(Audit_Part)(0),                     // 2: fleet.v1.Audit.Part
 	(*Command)(nil),                     // 3: fleet.v1.Command
-	(*Shown)(nil),                       // 4: fleet.v1.Shown
-	(*EventStream)(nil),                 // 5: fleet.v1.EventStream
-	(*Audit)(nil),                       // 6: fleet.v1.Audit
-	(*Portion)(nil),                     // 7: fleet.v1.Portion
-	(*Cut)(nil),                         // 8: fleet.v1.Cut
-	(*descriptorpb.ServiceOptions)(nil), // 9: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),  // 10: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 11: google.protobuf.FieldOptions
-	(Scope)(0),                          // 12: fleet.v1.Scope
-	(ErrorReason)(0),                    // 13: fleet.v1.ErrorReason
+	(*McpTask)(nil),                     // 4: fleet.v1.McpTask
+	(*Shown)(nil),                       // 5: fleet.v1.Shown
+	(*EventStream)(nil),                 // 6: fleet.v1.EventStream
+	(*Audit)(nil),                       // 7: fleet.v1.Audit
+	(*Portion)(nil),                     // 8: fleet.v1.Portion
+	(*Cut)(nil),                         // 9: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil), // 10: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),  // 11: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 12: google.protobuf.FieldOptions
+	(Scope)(0),                          // 13: fleet.v1.Scope
+	(ErrorReason)(0),                    // 14: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Shown.role:type_name -> fleet.v1.Shown.Role
 	1,  // 1: fleet.v1.Shown.unit:type_name -> fleet.v1.Shown.Unit
-	9,  // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	9,  // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
-	9,  // 4: fleet.v1.service_needs:extendee -> google.protobuf.ServiceOptions
-	9,  // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
-	10, // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	10, // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	10, // 8: fleet.v1.contract_tool:extendee -> google.protobuf.MethodOptions
-	10, // 9: fleet.v1.operator_tool:extendee -> google.protobuf.MethodOptions
-	10, // 10: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	10, // 11: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	10, // 12: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	10, // 13: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	10, // 14: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	10, // 15: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	10, // 16: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	10, // 17: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
-	10, // 18: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	11, // 19: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	11, // 20: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	11, // 21: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	11, // 22: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	11, // 23: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	11, // 24: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
-	11, // 25: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	12, // 26: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	7,  // 27: fleet.v1.portion:type_name -> fleet.v1.Portion
-	3,  // 28: fleet.v1.command:type_name -> fleet.v1.Command
-	12, // 29: fleet.v1.needs:type_name -> fleet.v1.Scope
-	5,  // 30: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	13, // 31: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	8,  // 32: fleet.v1.cut:type_name -> fleet.v1.Cut
-	4,  // 33: fleet.v1.shown:type_name -> fleet.v1.Shown
-	2,  // 34: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	26, // [26:35] is the sub-list for extension type_name
-	2,  // [2:26] is the sub-list for extension extendee
+	10, // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	10, // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
+	10, // 4: fleet.v1.service_needs:extendee -> google.protobuf.ServiceOptions
+	10, // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
+	11, // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	11, // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	11, // 8: fleet.v1.contract_tool:extendee -> google.protobuf.MethodOptions
+	11, // 9: fleet.v1.operator_tool:extendee -> google.protobuf.MethodOptions
+	11, // 10: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	11, // 11: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	11, // 12: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	11, // 13: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	11, // 14: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	11, // 15: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	11, // 16: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
+	11, // 17: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
+	11, // 18: fleet.v1.mcp_task:extendee -> google.protobuf.MethodOptions
+	11, // 19: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	12, // 20: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	12, // 21: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	12, // 22: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	12, // 23: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	12, // 24: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	12, // 25: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
+	12, // 26: fleet.v1.operator_field:extendee -> google.protobuf.FieldOptions
+	12, // 27: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	13, // 28: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	8,  // 29: fleet.v1.portion:type_name -> fleet.v1.Portion
+	3,  // 30: fleet.v1.command:type_name -> fleet.v1.Command
+	13, // 31: fleet.v1.needs:type_name -> fleet.v1.Scope
+	4,  // 32: fleet.v1.mcp_task:type_name -> fleet.v1.McpTask
+	6,  // 33: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	14, // 34: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	9,  // 35: fleet.v1.cut:type_name -> fleet.v1.Cut
+	5,  // 36: fleet.v1.shown:type_name -> fleet.v1.Shown
+	2,  // 37: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	28, // [28:38] is the sub-list for extension type_name
+	2,  // [2:28] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -1166,8 +1245,8 @@ func file_fleet_v1_options_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
-			NumExtensions: 24,
+			NumMessages:   7,
+			NumExtensions: 26,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

@@ -1619,10 +1619,11 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"agent_name\x18\x02 \x01(\tB4\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claude\xb8\xf6\x18\x02R\tagentName\"k\n" +
 	"\x1cRemoveRegisteredToolResponse\x12)\n" +
 	"\fremoved_from\x18\x01 \x03(\tB\x06\xba\xf4\x18\x02\b\fR\vremovedFrom\x12 \n" +
-	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xee\a\n" +
-	"\x0fProviderService\x12\x9e\x01\n" +
-	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\":\xb2\xf4\x18\t\n" +
-	"\aexecute\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\xae\x01\n" +
+	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\x84\b\n" +
+	"\x0fProviderService\x12\xb4\x01\n" +
+	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\"P\xb2\xf4\x18\t\n" +
+	"\aexecute\xe2\xf6\x18\x12\n" +
+	"\x10metadata.task_id\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\xae\x01\n" +
 	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"J\x92\xf4\x18$\n" +
 	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\x06\n" +
 	"\x04list\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x96\x01\n" +

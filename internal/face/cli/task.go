@@ -24,7 +24,7 @@ ends when the task does.`,
   fleet task list papi`,
 	})
 	cmd.AddCommand(
-		callsTool(p.newTaskRun(), "start_agent_task"),
+		callsTool(callsTool(p.newTaskRun(), "start_agent_task"), "run_task"),
 		p.newTaskStart(),
 		p.newTaskQueue(),
 		p.newTaskFanOut(), p.newTaskCompare(), p.newTaskKeep(),

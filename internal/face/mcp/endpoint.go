@@ -24,6 +24,7 @@ import (
 type endpoint struct {
 	next        http.Handler
 	sessions    sessions
+	tasks       tasks
 	identify    func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	checkLimits func(ctx context.Context) error
 	takeSlot    func(ctx context.Context) (leave func(), err error)
@@ -38,7 +39,7 @@ type endpoint struct {
 // the tools. It also holds for a caller who has reached a limit.
 const maxUnknownBody = 64 << 10
 
-func newEndpoint(s *server.MCPServer, sessions sessions, c Config) *endpoint {
+func newEndpoint(s *server.MCPServer, sessions sessions, t tasks, c Config) *endpoint {
 	return &endpoint{
 		next: server.NewStreamableHTTPServer(s,
 			server.WithStateLess(true),                  // the endpoint checks the sessions
@@ -46,7 +47,7 @@ func newEndpoint(s *server.MCPServer, sessions sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // inbound.Guard protects, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: sessions, identify: c.Identify, checkLimits: c.CheckLimits, takeSlot: c.TakeSlot, challenge: c.Challenge, maxBody: c.MaxBody, maxResult: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: sessions, tasks: t, identify: c.Identify, checkLimits: c.CheckLimits, takeSlot: c.TakeSlot, challenge: c.Challenge, maxBody: c.MaxBody, maxResult: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -147,6 +148,11 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	if m.isTaskMethod() {
+		e.answerTask(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), w, r, m, body)
+		return
+	}
+	ctx, h := withHandle(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
 	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
@@ -156,6 +162,23 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	e.next.ServeHTTP(out, r)
+	if ctx.Err() != nil {
+		e.tasks.abandon(ctx, h)
+	}
+}
+
+// answerTask answers a request of the extension for tasks.
+func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, m envelope, body []byte) {
+	var response []byte
+	httpStatus := http.StatusBadRequest
+	if mismatch := checkTaskHeaders(r.Header, m, body); mismatch != nil {
+		response = mismatch.response(m.ID)
+	} else {
+		response, httpStatus = e.tasks.respond(ctx, m, body)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(append(response, '\n')) // the client may have disconnected
 }
 
 // withCallMetadata returns a context whose calls are marked as MCP calls and carry the caller's authorization and other

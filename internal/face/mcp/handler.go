@@ -23,10 +23,10 @@ func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 // newMux returns the handler of all endpoints.
 func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	sets := c.filterTools(toolsets(conn))
-	sessions := newSessions(c.SessionKey)
+	sessions, tasks := newSessions(c.SessionKey), newTasks(conn)
 	mux := http.NewServeMux()
 	for _, s := range sets {
-		e := newEndpoint(newServer(conn, s, c), sessions, c)
+		e := newEndpoint(newServer(conn, s, tasks, c), sessions, tasks, c)
 		mux.Handle("/mcp/"+s.Name, e)
 		if s.Name == defaultToolset {
 			mux.Handle("/mcp", e)

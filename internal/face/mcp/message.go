@@ -44,7 +44,7 @@ func (e envelope) needsSlot() bool {
 	case mcp.MethodToolsCall, mcp.MethodPing, mcp.MethodPromptsGet, mcp.MethodResourcesList, mcp.MethodResourcesRead:
 		return false
 	}
-	return len(e.ID) > 0
+	return len(e.ID) > 0 && !e.isTaskMethod()
 }
 
 // isModern reports whether the message uses a protocol revision without sessions.

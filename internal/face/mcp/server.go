@@ -53,6 +53,11 @@ func (c Config) filterTools(sets []tool.Set) []tool.Set {
 	for i, s := range sets {
 		if s.Name == defaultToolset {
 			sets[i].Tools = slices.DeleteFunc(s.Tools, func(t tool.Tool) bool { return !c.includes(t) })
+			for j, t := range sets[i].Tools {
+				if len(c.Tools) == 0 && len(t.BriefInput) > 0 {
+					sets[i].Tools[j].RawInputSchema = t.BriefInput
+				}
+			}
 		}
 	}
 	return sets
@@ -108,16 +113,20 @@ func findToolset(sets []tool.Set, name string) (tool.Set, error) {
 }
 
 // newServer returns the MCP server of a toolset. It announces that its tools do not change while it runs.
-func newServer(conn grpc.ClientConnInterface, set tool.Set, c Config) *server.MCPServer {
+func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *server.MCPServer {
 	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
-	for i, t := range set.Tools {
-		tools[i], methods[t.Name] = server.ServerTool{Tool: t.Tool, Handler: t.Handler}, t.Method
+	for i, x := range set.Tools {
+		tools[i], methods[x.Name] = server.ServerTool{Tool: x.Tool, Handler: t.handler(x)}, x.Method
 	}
 	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, r *mcp.ListToolsResult) {
 		mayCall := c.Rights(ctx)
 		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !mayCall(methods[t.Name]) })
+	})
+	// Clients of older revisions cannot use the extension, so they are not told of it.
+	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
+		r.Capabilities.Extensions = map[string]any{tasksExtension: map[string]any{}}
 	})
 	options := []server.ServerOption{
 		server.WithTitle("Fleet"),

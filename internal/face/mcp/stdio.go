@@ -33,8 +33,9 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	}
 	ctx, stop := context.WithCancel(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult))
 	defer stop()
+	t := newTasks(conn)
 	s := &stdio{
-		server: newServer(conn, set, c), client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
+		server: newServer(conn, set, t, c), tasks: t, client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
@@ -54,6 +55,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 // stdio serves one client.
 type stdio struct {
 	server *server.MCPServer
+	tasks  tasks
 	client *client
 	pings  *pinger
 	log    *slog.Logger
@@ -137,12 +139,16 @@ func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 	s.calls[id] = cancel
 	s.running.Go(func() {
 		defer cancel(nil)
+		ctx, h := withHandle(ctx)
 		response := s.call(ctx, m, message)
 		s.mu.Lock()
 		delete(s.calls, id)
 		s.mu.Unlock()
 		if response != nil && !errors.Is(context.Cause(ctx), errCancelled) {
 			s.sendResponse(response)
+		}
+		if ctx.Err() != nil {
+			s.tasks.abandon(ctx, h)
 		}
 	})
 }
@@ -155,6 +161,10 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "an internal error occurred in Fleet; its log has the cause"}).response(m.ID)
 		}
 	}()
+	if m.isTaskMethod() {
+		response, _ := s.tasks.respond(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...), m, message)
+		return response
+	}
 	progress := false
 	message, x := replaceInexact(message, m)
 	ctx, refused := withRefusal(ctx)

@@ -71,3 +71,18 @@ func TestSteps(t *testing.T) {
 		require.Equal(t, s.Type, back.Type, "a step must survive its JSON form")
 	}
 }
+
+// TestRunTaskIsQueued checks that run_task takes everything that queue_task takes.
+func TestRunTaskIsQueued(t *testing.T) {
+	t.Parallel()
+	queue, run := (&fleetv1.QueueTaskRequest{}).ProtoReflect().Descriptor().Fields(), (&fleetv1.RunTaskRequest{}).ProtoReflect().Descriptor().Fields()
+	for i := range queue.Len() {
+		want := queue.Get(i)
+		got := run.ByName(want.Name())
+		require.NotNil(t, got, "RunTaskRequest has no field %s", want.Name())
+		require.Equal(t, []any{want.Number(), want.Kind(), want.Cardinality(), want.HasPresence()}, []any{got.Number(), got.Kind(), got.Cardinality(), got.HasPresence()}, want.Name())
+	}
+	require.Equal(t, queue.Len()+1, run.Len(), "wait_seconds is the only other field")
+	q := queuedBy(&fleetv1.RunTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}, WaitSeconds: new(int32(5))})
+	require.True(t, proto.Equal(&fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}}, q), q)
+}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -25,6 +27,40 @@ func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fl
 		return nil, err
 	}
 	return &fleetv1.QueueTaskResponse{Task: taskOf(t), Message: "Task queued successfully"}, nil
+}
+
+// RunTask queues a task, and streams what happens to it until it has ended.
+func (f *Fleet) RunTask(r *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
+	q, err := queueTaskIn(queuedBy(r))
+	if err != nil {
+		return err
+	}
+	var wait *time.Duration
+	if r.WaitSeconds != nil {
+		wait = new(time.Duration(r.GetWaitSeconds()) * time.Second)
+	}
+	t, err := f.svc.RunTask(out.Context(), q, wait, func(t *fleet.Task) error {
+		return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Task: taskOf(t), Message: "Task queued successfully"})
+	}, func(e fleet.Event) error {
+		return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Events: eventsOf([]fleet.Event{e}, false)})
+	})
+	if err != nil {
+		return err
+	}
+	return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_result, Task: taskOf(t), Message: service.RunMessage(t)})
+}
+
+// queuedBy returns the request to queue the task of the request, which has the same fields.
+func queuedBy(r *fleetv1.RunTaskRequest) *fleetv1.QueueTaskRequest {
+	q := &fleetv1.QueueTaskRequest{}
+	to := q.ProtoReflect()
+	r.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f := to.Descriptor().Fields().ByName(f.Name()); f != nil {
+			to.Set(f, v)
+		}
+		return true
+	})
+	return q
 }
 
 func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err error) {

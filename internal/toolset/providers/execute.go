@@ -137,6 +137,9 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		return nil, err
 	}
 	a.TaskID = v.Task.ID
+	if fleet.Detached(ctx) {
+		return a, s.core.Detach(ctx, a.TaskID)
+	}
 	var warnings conversation.Warnings
 	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.Event)
 	for _, w := range warnings {

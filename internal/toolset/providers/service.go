@@ -18,6 +18,7 @@ type Core interface {
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
 	Payload(ctx context.Context, taskID string) ([]byte, error)
 	RequestTaskStop(ctx context.Context, id string) error
+	Detach(ctx context.Context, taskID string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
 	PlaceWith(driver string) (fleet.Traits, bool)
 	Tools(ctx context.Context) ([]*fleet.RegisteredTool, error)

@@ -66,6 +66,9 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err != nil {
 		return nil, err
 	}
+	if fleet.Detached(ctx) {
+		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
+	}
 	return s.answer(ctx, t, requestID, began, sink)
 }
 
@@ -232,6 +235,9 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if fleet.Detached(ctx) {
+		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
 	}
 	return s.answer(ctx, t, "", began, sink) // without a request id, so that callerLeft interrupts at once; nobody can interrupt the turn later
 }

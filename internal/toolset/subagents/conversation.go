@@ -61,6 +61,10 @@ func (r *run) conversation() string {
 
 // repeatedIn answers a repeated request in the conversation in which it was first made.
 func (r *run) repeatedIn(ctx context.Context, taskID, prompt string) error {
+	if r.detached {
+		r.result.TaskID = taskID
+		return nil
+	}
 	task, err := r.follow(ctx, taskID)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &run{Service: s, caller: c, d: d, call: callOf(c, r), result: Result{Agent: d.Name}}
+	run := &run{Service: s, caller: c, d: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
 	ctx = fleet.WithPrincipal(ctx, c.owner)
 	if d.Session {
 		err = run.inConversation(ctx, prompt)
@@ -115,8 +115,11 @@ type run struct {
 	caller caller
 	d      *Definition
 	call   service.Call
-	limit  time.Duration // time limit of a run in a workspace, from when the workspace is ready; 0 for a run on this machine
-	result Result
+	// detached is set if the call does not wait for its task. An answer in JSON has to be waited for, because the subagent may have
+	// to be asked again.
+	detached bool
+	limit    time.Duration // time limit of a run in a workspace, from when the workspace is ready; 0 for a run on this machine
+	result   Result
 }
 
 // launch returns the request for the call's agent.
@@ -161,6 +164,10 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 
 // awaitEarlierTask waits for the task that an earlier call of the same request has started, and sets its result.
 func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error {
+	if r.detached {
+		r.result.TaskID = taskID
+		return nil
+	}
 	task, err := r.follow(ctx, taskID)
 	if err != nil {
 		return err
@@ -171,7 +178,7 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 // waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
 // The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
 func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
-	if r.d.RunsIn == inLocal {
+	if r.d.RunsIn == inLocal || r.detached { // the timeout of the task ends a detached one
 		return nil
 	}
 	r.limit = r.d.Timeout
@@ -188,6 +195,10 @@ func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 // answer waits for the task and sets the result to its answer. If the answer does not match the definition, it asks the
 // subagent again.
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
+	if r.detached {
+		r.result.TaskID = task.ID
+		return r.fleet.Detach(ctx, task.ID)
+	}
 	for attempt := 1; ; attempt++ {
 		text, err := r.awaitAnswer(ctx, task)
 		if err != nil {

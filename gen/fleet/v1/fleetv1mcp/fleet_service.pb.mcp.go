@@ -386,6 +386,19 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      fleetServiceSettleFanOutOutput,
 			Description: "Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is abandoned.",
 		}, c.SettleFanOut),
+		tool.Turn(tool.Spec{
+			Name:     "run_task",
+			Title:    "Run task",
+			Method:   v1.FleetService_RunTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceRunTaskInput,
+			Output:      fleetServiceRunTaskOutput,
+			BriefInput:  fleetServiceRunTaskBriefInput,
+			Task:        "task.id",
+			Description: "Queue a task, which starts as soon as an agent is free, and wait for its end. A task that has not ended by then goes on: `wait_tasks` waits for it.",
+		}, c.RunTask, fleetServiceRunTaskTexts, func(m *v1.RunTaskResponse) bool { return m.GetType() == v1.RunTaskResponse_result }, tool.Defaults(func(q *v1.RunTaskRequest) {
+			tool.Default(&q.WaitSeconds, 50)
+		})),
 		tool.Unary(tool.Spec{
 			Name:     "update_queued_task",
 			Title:    "Update queued task",
@@ -929,6 +942,15 @@ func fleetServiceWatchFleetTexts(m *v1.WatchFleetResponse) []string {
 	return texts
 }
 
+// fleetServiceRunTaskTexts returns what a message of RunTask says, for people.
+func fleetServiceRunTaskTexts(m *v1.RunTaskResponse) []string {
+	var texts []string
+	for _, e := range m.GetEvents() {
+		texts = append(texts, tool.EventText(e.GetText(), e.GetType().String()))
+	}
+	return texts
+}
+
 const fleetServiceCreateAgentInput = `{"type":"object","properties":{
 "name":{"type":"string","minLength":1,"maxLength":20,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Unique short memorable name for the agent, e.g. \"Sony\" or \"Papi\": letters, digits and single inner hyphens, at most 20 characters."},
 "project":{"type":"string","minLength":1,"description":"Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
@@ -1436,6 +1458,56 @@ const fleetServiceSettleFanOutOutput = `{"type":"object","properties":{
 "unfinished_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of tasks that were to be stopped and have not ended yet, or whose work lands at this moment. The same call goes on with them."},
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["variants","unfinished_task_ids","message"]}`
+
+const fleetServiceRunTaskBriefInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"The agent that gets the task. Give agent_name, pool or project."},
+"task_description":{"type":"string","description":"What is to be done. The agent sees nothing else."},
+"request_id":{"type":"string","description":"An id of your choice: a repeated call with it starts nothing, and waits again."},
+"checks":{"type":"array","items":{"type":"string"},"description":"Shell commands that must succeed at the end."},
+"pool":{"type":"string","description":"Pool whose agents may work on the task."},
+"project":{"type":"string","description":"Project whose agents may work on the task."},
+"role":{"type":"string","description":"Role of these agents."},
+"new_agent":{"type":"boolean","description":"Create an agent in the project for the task."},
+"wait_seconds":{"type":"integer","default":50,"description":"Seconds to wait, at most 30 days; 0 only queues the task."}
+},"required":["task_description"]}`
+
+const fleetServiceRunTaskInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"The agent that gets the task. Give agent_name, pool or project."},
+"task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"What is to be done. The agent sees nothing else."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it starts nothing, and waits again."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
+"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that must succeed at the end."},
+"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
+"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."},
+"model":{"type":"string","description":"Model for this task."},
+"effort":{"type":"string","description":"How much the model thinks, such as low, medium or high."},
+"max_turns":{"type":"integer","description":"The task fails after so many turns."},
+"max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
+"append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
+"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent, such as {\"env\": \"prod\"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
+"priority":{"type":"integer","maximum":100,"minimum":-100,"description":"Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more."},
+"not_before":{"type":"string","format":"date-time","description":"The task does not start before this time."},
+"expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
+"exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
+"hold":{"type":"boolean","description":"Keep the task from starting until ` + "`" + `release_task` + "`" + `."},
+"pool":{"type":"string","description":"Pool whose agents may work on the task."},
+"project":{"type":"string","description":"Project whose agents may work on the task."},
+"role":{"type":"string","description":"Role of these agents."},
+"new_agent":{"type":"boolean","description":"Create an agent in the project for the task."},
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
+"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."},
+"wait_seconds":{"type":"integer","maximum":2592000,"minimum":0,"default":50,"description":"Seconds to wait, at most 30 days; 0 only queues the task.\nDefault in a call of this tool: 50."}
+},"required":["task_description"],"additionalProperties":false}`
+
+const fleetServiceRunTaskOutput = `{"type":"object","properties":{
+"type":{"type":"string","enum":["progress","result"],"description":"Whether this is the result.\n- progress: What happened since the last message. In the first message, the task was queued.\n- result: The task has ended, or the time to wait is over. This is the last message."},
+"task":{"$ref":"#/$defs/Task","description":"The task; absent in messages with events."},
+"events":{"type":"array","items":{"$ref":"#/$defs/Event"},"description":"What happened to the task."},
+"message":{"type":"string","description":"What has become of the task, as a sentence; only in the last message."}
+},"required":["type","task","events","message"]}`
 
 const fleetServiceUpdateQueuedTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},

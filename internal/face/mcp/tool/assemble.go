@@ -14,9 +14,13 @@ import (
 type Assembled struct {
 	result []byte
 	text   []byte // the result as a JSON string; nil if it must still be encoded
+	task   []byte // the members of a result that is a task, instead of a result; nil for other results
 }
 
 type assembledKey struct{}
+
+// noContent is what mcp-go writes for a result without content. It cannot be a part of a string, which has no bare quotes.
+var noContent = []byte(`"content":[]`)
 
 // placeholder takes the place of a result.
 const placeholder = "the result of the call"
@@ -29,14 +33,21 @@ func WithAssembled(ctx context.Context) (context.Context, *Assembled) {
 	return context.WithValue(ctx, assembledKey{}, a), a
 }
 
-func assembledOf(ctx context.Context) *Assembled {
+// AssembledOf returns the Assembled of the context's call; nil if it has none.
+func AssembledOf(ctx context.Context) *Assembled {
 	a, _ := ctx.Value(assembledKey{}).(*Assembled)
 	return a
 }
 
+// SetTask makes the response a task with these members, which are a JSON object. mcp-go gets a result without content.
+func (a *Assembled) SetTask(members []byte) { a.result, a.task = nil, bytes.TrimSpace(members) }
+
 // Append appends the response to b, with the result in place of two placeholders: as text, and then as structured
 // content. These are the last two placeholders in the response, because an id may equal the placeholder too.
 func (a *Assembled) Append(b, written []byte) []byte {
+	if a != nil && a.task != nil {
+		return append(b, bytes.Replace(written, noContent, a.task[1:len(a.task)-1], 1)...)
+	}
 	if a == nil || a.result == nil {
 		return append(b, written...)
 	}

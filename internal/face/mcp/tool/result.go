@@ -114,7 +114,7 @@ func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.A
 		return s.resultOf(ctx, q, a.Message(), again)
 	}
 	r := success(ctx, b, "")
-	if assembled := assembledOf(ctx); assembled != nil {
+	if assembled := AssembledOf(ctx); assembled != nil {
 		assembled.text = text
 	}
 	return r
@@ -297,7 +297,7 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 // becomes a second text.
 func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{}
-	if a := assembledOf(ctx); a != nil {
+	if a := AssembledOf(ctx); a != nil {
 		a.result = b
 		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(placeholder)}, placeholder
 	} else {

@@ -22,6 +22,7 @@ func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	for i := range tools {
 		t := &tools[i].Tool
 		t.RawInputSchema, t.RawOutputSchema = inputs.withDefs(t.RawInputSchema), outputs.withDefs(t.RawOutputSchema)
+		tools[i].BriefInput = inputs.withDefs(tools[i].BriefInput)
 	}
 	return Set{Name: name, Tools: tools}
 }

@@ -23,6 +23,10 @@ type Tool struct {
 	Method string
 	// Contract is set if clients depend on the tool, and Operator if it is for those who operate Fleet.
 	Contract, Operator bool
+	// BriefInput is the schema of the arguments without those that only operators need; empty if there are none.
+	BriefInput json.RawMessage
+	// StartsTask is set if the result of a call names a task that the call has started; see WithStarted.
+	StartsTask bool
 }
 
 // Spec describes a tool to clients.
@@ -33,6 +37,10 @@ type Spec struct {
 	Contract, Operator bool
 	// Input and Output are the JSON Schemas of the arguments and of the result. They may refer to the Defs of the set.
 	Input, Output string
+	// BriefInput leaves out the arguments that only operators need; empty if there are none.
+	BriefInput string
+	// Task is the path of the result's field with the id of the task that a call has started; empty if calls start no tasks.
+	Task string
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
 	// Portion and Cuts say how an answer that is too large is shortened.
@@ -46,7 +54,7 @@ type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 func (s Spec) newTool(h handler) Tool {
 	openWorld := false
 	return Tool{
-		Method: s.Method, Contract: s.Contract, Operator: s.Operator,
+		Method: s.Method, Contract: s.Contract, Operator: s.Operator, BriefInput: json.RawMessage(s.BriefInput), StartsTask: s.Task != "",
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: json.RawMessage(s.Input), RawOutputSchema: json.RawMessage(s.Output),

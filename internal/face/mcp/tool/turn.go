@@ -38,6 +38,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 		if err != nil {
 			return failure(ctx, err)
 		}
+		s.noteTask(ctx, result)
 		return s.resultOf(ctx, q, result, nil)
 	})
 }

@@ -1,0 +1,139 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// tasksExtension is the id of the MCP extension for tasks (SEP-2663). mcp-go has only the tasks of revision 2025-11-25, so the
+// extension is written here: a call of a tool can be answered with a task, and tasks/get, tasks/update and tasks/cancel
+// are about it. A task of MCP is a task of Fleet and has its id. So every server on the store answers for it, also after a
+// restart.
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+// These are the statuses of a task of MCP. The status "failed" is for errors of the protocol, which Fleet's tasks do not have.
+const (
+	taskWorking       = "working"
+	taskInputRequired = "input_required"
+	taskCompleted     = "completed"
+	taskCancelled     = "cancelled"
+)
+
+// task is a task in the form of the extension.
+type task struct {
+	ID            string `json:"taskId"`
+	Status        string `json:"status"`
+	StatusMessage string `json:"statusMessage,omitempty"`
+	CreatedAt     string `json:"createdAt"`
+	LastUpdatedAt string `json:"lastUpdatedAt"`
+	TTL           *int   `json:"ttlMs"` // always null: a task is kept until somebody deletes it
+	PollInterval  int64  `json:"pollIntervalMs,omitempty"`
+
+	InputRequests mcp.InputRequests   `json:"inputRequests,omitempty"`
+	Result        *mcp.CallToolResult `json:"result,omitempty"`
+}
+
+// A client asks every two seconds for a new task, and later more rarely.
+const (
+	pollNew   = 2 * time.Second
+	pollLater = 5 * time.Second
+	newFor    = time.Minute
+)
+
+// tasks is the extension over the API. It has no rules: the API decides what the caller may see and do.
+type tasks struct{ api fleetv1.FleetServiceClient }
+
+func newTasks(conn grpc.ClientConnInterface) tasks { return tasks{fleetv1.NewFleetServiceClient(conn)} }
+
+// maxStatusMessage is the longest status message, in characters.
+const maxStatusMessage = 200
+
+// show returns the task as it is now. It does not wait.
+func (t tasks) show(ctx context.Context, id string) (*task, error) {
+	r, err := t.api.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+	if err != nil {
+		return nil, err
+	}
+	d := r.GetTask()
+	out := &task{
+		ID: d.GetId(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: pollNew.Milliseconds(),
+		LastUpdatedAt: timestamp(d.GetCreatedAt(), d.GetStartedAt(), d.GetCompletedAt()),
+	}
+	if time.Since(d.GetCreatedAt().AsTime()) > newFor {
+		out.PollInterval = pollLater.Milliseconds()
+	}
+	switch d.GetStatus() {
+	case fleetv1.Task_completed, fleetv1.Task_failed:
+		out.Status, out.Result = taskCompleted, t.result(ctx, d)
+		out.StatusMessage = oneLine(d.GetSummary())
+	case fleetv1.Task_stopped:
+		out.Status, out.StatusMessage = taskCancelled, oneLine(d.GetReason())
+	default:
+		out.StatusMessage = oneLine(doing(d))
+		if d.GetWaiting() {
+			if out.InputRequests, err = t.questions(ctx, id); err != nil {
+				return nil, err
+			}
+			if len(out.InputRequests) > 0 {
+				out.Status, out.StatusMessage = taskInputRequired, "waits for an answer"
+			}
+		}
+	}
+	return out, nil
+}
+
+// doing says what the task waits for, or what its agent has done last.
+func doing(d *fleetv1.TaskDetail) string {
+	if waits := d.GetQueue().GetWaits(); len(waits) > 0 {
+		return waits[0].GetText()
+	}
+	if d.GetLastStep() != "" {
+		return "no progress since: " + d.GetLastStep()
+	}
+	lines := strings.Split(strings.TrimSpace(d.GetPreview()), "\n")
+	if last := strings.Trim(lines[len(lines)-1], "[] "); last != "" {
+		return last
+	}
+	return d.GetStatus().String()
+}
+
+// oneLine returns the text on one line, shortened to maxStatusMessage characters.
+func oneLine(s string) string {
+	r := []rune(strings.Join(strings.Fields(s), " "))
+	if len(r) <= maxStatusMessage {
+		return string(r)
+	}
+	return string(r[:maxStatusMessage-1]) + "…"
+}
+
+// timestamp returns the last of the times that is set.
+func timestamp(times ...*timestamppb.Timestamp) string {
+	var last time.Time
+	for _, at := range times {
+		if at != nil {
+			last = at.AsTime()
+		}
+	}
+	return last.UTC().Format(time.RFC3339)
+}
+
+// takesTasks reports whether the client of the call accepts a task as its result. Only the call itself counts: a client may declare
+// the extension elsewhere, and not take a task for this call.
+func takesTasks(m *mcp.Meta) bool {
+	if !mcp.IsModernProtocol(m.ProtocolVersion()) {
+		return false
+	}
+	c := m.ClientCapabilities()
+	if c == nil {
+		return false
+	}
+	_, ok := c.Extensions[tasksExtension]
+	return ok
+}

@@ -1,0 +1,116 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"fleet/internal/face/mcp/tool"
+)
+
+// immediateResponse is the key in the _meta of a task for what Claude Code tells its model at once.
+const immediateResponse = "com.anthropic/agent-task"
+
+// handler returns the handler of a tool. If the tool starts a task, and the client takes tasks, the result of a call is the task as soon
+// as it is stored. All other calls are answered as if the extension did not exist.
+func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
+	if !x.StartsTask {
+		return x.Handler
+	}
+	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if !takesTasks(r.Params.Meta) {
+			return x.Handler(ctx, r)
+		}
+		began := time.Now()
+		calling, stop := lasting(ctx)
+		defer stop()
+		calling, started := tool.WithStarted(metadata.AppendToOutgoingContext(calling, "fleet-detached", "true"))
+		result, err := x.Handler(calling, r)
+		if err != nil || started.ID == "" {
+			return result, err
+		}
+		shown, err := t.show(calling, started.ID)
+		switch status.Code(err) {
+		case codes.OK:
+		case codes.PermissionDenied: // the caller is an agent, and the call has waited for the task
+			return result, nil
+		default: // the task is stored, so the client can ask for it later
+			now := began.UTC().Format(time.RFC3339)
+			shown = &task{ID: started.ID, Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: pollNew.Milliseconds()}
+		}
+		noteHandle(ctx, shown, began)
+		return created(ctx, shown)
+	}
+}
+
+// leaveGrace is how long a call that starts a task goes on after its client has left. In this time, it usually returns the id of the
+// task, which must be stopped then.
+const leaveGrace = 5 * time.Second
+
+// lasting returns a context that ends a while after ctx.
+func lasting(ctx context.Context) (_ context.Context, stop func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(leaveGrace, cancel) })
+	return longer, func() { ignore(); cancel() }
+}
+
+// created returns the result of a call that has started the task. The client asks for the outcome, also if the task has ended.
+func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
+	handle := *shown
+	handle.InputRequests, handle.Result = nil, nil
+	members, err := json.Marshal(handle)
+	if err != nil {
+		return nil, err
+	}
+	tool.AssembledOf(ctx).SetTask(members)
+	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status))
+	return &mcp.CallToolResult{Result: mcp.Result{
+		ResultType: "task",
+		Meta: &mcp.Meta{AdditionalFields: map[string]any{immediateResponse: map[string]any{
+			"modelImmediateResponse": words,
+		}}},
+	}}, nil
+}
+
+type handleKey struct{}
+
+// handle is the task that a call was answered with; its ID is empty if there is none.
+type handle struct{ ID string }
+
+// withHandle returns a context for one call of a tool. If the call's answer does not reach the client, the task of the handle must be
+// stopped, because nobody knows of it.
+func withHandle(ctx context.Context) (context.Context, *handle) {
+	h := &handle{}
+	return context.WithValue(ctx, handleKey{}, h), h
+}
+
+// noteHandle sets the handle of the context's call, unless the task is an older one that the call only repeats.
+func noteHandle(ctx context.Context, shown *task, began time.Time) {
+	h, _ := ctx.Value(handleKey{}).(*handle)
+	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
+	if h != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
+		h.ID = shown.ID
+	}
+}
+
+// abandonTimeout limits how long it may take to stop a task that nobody knows of.
+const abandonTimeout = 10 * time.Second
+
+// abandon stops the task of the handle.
+func (t tasks) abandon(ctx context.Context, h *handle) {
+	if h.ID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+	defer cancel()
+	_ = t.cancel(ctx, h.ID) // the client that would hear of an error has left
+}

@@ -1,0 +1,161 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// A client shows at most maxQuestions questions of a task in all. listedQuestions is how many are looked at.
+const (
+	maxQuestions    = 16
+	listedQuestions = 100
+)
+
+// answeredByPolicy is who has answered a question that nobody was asked.
+const answeredByPolicy = "policy"
+
+// maxInput is how much of the input of a tool a form shows, in characters.
+const maxInput = 2000
+
+// open returns the open questions of the task that the caller may answer, as far as a client shows them.
+func (t tasks) open(ctx context.Context, id string) ([]*fleetv1.Question, error) {
+	limit := int32(listedQuestions)
+	r, err := t.api.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true, Limit: &limit})
+	if err != nil {
+		return nil, err
+	}
+	var all []*fleetv1.Question
+	asked := 0
+	for _, q := range slices.Backward(r.GetQuestions()) { // the oldest first
+		if q.GetAnsweredBy() != answeredByPolicy {
+			asked++
+		}
+		if asked > maxQuestions {
+			break
+		}
+		if q.GetStatus() == fleetv1.Question_waiting && q.GetAccess() != fleetv1.Share_view {
+			all = append(all, q)
+		}
+	}
+	return all, nil
+}
+
+// questions returns the open questions of the task as forms, by their ids. It returns none to a caller who may not answer.
+func (t tasks) questions(ctx context.Context, id string) (mcp.InputRequests, error) {
+	all, err := t.open(ctx, id)
+	if status.Code(err) == codes.PermissionDenied {
+		return nil, nil
+	}
+	requests := mcp.InputRequests{}
+	for _, q := range all {
+		requests[q.GetId()] = mcp.NewElicitationInputRequest(form(q))
+	}
+	return requests, err
+}
+
+// form returns the form for a question.
+func form(q *fleetv1.Question) mcp.ElicitationParams {
+	properties, required := map[string]any{}, "answer"
+	text := func(title string) map[string]any { return map[string]any{"type": "string", "title": title} }
+	switch {
+	case q.GetKind() == fleetv1.Question_permission:
+		required = "decision"
+		properties["decision"] = map[string]any{"type": "string", "title": "Decision", "enum": []string{"allow", "deny"}}
+		properties["message"] = text("Message to the agent (optional)")
+	case len(q.GetOptions()) > 0:
+		properties["answer"] = map[string]any{"type": "string", "title": "Answer", "enum": q.GetOptions()}
+		properties["other"] = text("Another answer instead (optional)")
+	default:
+		properties["answer"] = text("Answer")
+	}
+	return mcp.ElicitationParams{
+		Mode: mcp.ElicitationModeForm, Message: asks(q),
+		RequestedSchema: map[string]any{"type": "object", "properties": properties, "required": []string{required}},
+	}
+}
+
+// asks returns the question in words.
+func asks(q *fleetv1.Question) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
+	if q.GetTool() != "" {
+		fmt.Fprintf(&b, " wants to use %s", q.GetTool())
+	} else {
+		b.WriteString(" asks")
+	}
+	b.WriteString(named(": ", q.GetText()))
+	if q.GetInput() != nil {
+		input, _ := json.Marshal(q.GetInput().AsMap()) // it was decoded from JSON
+		if r := []rune(string(input)); len(r) > maxInput {
+			input = []byte(string(r[:maxInput]) + "…")
+		}
+		b.WriteString("\n" + string(input))
+	}
+	return b.String()
+}
+
+// response is a client's answer to a form.
+type response struct {
+	Action  string `json:"action"`
+	Content struct {
+		Decision string `json:"decision"`
+		Message  string `json:"message"`
+		Answer   string `json:"answer"`
+		Other    string `json:"other"`
+	} `json:"content"`
+}
+
+// answerTo returns the request that answers the question; nil if the person has not answered, and the question stays open.
+func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
+	a := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId()}
+	permission := q.GetKind() == fleetv1.Question_permission
+	switch {
+	case r.Action == string(mcp.ElicitationResponseActionDecline) && permission:
+		a.Answer = "deny"
+	case r.Action != string(mcp.ElicitationResponseActionAccept):
+		return nil
+	case permission:
+		a.Answer, a.Message = r.Content.Decision, r.Content.Message
+	default:
+		if a.Answer = strings.TrimSpace(r.Content.Other); a.Answer == "" {
+			a.Answer = r.Content.Answer
+		}
+	}
+	if a.GetAnswer() == "" {
+		return nil
+	}
+	return a
+}
+
+// update gives the answers to the open questions of the task. Other answers are ignored: their questions were answered before, or
+// their task has ended.
+func (t tasks) update(ctx context.Context, id string, responses map[string]json.RawMessage) error {
+	all, err := t.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		var r response
+		raw, ok := responses[q.GetId()]
+		if !ok || json.Unmarshal(raw, &r) != nil {
+			continue
+		}
+		a := r.answerTo(q)
+		if a == nil {
+			continue
+		}
+		if _, err := t.api.AnswerQuestion(ctx, a); err != nil && status.Code(err) != codes.FailedPrecondition && status.Code(err) != codes.NotFound {
+			return err
+		}
+	}
+	return nil
+}

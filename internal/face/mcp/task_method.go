@@ -1,0 +1,127 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// These are the methods of the extension. Revision 2025-11-25 has methods with the same names, which Fleet does not offer.
+const (
+	methodGetTask    = "tasks/get"
+	methodUpdateTask = "tasks/update"
+	methodCancelTask = "tasks/cancel"
+)
+
+// isTaskMethod reports whether the message is a request of the extension.
+func (e envelope) isTaskMethod() bool {
+	switch e.Method {
+	case methodGetTask, methodUpdateTask, methodCancelTask:
+		return len(e.ID) > 0 && e.isModern()
+	}
+	return false
+}
+
+// taskParams are the parameters of the methods of the extension.
+type taskParams struct {
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+}
+
+// taskResult is the result of a method of the extension. It has the members of the task, if the method returns one.
+type taskResult struct {
+	ResultType mcp.ResultType `json:"resultType"`
+	*task
+}
+
+// answerMessage answers a request of the extension.
+func (t tasks) answerMessage(ctx context.Context, method string, message []byte) (any, error) {
+	var m struct {
+		Params taskParams `json:"params"`
+	}
+	if err := json.Unmarshal(message, &m); err != nil || m.Params.TaskID == "" {
+		return nil, wire.Invalid("INVALID_ARGUMENT", "taskId", "the parameters need taskId, the id of a task")
+	}
+	id, result := m.Params.TaskID, taskResult{ResultType: mcp.ResultTypeComplete}
+	var err error
+	switch method {
+	case methodGetTask:
+		result.task, err = t.show(ctx, id)
+	case methodUpdateTask:
+		err = t.update(ctx, id, m.Params.InputResponses)
+	case methodCancelTask:
+		err = t.cancel(ctx, id)
+	}
+	return result, err
+}
+
+// cancel stops the task. A task that has ended already stays as it is.
+func (t tasks) cancel(ctx context.Context, id string) error {
+	_, err := t.api.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: id})
+	return err
+}
+
+// respond answers a request of the extension with a JSON-RPC response. The HTTP status is for a transport that has one.
+func (t tasks) respond(ctx context.Context, e envelope, message []byte) (response []byte, httpStatus int) {
+	if !mcp.IsValidProtocolVersion(e.Params.Meta.ProtocolVersion()) {
+		unsupported := mcp.UnsupportedProtocolVersionError{Version: e.Params.Meta.ProtocolVersion(), Supported: mcp.ValidProtocolVersions}.JSONRPCError()
+		return (&rpcError{unsupported.Error.Code, unsupported.Error.Message, unsupported.Error.Data}).response(e.ID), http.StatusBadRequest
+	}
+	result, err := t.answerMessage(ctx, e.Method, message)
+	if err != nil {
+		return taskError(e, err)
+	}
+	b, err := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  any             `json:"result"`
+	}{mcp.JSONRPC_VERSION, e.ID, result})
+	if err != nil {
+		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the task cannot be written as JSON"}).response(e.ID), http.StatusInternalServerError
+	}
+	return b, http.StatusOK
+}
+
+// taskError returns the response for an error of the API. The client asks again after all errors but one about the request. A task that
+// does not exist, and one that the caller may not see, are such errors, and look alike.
+func taskError(e envelope, err error) (response []byte, httpStatus int) {
+	object := wire.ErrorOf(err)
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied:
+		return (&rpcError{Code: mcp.INVALID_PARAMS, Message: "there is no such task"}).response(e.ID), http.StatusBadRequest
+	case codes.InvalidArgument, codes.FailedPrecondition:
+		return (&rpcError{mcp.INVALID_PARAMS, object.Message, object}).response(e.ID), http.StatusBadRequest
+	case codes.ResourceExhausted:
+		return (&rpcError{codeLimitReached, object.Message, object}).response(e.ID), wire.HTTPStatus(err)
+	}
+	return (&rpcError{mcp.INTERNAL_ERROR, object.Message, object}).response(e.ID), wire.HTTPStatus(err)
+}
+
+// checkTaskHeaders returns an error if the headers of an HTTP request do not say the same as its message.
+func checkTaskHeaders(h http.Header, e envelope, message []byte) *rpcError {
+	mismatch := func(format string, args ...any) *rpcError {
+		return &rpcError{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
+	}
+	var m struct {
+		Params taskParams `json:"params"`
+	}
+	_ = json.Unmarshal(message, &m) // without a task, there is no name to compare with
+	if got, want := h.Get(mcp.HeaderProtocolVersion), e.Params.Meta.ProtocolVersion(); got != want {
+		return mismatch("the header %s is %q, but the message has %q", mcp.HeaderProtocolVersion, got, want)
+	}
+	if got := h.Get(mcp.HeaderMethod); got != e.Method {
+		return mismatch("the header %s is %q, but the message has %q", mcp.HeaderMethod, got, e.Method)
+	}
+	if got, ok := mcp.DecodeHeaderValue(h.Get(mcp.HeaderName)); !ok || got != m.Params.TaskID {
+		return mismatch("the header %s is %q, but the message has the task %q", mcp.HeaderName, got, m.Params.TaskID)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// maxAnswer is how much of an answer is in the result of a task, in bytes.
+const maxAnswer = 32 << 10
+
+// result returns what a model reads of a task that has ended. Structured content would hide the text from it.
+func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolResult {
+	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), named(" of ", d.GetAgentName()), d.GetStatus(), named(": ", strings.TrimSuffix(d.GetReason(), ".")))}
+	if d.GetReasonCode() != "" {
+		lines = append(lines, "Reason: "+d.GetReasonCode()+".")
+	}
+	if checks := d.GetChecks().GetResults(); len(checks) > 0 {
+		lines = append(lines, checksText(checks))
+	}
+	if c := d.GetChanges(); c.GetFiles() > 0 {
+		lines = append(lines, fmt.Sprintf("Changes: %d files, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), named(", on branch ", c.GetBranch())))
+	}
+	if d.GetCostUsd() > 0 {
+		lines = append(lines, fmt.Sprintf("Cost: $%.4f.", d.GetCostUsd()))
+	}
+	answer, whole := t.answer(ctx, d)
+	content := []mcp.Content{mcp.NewTextContent(strings.TrimSpace(answer + "\n\n" + strings.Join(lines, "\n")))}
+	if d.GetPayloadSize() > 0 && !whole {
+		link := mcp.NewResourceLink("fleet://task/"+d.GetId()+"/payload", "payload of task "+d.GetId(), "The whole result; show_task with include_payload reads it too.", "text/plain")
+		content = append(content, link)
+	}
+	return &mcp.CallToolResult{Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
+}
+
+// answer returns the agent's report. If the summary is only its beginning, answer returns the payload, which is the whole report, and
+// whole is true.
+func (t tasks) answer(ctx context.Context, d *fleetv1.TaskDetail) (text string, whole bool) {
+	summary := d.GetSummary()
+	begin, cut := strings.CutSuffix(summary, "…")
+	if d.GetStatus() == fleetv1.Task_failed && d.GetPayloadSize() == 0 {
+		return "", true // the summary is the description
+	}
+	if d.GetPayloadSize() == 0 || d.GetPayloadRemoved() || d.GetPayloadSize() > maxAnswer && cut {
+		return summary, false
+	}
+	limit := int32(maxAnswer)
+	r, err := t.api.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: d.GetId(), IncludePayload: true, PayloadLimit: &limit})
+	payload := strings.TrimSpace(r.GetTask().GetPayload())
+	if err != nil || r.GetTask().GetPayloadEncoding() != "" || r.GetTask().PayloadNextOffset != nil || !strings.HasPrefix(payload, strings.TrimSpace(begin)) {
+		return summary, false
+	}
+	if !cut && payload != strings.TrimSpace(summary) {
+		return summary, false
+	}
+	return payload, true
+}
+
+// checksText says which checks have passed.
+func checksText(checks []*fleetv1.TaskCheck) string {
+	passed, others := 0, []string{}
+	for _, c := range checks {
+		if c.GetStatus() == fleetv1.TaskCheck_passed {
+			passed++
+			continue
+		}
+		others = append(others, fmt.Sprintf("%q %s", c.GetCommand(), strings.ReplaceAll(c.GetStatus().String(), "_", " ")))
+	}
+	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), named("; ", strings.Join(others, ", ")))
+}
+
+// named returns the text after the prefix; nothing if there is no text.
+func named(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}

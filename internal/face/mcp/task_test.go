@@ -1,0 +1,354 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fullstorydev/grpchan/inprocgrpc"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
+	"fleet/internal/face/mcp"
+)
+
+// taskID is the id of the stub's task.
+const taskID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+
+// taskStub is a FleetService with one task.
+type taskStub struct {
+	fleetv1.UnimplementedFleetServiceServer
+
+	mu        sync.Mutex
+	task      *fleetv1.TaskDetail
+	questions []*fleetv1.Question
+	answers   []string
+	stops     int
+	agent     bool          // the caller is an agent
+	running   chan struct{} // closed when RunTask has begun
+	detach    chan struct{} // if not nil: RunTask answers a detached call when it is closed
+	stopped   chan struct{} // closed when the task is stopped
+	stop      func()
+}
+
+func newTaskStub() *taskStub {
+	s := &taskStub{running: make(chan struct{}), stopped: make(chan struct{}), task: &fleetv1.TaskDetail{
+		Id: taskID, AgentName: "papi", Status: fleetv1.Task_pending, Description: "Do it", Summary: "Do it", CreatedAt: eventTime,
+		Queue: &fleetv1.Queued{Waits: []*fleetv1.Wait{{Reason: "agent_busy", Text: "papi works on another task"}}},
+	}}
+	s.stop = sync.OnceFunc(func() { close(s.stopped) })
+	return s
+}
+
+func (s *taskStub) conn() grpc.ClientConnInterface {
+	c := &inprocgrpc.Channel{}
+	fleetv1.RegisterFleetServiceServer(c, s)
+	return facetest.KeepStreams(c)
+}
+
+// serve runs the handler over the stub.
+func (s *taskStub) serve(t *testing.T) string {
+	t.Helper()
+	ts := httptest.NewServer(mcp.Handler(s.conn(), mcp.Config{}))
+	t.Cleanup(ts.Close)
+	return ts.URL + "/mcp"
+}
+
+// set changes the task.
+func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.task)
+}
+
+// RunTask answers at once: with the pending task if the call is detached, and else with the task when it has ended.
+func (s *taskStub) RunTask(_ *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
+	md, _ := metadata.FromIncomingContext(out.Context())
+	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
+	if len(md.Get("fleet-detached")) > 0 && !s.agent {
+		task.Status = fleetv1.Task_pending
+		close(s.running)
+		if s.detach != nil {
+			<-s.detach
+		}
+	}
+	return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_result, Task: task, Message: "It is so"})
+}
+
+func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.agent:
+		return nil, status.Error(codes.PermissionDenied, "an agent may not do this")
+	case q.GetTaskId() != taskID:
+		return nil, status.Error(codes.NotFound, "task not found")
+	}
+	return &fleetv1.ShowTaskResponse{Task: s.task}, nil
+}
+
+func (s *taskStub) ListQuestions(_ context.Context, q *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.GetTaskId() != taskID {
+		return nil, status.Error(codes.NotFound, "task not found")
+	}
+	return &fleetv1.ListQuestionsResponse{Questions: s.questions}, nil
+}
+
+func (s *taskStub) AnswerQuestion(_ context.Context, q *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, q.GetQuestionId()+" "+q.GetAnswer()+" "+q.GetMessage())
+	for _, x := range s.questions {
+		if x.GetId() == q.GetQuestionId() {
+			x.Status = fleetv1.Question_answered
+		}
+	}
+	return &fleetv1.AnswerQuestionResponse{}, nil
+}
+
+func (s *taskStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.GetTaskId() != taskID {
+		return nil, status.Error(codes.NotFound, "task not found")
+	}
+	s.stops++
+	s.stop()
+	s.task.Status, s.task.Reason = fleetv1.Task_stopped, "stopped by alice"
+	return &fleetv1.StopTaskResponse{}, nil
+}
+
+// modernMeta is the _meta of a request of the newest revision, with the client's capabilities.
+func modernMeta(capabilities string) string {
+	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
+}
+
+const takesTasks = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// runTask is the call of run_task with these members beside its arguments.
+func runTask(more string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_task","arguments":{"agent_name":"papi","task_description":"Do it"}` + named(",", more) + `}}`
+}
+
+func named(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// modernHeaders are the headers of a request of the newest revision.
+func modernHeaders(method, name string) []string {
+	return []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}
+}
+
+// about is a request of the extension about the task.
+func about(method, id, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, named(",", more), modernMeta(takesTasks))
+}
+
+// ask sends a request of the extension about the task.
+func ask(t *testing.T, url, method, more string) answer {
+	t.Helper()
+	return post(t, url, about(method, taskID, more), modernHeaders(method, taskID)...)
+}
+
+// result returns the result of a response without the members that mcp-go adds.
+func resultIn(t *testing.T, a answer) map[string]any {
+	t.Helper()
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(a.Result, &m), a.body)
+	return m
+}
+
+// TestClientsWithoutTheExtension checks that the answers of all clients that do not declare the extension in the call itself are, byte for
+// byte, those of a server without the extension.
+func TestClientsWithoutTheExtension(t *testing.T) {
+	t.Parallel()
+	const text = `{\"type\":\"result\",\"task\":{\"id\":\"3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11\",\"agent_name\":\"papi\"`
+	url := newTaskStub().serve(t)
+	legacy := post(t, url, runTask("")).body
+	require.True(t, strings.HasPrefix(legacy, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+text), legacy)
+	require.NotContains(t, legacy, "resultType")
+	for _, more := range []string{
+		`"_meta":{}`, `"_meta":{"io.modelcontextprotocol/clientCapabilities":` + takesTasks + `}`, `"task":{"ttl":1000}`,
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":` + takesTasks + `}`,
+	} {
+		require.Equal(t, legacy, post(t, url, runTask(more)).body, more)
+	}
+	headers := modernHeaders("tools/call", "run_task")
+	modern := post(t, url, runTask(modernMeta(`{}`)), headers...).body
+	require.Contains(t, modern, `"content":[{"type":"text","text":"`+text)
+	require.Contains(t, modern, `"resultType":"complete"`)
+	for _, capabilities := range []string{`{"roots":{"listChanged":true}}`, `{"extensions":{}}`, `{"extensions":{"io.modelcontextprotocol/ui":{}}}`, `{"extensions":{"io.modelcontextprotocol/ui":{}},"tasks":{}}`} {
+		require.Equal(t, modern, post(t, url, runTask(modernMeta(capabilities)), headers...).body, capabilities)
+	}
+	// The methods of the extension do not exist in older revisions, and initialize does not announce them.
+	require.NotContains(t, post(t, url, initialize).body, "extensions")
+	a := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"`+taskID+`"}}`)
+	require.NotNil(t, a.Error, a.body)
+	require.Equal(t, -32601, a.Error.Code)
+	// An agent cannot ask for the end of a task, so its call waits.
+	s := newTaskStub()
+	s.agent = true
+	require.Equal(t, modern, post(t, s.serve(t), runTask(modernMeta(takesTasks)), headers...).body)
+}
+
+// TestTaskOfACall follows a task from the call to its end.
+func TestTaskOfACall(t *testing.T) {
+	t.Parallel()
+	s := newTaskStub()
+	url := s.serve(t)
+	discover := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta(takesTasks)+`}}`, modernHeaders("server/discover", "")...)
+	require.Contains(t, discover.body, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
+
+	created := resultIn(t, post(t, url, runTask(modernMeta(takesTasks)), modernHeaders("tools/call", "run_task")...))
+	words := created["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
+	require.Contains(t, words, "papi works on another task")
+	delete(created, "_meta")
+	working := map[string]any{
+		"resultType": "task", "taskId": taskID, "status": "working", "statusMessage": "papi works on another task",
+		"createdAt": "2025-10-29T10:00:00Z", "lastUpdatedAt": "2025-10-29T10:00:00Z", "ttlMs": nil, "pollIntervalMs": 5000.0,
+	}
+	require.Equal(t, working, created)
+	working["resultType"] = "complete"
+	require.Equal(t, working, resultIn(t, ask(t, url, "tasks/get", "")))
+
+	input, err := structpb.NewStruct(map[string]any{"command": "rm -r build"})
+	require.NoError(t, err)
+	s.set(func(d *fleetv1.TaskDetail) {
+		waiting := true
+		d.Status, d.Queue, d.StartedAt, d.Waiting, d.Preview = fleetv1.Task_running, nil, eventTime, &waiting, "Hello\n[Bash: rm -r build]\n"
+		s.questions = []*fleetv1.Question{
+			{Id: taskID + "-2", AgentName: "papi", Kind: fleetv1.Question_question, Status: fleetv1.Question_waiting, Text: "Which one?", Options: []string{"red", "blue"}},
+			{Id: taskID + "-1", AgentName: "papi", Kind: fleetv1.Question_permission, Status: fleetv1.Question_waiting, Tool: "Bash", Input: input},
+		}
+	})
+	asked := resultIn(t, ask(t, url, "tasks/get", ""))
+	require.Equal(t, "input_required", asked["status"])
+	requests, err := json.Marshal(asked["inputRequests"])
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"`+taskID+`-1": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi wants to use Bash\n{\"command\":\"rm -r build\"}", "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
+			"decision": {"type": "string", "title": "Decision", "enum": ["allow", "deny"]}, "message": {"type": "string", "title": "Message to the agent (optional)"}}}}},
+		"`+taskID+`-2": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi asks: Which one?", "requestedSchema": {"type": "object", "required": ["answer"], "properties": {
+			"answer": {"type": "string", "title": "Answer", "enum": ["red", "blue"]}, "other": {"type": "string", "title": "Another answer instead (optional)"}}}}}}`, string(requests))
+
+	const answers = `"inputResponses":{"` + taskID + `-1":{"action":"accept","content":{"decision":"deny","message":"Use make clean"}},"` + taskID + `-2":{"action":"cancel"},"unknown":{"action":"accept"}}`
+	for range 2 { // the second one finds the first question answered
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/update", answers)))
+	}
+	require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/update", `"inputResponses":{"`+taskID+`-2":{"action":"accept","content":{"answer":"red","other":"green"}}}`)))
+	require.Equal(t, []string{taskID + "-1 deny Use make clean", taskID + "-2 green "}, s.answers)
+	require.Equal(t, "Bash: rm -r build", resultIn(t, ask(t, url, "tasks/get", ""))["statusMessage"])
+
+	s.set(func(d *fleetv1.TaskDetail) {
+		exit := int32(1)
+		d.Status, d.Waiting, d.Summary, d.CompletedAt, d.CostUsd, d.PayloadSize = fleetv1.Task_failed, nil, "Three tests fail.", eventTime, 0.25, 100_000
+		d.Reason, d.ReasonCode = "its checks failed", new("CHECKS_FAILED")
+		d.Changes = &fleetv1.TaskChanges{Files: 2, Insertions: 10, Deletions: 3, Branch: "fleet/papi"}
+		d.Checks = &fleetv1.TaskChecks{Results: []*fleetv1.TaskCheck{{Command: "make", Status: fleetv1.TaskCheck_passed}, {Command: "make test", Status: fleetv1.TaskCheck_failed, ExitCode: &exit}}}
+	})
+	ended := resultIn(t, ask(t, url, "tasks/get", ""))
+	require.Equal(t, "completed", ended["status"], "failed is for errors of the protocol")
+	require.Equal(t, map[string]any{"isError": true, "content": []any{
+		map[string]any{"type": "text", "text": "Three tests fail.\n\nTask " + taskID + " of papi: failed: its checks failed.\nReason: CHECKS_FAILED.\n" +
+			"Checks: 1 of 2 passed; \"make test\" failed.\nChanges: 2 files, +10 -3, on branch fleet/papi; show_task_changes has them.\nCost: $0.2500."},
+		map[string]any{"type": "resource_link", "uri": "fleet://task/" + taskID + "/payload", "mimeType": "text/plain", "name": "payload of task " + taskID, "description": "The whole result; show_task with include_payload reads it too."},
+	}}, ended["result"])
+}
+
+func TestTaskIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := newTaskStub()
+	url := s.serve(t)
+	for range 2 {
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/cancel", "")))
+	}
+	cancelled := resultIn(t, ask(t, url, "tasks/get", ""))
+	require.Equal(t, []any{"cancelled", "stopped by alice"}, []any{cancelled["status"], cancelled["statusMessage"]})
+	require.NotContains(t, cancelled, "result")
+}
+
+func TestRefusedTaskRequests(t *testing.T) {
+	t.Parallel()
+	s := newTaskStub()
+	url := s.serve(t)
+	const unknown = "00000000-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		a := post(t, url, about(method, unknown, ""), modernHeaders(method, unknown)...)
+		require.Equal(t, 400, a.status)
+		require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"there is no such task"}}`, a.body)
+		require.Equal(t, -32602, post(t, url, about(method, "", ""), modernHeaders(method, "")...).Error.Code)
+		for _, headers := range [][]string{
+			modernHeaders(method, unknown), modernHeaders("tasks/list", taskID), modernHeaders(method, "")[:4],
+			{"Mcp-Method", method, "Mcp-Name", taskID},
+		} {
+			a := post(t, url, about(method, taskID, ""), headers...)
+			require.Equal(t, []any{400, -32020}, []any{a.status, a.Error.Code}, "%s", headers)
+		}
+	}
+	s.agent = true
+	require.Equal(t, -32602, ask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see looks like no task")
+	require.Zero(t, s.stops)
+}
+
+// TestTaskOfACallerThatLeaves checks that a task is stopped if the client disconnects before it has the task.
+func TestTaskOfACallerThatLeaves(t *testing.T) {
+	t.Parallel()
+	s := newTaskStub()
+	s.detach = make(chan struct{})
+	s.task.CreatedAt = timestamppb.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.serve(t), strings.NewReader(runTask(modernMeta(takesTasks))))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	headers := modernHeaders("tools/call", "run_task")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-s.running
+	cancel()
+	<-left
+	close(s.detach)
+	<-s.stopped
+}
+
+func TestTasksOnStdio(t *testing.T) {
+	t.Parallel()
+	s := newTaskStub()
+	in := strings.NewReader(runTask(modernMeta(takesTasks)) + "\n")
+	var out strings.Builder
+	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, &out))
+	require.Contains(t, out.String(), `"resultType":"task"`)
+	require.Contains(t, out.String(), `"taskId":"`+taskID+`"`)
+	out.Reset()
+	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(about("tasks/cancel", taskID, "")+"\n"), &out))
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, out.String())
+	out.Reset()
+	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(about("tasks/get", taskID, "")+"\n"), &out))
+	require.Contains(t, out.String(), `"status":"cancelled"`)
+}

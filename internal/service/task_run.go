@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// MaxRunWait is the longest wait that RunTask can be given.
+const MaxRunWait = 30 * 24 * time.Hour
+
+// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the
+// task as it is then. If the wait ends early, also because the caller has left, the task goes on. RunTask passes the
+// task to queued as soon as it is stored, and then its events to sink.
+func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
+	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))
+	}
+	t, err := s.QueueTask(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if fleet.Detached(ctx) {
+		return t, s.Detach(ctx, t.ID)
+	}
+	if err := queued(t); err != nil {
+		return nil, err
+	}
+	within := ctx
+	if wait != nil {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, *wait)
+		defer cancel()
+	}
+	ended, err := s.FollowTask(within, t.ID, 0, sink)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return s.earlierTask(ctx, CallResult{TaskID: t.ID})
+	}
+	return ended, err
+}
+
+// RunMessage says for people what RunTask has waited for.
+func RunMessage(t *fleet.Task) string {
+	if t.Active() {
+		return fmt.Sprintf("The task is %s and goes on: wait_tasks waits for its end", t.Status)
+	}
+	return "The task has ended: it is " + string(t.Status)
+}
+
+// Detach ends a detached call that has started the task. If the caller has left meanwhile, nobody knows of the task, so Detach stops
+// it.
+func (s *Service) Detach(ctx context.Context, taskID string) error {
+	if ctx.Err() == nil || fleet.ShuttingDown(ctx) {
+		return nil
+	}
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)
+	defer cancel()
+	return errors.Join(ctx.Err(), s.store.Update(stopping, func(tx fleet.Tx) error {
+		_, err := s.stopIn(tx, p, taskID)
+		return err
+	}))
+}
+
+// detachTimeout limits how long Detach may take to record that a task is to stop.
+const detachTimeout = 10 * time.Second
