@@ -161,13 +161,13 @@ func about(method, id, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, named(",", more), modernMeta(takesTasks))
 }
 
-// ask sends a request of the extension about the task.
-func ask(t *testing.T, url, method, more string) answer {
+// askTask sends a request of the extension about the task.
+func askTask(t *testing.T, url, method, more string) answer {
 	t.Helper()
 	return post(t, url, about(method, taskID, more), modernHeaders(method, taskID)...)
 }
 
-// result returns the result of a response without the members that mcp-go adds.
+// resultIn returns the result of a response without the members that mcp-go adds.
 func resultIn(t *testing.T, a answer) map[string]any {
 	t.Helper()
 	var m map[string]any
@@ -226,7 +226,7 @@ func TestTaskOfACall(t *testing.T) {
 	}
 	require.Equal(t, working, created)
 	working["resultType"] = "complete"
-	require.Equal(t, working, resultIn(t, ask(t, url, "tasks/get", "")))
+	require.Equal(t, working, resultIn(t, askTask(t, url, "tasks/get", "")))
 
 	input, err := structpb.NewStruct(map[string]any{"command": "rm -r build"})
 	require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestTaskOfACall(t *testing.T) {
 			{Id: taskID + "-1", AgentName: "papi", Kind: fleetv1.Question_permission, Status: fleetv1.Question_waiting, Tool: "Bash", Input: input},
 		}
 	})
-	asked := resultIn(t, ask(t, url, "tasks/get", ""))
+	asked := resultIn(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, "input_required", asked["status"])
 	requests, err := json.Marshal(asked["inputRequests"])
 	require.NoError(t, err)
@@ -250,11 +250,11 @@ func TestTaskOfACall(t *testing.T) {
 
 	const answers = `"inputResponses":{"` + taskID + `-1":{"action":"accept","content":{"decision":"deny","message":"Use make clean"}},"` + taskID + `-2":{"action":"cancel"},"unknown":{"action":"accept"}}`
 	for range 2 { // the second one finds the first question answered
-		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/update", answers)))
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/update", answers)))
 	}
-	require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/update", `"inputResponses":{"`+taskID+`-2":{"action":"accept","content":{"answer":"red","other":"green"}}}`)))
+	require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/update", `"inputResponses":{"`+taskID+`-2":{"action":"accept","content":{"answer":"red","other":"green"}}}`)))
 	require.Equal(t, []string{taskID + "-1 deny Use make clean", taskID + "-2 green "}, s.answers)
-	require.Equal(t, "Bash: rm -r build", resultIn(t, ask(t, url, "tasks/get", ""))["statusMessage"])
+	require.Equal(t, "Bash: rm -r build", resultIn(t, askTask(t, url, "tasks/get", ""))["statusMessage"])
 
 	s.set(func(d *fleetv1.TaskDetail) {
 		exit := int32(1)
@@ -263,7 +263,7 @@ func TestTaskOfACall(t *testing.T) {
 		d.Changes = &fleetv1.TaskChanges{Files: 2, Insertions: 10, Deletions: 3, Branch: "fleet/papi"}
 		d.Checks = &fleetv1.TaskChecks{Results: []*fleetv1.TaskCheck{{Command: "make", Status: fleetv1.TaskCheck_passed}, {Command: "make test", Status: fleetv1.TaskCheck_failed, ExitCode: &exit}}}
 	})
-	ended := resultIn(t, ask(t, url, "tasks/get", ""))
+	ended := resultIn(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, "completed", ended["status"], "failed is for errors of the protocol")
 	require.Equal(t, map[string]any{"isError": true, "content": []any{
 		map[string]any{"type": "text", "text": "Three tests fail.\n\nTask " + taskID + " of papi: failed: its checks failed.\nReason: CHECKS_FAILED.\n" +
@@ -277,9 +277,9 @@ func TestTaskIsCancelled(t *testing.T) {
 	s := newTaskStub()
 	url := s.serve(t)
 	for range 2 {
-		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, ask(t, url, "tasks/cancel", "")))
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/cancel", "")))
 	}
-	cancelled := resultIn(t, ask(t, url, "tasks/get", ""))
+	cancelled := resultIn(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, []any{"cancelled", "stopped by alice"}, []any{cancelled["status"], cancelled["statusMessage"]})
 	require.NotContains(t, cancelled, "result")
 }
@@ -303,7 +303,7 @@ func TestRefusedTaskRequests(t *testing.T) {
 		}
 	}
 	s.agent = true
-	require.Equal(t, -32602, ask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see looks like no task")
+	require.Equal(t, -32602, askTask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see looks like no task")
 	require.Zero(t, s.stops)
 }
 
