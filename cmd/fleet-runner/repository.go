@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,17 +59,46 @@ func (r repository) exists(ctx context.Context) error {
 	return repositories.Wrap(ctx, "cannot fetch the project's repository", r.Git.Fetch(ctx, r.Source, r.Path))
 }
 
-// Collect implements remote.Repository.
-func (r repository) Collect(ctx context.Context, commit string) (found bool, have []string, err error) {
+// Collect implements remote.Repository. It also copies Git LFS files of the commit from the clone.
+func (r repository) Collect(ctx context.Context, commit string) (c remote.Collected, err error) {
 	if err := r.exists(ctx); err != nil {
-		return false, nil, err
+		return c, err
 	}
 	err = repositories.Wrap(ctx, "cannot copy the work", r.Git.Take(ctx, r.Path, commit, r.clone))
-	if fleet.ReasonOf(err) != fleet.ReasonChangesNotFound {
-		return err == nil, nil, err
+	switch {
+	case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
+		c.Have, err = r.Git.Tips(ctx, r.Path)
+		return c, repositories.Wrap(ctx, "cannot read the branches", err)
+	case err != nil:
+		return c, err
 	}
-	have, err = r.Git.Tips(ctx, r.Path)
-	return false, have, repositories.Wrap(ctx, "cannot read the branches", err)
+	c.Found = true
+	missing, err := r.Git.MissingLarge(ctx, r.Path, commit)
+	for _, digest := range missing {
+		taken, terr := r.Git.TakeLarge(r.Path, digest, r.clone)
+		if err = errors.Join(err, terr); !taken {
+			c.Large = append(c.Large, digest)
+		}
+	}
+	return c, repositories.Wrap(ctx, "cannot copy files of Git LFS", err)
+}
+
+// ReadLarge implements remote.Repository.
+func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer) error {
+	err := r.Git.ReadLarge(r.clone, digest, out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the clone does not have the content of the Git LFS file %s", fleet.Shorten(digest, 64))
+	}
+	return repositories.Wrap(ctx, "cannot read a file of Git LFS", err)
+}
+
+// AddLarge implements remote.Repository.
+func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
+	if err := r.exists(ctx); err != nil {
+		return false, err
+	}
+	ok, err = r.Git.AddLarge(r.Path, digest, in)
+	return ok, repositories.Wrap(ctx, "cannot add a file of Git LFS", err)
 }
 
 // Unpack implements remote.Repository.

@@ -92,16 +92,16 @@ func TestLanding(t *testing.T) {
 	onto, err := host.Branch(ctx, "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
-	found, _, err := host.Collect(ctx, fromBob.Commit)
+	there, err := host.Collect(ctx, fromBob.Commit)
 	require.NoError(t, err)
-	require.True(t, found, "the runner's own agent has it")
-	found, have, err := host.Collect(ctx, fromAnn.Commit)
+	require.Equal(t, remote.Collected{Found: true}, there, "the runner's own agent has it")
+	there, err = host.Collect(ctx, fromAnn.Commit)
 	require.NoError(t, err)
-	require.False(t, found)
-	require.Contains(t, have, onto.Commit)
+	require.False(t, there.Found)
+	require.Contains(t, there.Have, onto.Commit)
 	restart(bob)
 	for range 2 {
-		found, err = bring(ctx, other, host, fromAnn.Commit, have, false)
+		found, err := bring(ctx, other, host, fromAnn.Commit, there.Have, false)
 		require.NoError(t, err)
 		require.True(t, found)
 	}
@@ -159,13 +159,13 @@ func TestLanding(t *testing.T) {
 
 	// An agent can say that a remote has its work. Then the whole pack is needed.
 	more := ann.work(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
-	found, have, err = host.Collect(ctx, more.Commit)
+	there, err = host.Collect(ctx, more.Commit)
+	require.NoError(t, err)
+	require.False(t, there.Found)
+	found, err := bring(ctx, other, host, more.Commit, there.Have, false)
 	require.NoError(t, err)
 	require.False(t, found)
-	found, err = bring(ctx, other, host, more.Commit, have, false)
-	require.NoError(t, err)
-	require.False(t, found)
-	found, err = bring(ctx, other, host, more.Commit, have, true)
+	found, err = bring(ctx, other, host, more.Commit, there.Have, true)
 	require.NoError(t, err)
 	require.True(t, found)
 	pairs, err := host.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: more.Commit, Since: more.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
@@ -220,4 +220,57 @@ func TestNoRepository(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// TestLargeFiles lands work with files of Git LFS. Their content must come along, and be at the project's repository before the branch moves.
+func TestLargeFiles(t *testing.T) {
+	if _, err := exec.LookPath("git-lfs"); err != nil {
+		t.Skip("git-lfs is not installed")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
+	defer cancel()
+	origin := filepath.Join(t.TempDir(), "shop.git")
+	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
+	ann, bob := newCloned(t, "ann", "file://"+origin), newCloned(t, "bob", "file://"+origin)
+	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
+	const script = "git lfs install --local >/dev/null; git lfs track '*.bin' >/dev/null; mkdir -p NAME; echo NAME >NAME/x.bin; git add NAME .gitattributes; git commit -qm large"
+	onto, err := host.Branch(ctx, "")
+	require.NoError(t, err)
+	top := onto.Commit
+	for _, c := range []cloned{ann, bob} {
+		work := c.work(ctx, "task-"+c.agent.Name, strings.ReplaceAll(script, "NAME", c.agent.Name))
+		there, err := host.Collect(ctx, work.Commit)
+		require.NoError(t, err)
+		if c.agent.Name == "ann" {
+			require.False(t, there.Found)
+			found, err := bring(ctx, other, host, work.Commit, there.Have, false)
+			require.NoError(t, err)
+			require.True(t, found)
+			there, err = host.Collect(ctx, work.Commit)
+			require.NoError(t, err)
+			require.Len(t, there.Large, 1)
+			combined, err := host.Combine(ctx, combination(work, top))
+			require.NoError(t, err)
+			err = host.Move(ctx, onto, combined.Commit)
+			require.ErrorContains(t, err, "the content of the Git LFS file "+there.Large[0])
+			in, out := io.Pipe()
+			go func() { _ = out.CloseWithError(other.ReadLarge(ctx, there.Large[0], out)) }()
+			ok, err := host.AddLarge(ctx, there.Large[0], in)
+			require.NoError(t, err)
+			require.True(t, ok)
+			there, err = host.Collect(ctx, work.Commit)
+			require.NoError(t, err)
+			require.Empty(t, there.Large)
+		}
+		require.True(t, there.Found)
+		require.Empty(t, there.Large, "the runner takes the files of its own agent")
+		combined, err := host.Combine(ctx, combination(work, top))
+		require.NoError(t, err)
+		require.Empty(t, combined.Conflicts)
+		top = combined.Commit
+	}
+	require.NoError(t, host.Move(ctx, onto, top))
+	shell(t, "cd "+t.TempDir()+"; git clone -q file://"+origin+" c; cd c; git lfs install --local >/dev/null; git lfs pull; grep ann ann/x.bin; grep bob bob/x.bin")
+	err = other.ReadLarge(ctx, strings.Repeat("1", 64), io.Discard)
+	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }

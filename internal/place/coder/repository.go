@@ -1,6 +1,7 @@
 package coder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -135,20 +136,46 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	r.mu.Lock()
 	r.pushers[c.Commit] = a
 	r.mu.Unlock()
-	found, have, err := host.Collect(ctx, c.Commit)
-	if err != nil || found {
+	there, err := host.Collect(ctx, c.Commit)
+	if err != nil || there.Found && len(there.Large) == 0 {
 		return err
 	}
 	from, err := r.workspaceOf(ctx, a)
 	if err != nil {
 		return err
 	}
-	for _, whole := range []bool{false, true} {
-		if found, err = bring(ctx, from, host, c.Commit, have, whole); err != nil || found {
+	if there, err = bringCommit(ctx, from, host, c.Commit, there); err != nil {
+		return err
+	}
+	for _, digest := range there.Large {
+		ok, err := bring(ctx, func(ctx context.Context, out io.Writer) error { return from.ReadLarge(ctx, digest, out) },
+			func(ctx context.Context, in io.Reader) (bool, error) { return host.AddLarge(ctx, digest, in) })
+		if err == nil && !ok {
+			err = fleet.Errorf(fleet.ReasonChangesNotFound, "the content of the Git LFS file %s cannot be read from the workspace of the agent %q", fleet.Shorten(digest, 12), a.Name)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return errLostWork(c.Commit)
+	return nil
+}
+
+// bringCommit brings the commit to the host, unless that has it, and returns what the host has then.
+func bringCommit(ctx context.Context, from, host remote.Repository, commit string, there remote.Collected) (remote.Collected, error) {
+	for _, whole := range []bool{false, true} {
+		if there.Found {
+			return there, nil
+		}
+		found, err := bring(ctx, func(ctx context.Context, out io.Writer) error { return from.Pack(ctx, commit, there.Have, whole, out) },
+			func(ctx context.Context, in io.Reader) (bool, error) { return host.Unpack(ctx, commit, in) })
+		if err == nil && found {
+			return host.Collect(ctx, commit)
+		}
+		if err != nil {
+			return there, err
+		}
+	}
+	return there, errLostWork(commit)
 }
 
 func errLostWork(commit string) error {
@@ -171,23 +198,23 @@ func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Rep
 	return client.Repository(a, remote.Source{}), nil
 }
 
-// bring copies the commit from one workspace to the other. Fleet does not read what passes through it.
-func bring(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (found bool, err error) {
+// bring brings what read writes in one workspace to another one. Fleet does not look at it.
+func bring(ctx context.Context, read func(context.Context, io.Writer) error, add func(context.Context, io.Reader) (bool, error)) (ok bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := from.Pack(ctx, commit, have, whole, out)
+		err := read(ctx, out)
 		_ = out.CloseWithError(err)
 		packed <- err
 	}()
-	found, err = to.Unpack(ctx, commit, in)
+	ok, err = add(ctx, in)
 	_ = in.CloseWithError(io.ErrClosedPipe)
 	cause := <-packed
 	switch {
 	case cause == nil || errors.Is(cause, io.ErrClosedPipe): // the other side has failed, or needs nothing more
-		return found, err
+		return ok, err
 	case fleet.ReasonOf(cause) == fleet.ReasonBackendUnavailable: // which would mean that the host cannot be reached
 		return false, fleet.Errorf(fleet.ReasonAgentOffline, "the work is in a workspace that cannot be reached: %s", fleet.PublicMessage(cause)).WithCause(cause)
 	}
@@ -200,11 +227,21 @@ func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte)
 	if err != nil {
 		return err
 	}
-	found, err := host.Unpack(ctx, c.Commit, strings.NewReader(string(bundle)))
-	if err == nil && !found {
-		err = fleet.Errorf(fleet.ReasonChangesNotFound, "what Fleet has kept of the agent's work does not have the commit %s, or needs commits that the project's repository no longer has", fleet.ShortCommit(c.Commit))
+	there, err := host.Collect(ctx, c.Commit)
+	if err == nil && !there.Found {
+		if there.Found, err = host.Unpack(ctx, c.Commit, bytes.NewReader(bundle)); err == nil && there.Found {
+			there, err = host.Collect(ctx, c.Commit)
+		}
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case len(there.Large) > 0:
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the work has %d files of Git LFS whose content was only in the deleted workspace", len(there.Large))
+	case !there.Found:
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "what Fleet has kept of the agent's work does not have the commit %s, or needs commits that the project's repository no longer has", fleet.ShortCommit(c.Commit))
+	}
+	return nil
 }
 
 // Branch implements fleet.Repository.

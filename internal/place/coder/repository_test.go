@@ -63,9 +63,30 @@ func (w *landingWorkspace) took() []string {
 	return calls
 }
 
-func (w *landingWorkspace) Collect(_ context.Context, commit string) (bool, []string, error) {
+func (w *landingWorkspace) Collect(_ context.Context, commit string) (c remote.Collected, err error) {
 	w.note("collect")
-	return slices.Contains(slices.Concat(w.clone, w.copy), commit), []string{"tip"}, nil
+	if c.Found = slices.Contains(slices.Concat(w.clone, w.copy), commit); !c.Found {
+		c.Have = []string{"tip"}
+	} else if strings.HasPrefix(commit, "large") && !slices.Contains(w.copy, "file") {
+		c.Large = []string{"file"}
+	}
+	return c, nil
+}
+
+func (w *landingWorkspace) ReadLarge(_ context.Context, digest string, out io.Writer) error {
+	if !slices.Contains(w.clone, digest) {
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "no %s", digest)
+	}
+	_, err := io.WriteString(out, digest)
+	return err
+}
+
+func (w *landingWorkspace) AddLarge(_ context.Context, digest string, in io.Reader) (bool, error) {
+	b, err := io.ReadAll(in)
+	if string(b) == digest {
+		w.copy = append(w.copy, digest)
+	}
+	return string(b) == digest, err
 }
 
 func (w *landingWorkspace) Pack(_ context.Context, commit string, have []string, whole bool, out io.Writer) error {
@@ -171,15 +192,22 @@ func TestLandingHost(t *testing.T) {
 
 	bob.clone, ann.partly = []string{"c1"}, true
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
-	x.Equal([]string{"branch", "collect", "unpack", "unpack"}, ann.took())
+	x.Equal([]string{"branch", "collect", "unpack", "unpack", "collect"}, ann.took())
 	x.Equal([]string{"pack", "pack"}, bob.took(), "a pack that is not complete is made again, with everything")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
 	x.Empty(bob.took())
 	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"})
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 	x.NoError(r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("c3 whole")))
-	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("other"))
+	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c5"}, []byte("other"))
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	bob.clone = append(bob.clone, "large")
+	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"})
+	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "without the content of its file: %v", err)
+	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "large"}, nil)
+	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	bob.clone = append(bob.clone, "file")
+	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"}))
 	ann.took()
 
 	pushed, err := r.Push(ctx, fleet.Push{Commit: "c1", Branch: "work"})

@@ -119,13 +119,16 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	a := startResponse(ctx, s, stream, heartbeat, 0)
 	write := r.Bundle
-	if commit := req.Msg.GetCommit(); commit != "" {
+	if m := req.Msg; m.GetCommit() != "" || m.GetLarge() != "" {
 		write = func(ctx context.Context, out io.Writer) error {
-			repo, err := s.repository(ctx, req.Msg.GetAgent(), nil)
-			if err == nil {
-				err = repo.Pack(ctx, commit, req.Msg.GetHave(), req.Msg.GetWhole(), out)
+			repo, err := s.repository(ctx, m.GetAgent(), nil)
+			switch {
+			case err != nil:
+				return err
+			case m.GetLarge() != "":
+				return repo.ReadLarge(ctx, m.GetLarge(), out)
 			}
-			return err
+			return repo.Pack(ctx, m.GetCommit(), m.GetHave(), m.GetWhole(), out)
 		}
 	}
 	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)

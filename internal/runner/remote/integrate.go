@@ -38,10 +38,14 @@ func (r repository) integrate(ctx context.Context, m *runnerv1.IntegrateRequest)
 	return answer, err
 }
 
+// maxLarge limits how many digests of Git LFS files a runner may name.
+const maxLarge = 10_000
+
 // Collect implements Repository.
-func (r repository) Collect(ctx context.Context, commit string) (found bool, have []string, err error) {
+func (r repository) Collect(ctx context.Context, commit string) (Collected, error) {
 	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
-	return answer.GetCollected().GetFound(), answer.GetCollected().GetHave(), err
+	c := answer.GetCollected()
+	return Collected{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxLarge)]}, err
 }
 
 // Branch implements Repository.
@@ -119,6 +123,14 @@ func (r repository) Pack(ctx context.Context, commit string, have []string, whol
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Commit: commit, Have: have, Whole: whole}, out)
 }
 
+// ReadLarge implements Repository.
+func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer) error {
+	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
+		return err
+	}
+	return r.readBundle(ctx, &runnerv1.BundleRequest{Large: digest}, out)
+}
+
 // uploadPiece is how many bytes one request of an upload has at most, and uploadTime is how long it may take.
 const (
 	uploadPiece = 4 << 20
@@ -127,10 +139,21 @@ const (
 
 // Unpack implements Repository.
 func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error) {
+	return r.upload(ctx, &runnerv1.Unpack{Commit: commit}, in)
+}
+
+// AddLarge implements Repository.
+func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
+	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
+}
+
+// upload brings what in has to the runner, and adds it to the repository.
+func (r repository) upload(ctx context.Context, as *runnerv1.Unpack, in io.Reader) (found bool, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return false, err
 	}
-	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: rand.Text()}
+	as.UploadId = rand.Text()
+	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: as.UploadId}
 	buf := make([]byte, uploadPiece)
 	for {
 		n, err := io.ReadFull(in, buf)
@@ -148,7 +171,7 @@ func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (fo
 		}
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF: // ReadFull does not wrap them
-			answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: &runnerv1.Unpack{Commit: commit, UploadId: m.GetUploadId()}}})
+			answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: as}})
 			return answer.GetCollected().GetFound(), err
 		case err != nil:
 			return false, err

@@ -26,14 +26,18 @@ type Source struct {
 // Repository is a copy of the repository of a project, beside the clone of an agent. Methods with a name of fleet.Repository have its
 // contract.
 type Repository interface {
-	// Collect copies the commit from the agent's clone, and reports whether the repository has it then. If not, have are commits that it
-	// has.
-	Collect(ctx context.Context, commit string) (found bool, have []string, err error)
+	// Collect copies the commit from the agent's clone, if the clone has it, and says what the repository has then.
+	Collect(ctx context.Context, commit string) (Collected, error)
 	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has it then.
 	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
 	// Pack writes a git pack with the commit of the agent's clone, without what the commits of have need. Unless whole is set, it also
 	// leaves out what the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does not have the commit.
 	Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error
+
+	// ReadLarge writes the Git LFS file with the digest of the agent's clone. The error is CHANGES_NOT_FOUND if the clone does not have it.
+	ReadLarge(ctx context.Context, digest string, out io.Writer) error
+	// AddLarge adds a Git LFS file, and reports whether its content has the digest.
+	AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error)
 
 	Branch(ctx context.Context, name string) (fleet.Branch, error)
 	Contains(ctx context.Context, commit, older string) (bool, error)
@@ -43,6 +47,13 @@ type Repository interface {
 	Move(ctx context.Context, b fleet.Branch, to string) error
 	// Push pushes a commit of the agent's clone to a remote of the clone.
 	Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error)
+}
+
+// Collected is what a repository has of a commit.
+type Collected struct {
+	Found bool
+	Have  []string // if the repository does not have the commit: commits that it has
+	Large []string // if it has: the digests of Git LFS files whose content it lacks
 }
 
 // landing is the feature of runners that have repositories.
@@ -93,11 +104,11 @@ func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.Integr
 	answer := &runnerv1.IntegrateResponse{}
 	switch c := m.GetCall().(type) {
 	case *runnerv1.IntegrateRequest_Collect:
-		found, have, err := r.Collect(ctx, c.Collect.GetCommit())
-		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found, Have: have}}
+		collected, err := r.Collect(ctx, c.Collect.GetCommit())
+		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: collected.Found, Have: collected.Have, Large: collected.Large}}
 		return answer, err
 	case *runnerv1.IntegrateRequest_Unpack:
-		found, err := s.unpack(ctx, r, m.GetAgent().GetUid()+"\x00"+c.Unpack.GetUploadId(), c.Unpack.GetCommit())
+		found, err := s.unpack(ctx, r, m.GetAgent().GetUid()+"\x00"+c.Unpack.GetUploadId(), c.Unpack)
 		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found}}
 		return answer, err
 	case *runnerv1.IntegrateRequest_Branch:

@@ -116,21 +116,29 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 	return reply(ctx, s, &runnerv1.UploadResponse{}, err)
 }
 
-// unpack adds the commit of the upload to the repository. Without the upload, which a repeated call has perhaps used, it says what the
-// repository has.
-func (s *Server) unpack(ctx context.Context, r Repository, id, commit string) (found bool, err error) {
+// unpack adds what the upload with the id has brought to the repository. Without the upload, which a repeated call has perhaps used, it
+// says what the repository has.
+func (s *Server) unpack(ctx context.Context, r Repository, id string, as *runnerv1.Unpack) (found bool, err error) {
 	up, err := s.uploads.open(id, false)
 	if err != nil {
 		return false, err
 	}
 	if up == nil {
-		if found, _, err = r.Collect(ctx, commit); err == nil && !found {
+		collected := Collected{}
+		if as.GetLarge() == "" {
+			collected, err = r.Collect(ctx, as.GetCommit())
+		}
+		if err == nil && !collected.Found {
 			err = errRestarted()
 		}
-		return found, err
+		return collected.Found, err
 	}
 	defer s.uploads.drop(id)
 	up.mu.Lock()
 	defer up.mu.Unlock()
-	return r.Unpack(ctx, commit, io.NewSectionReader(up.file, 0, up.size))
+	in := io.NewSectionReader(up.file, 0, up.size)
+	if digest := as.GetLarge(); digest != "" {
+		return r.AddLarge(ctx, digest, in)
+	}
+	return r.Unpack(ctx, as.GetCommit(), in)
 }

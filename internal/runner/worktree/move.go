@@ -292,7 +292,7 @@ func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Bra
 	if err := g.checkMove(ctx, mirror, b, to); err != nil {
 		return err
 	}
-	if err := g.push(ctx, pushing{repository: mirror, url: source, branch: b.Name, commit: to, lease: b.Commit}); err != nil {
+	if err := g.push(ctx, pushing{repository: mirror, remote: "origin", url: source, branch: b.Name, commit: to, lease: b.Commit}); err != nil {
 		if moved, ok := errors.AsType[*fleet.Error](err); ok && moved.Reason == fleet.ReasonBranchMoved {
 			if now, ferr := g.Branch(ctx, mirror, source, b.Name); ferr == nil && now.Commit == to {
 				return nil // an interrupted call has moved it

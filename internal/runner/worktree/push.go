@@ -15,6 +15,7 @@ import (
 // pushing is one commit for a branch of another repository.
 type pushing struct {
 	repository string // that has the commit
+	remote     string // whose tracking branches say what the other repository has
 	url        string
 	branch     string
 	commit     string
@@ -38,7 +39,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	if !validBranch.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
 		return fleet.Pushed{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
 	}
-	if err := g.push(ctx, pushing{repository: repository, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
+	if err := g.push(ctx, pushing{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
 		return fleet.Pushed{}, err
 	}
 	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
@@ -89,6 +90,12 @@ func (g *Git) push(ctx context.Context, p pushing) error {
 	v.policy = nil // git needs the network and the user's keys
 	plain, env := withoutPassword(p.url)
 	v.env = append(v.env, env...)
+	if err := v.sendLarge(ctx, p, plain); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return scrubSecrets(err, env)
+	}
 	args := []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"}
 	if p.lease != "" {
 		args = append(args, "--force-with-lease=refs/heads/"+p.branch+":"+p.lease)

@@ -489,13 +489,15 @@ func (x *Collect) GetCommit() string {
 	return ""
 }
 
-// Unpack adds a commit to the repository that Upload has brought, as a git pack or as a git bundle.
+// Unpack adds what Upload has brought to the repository.
 type Unpack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The commit.
+	// A commit, which comes as a git pack or as a git bundle.
 	Commit string `protobuf:"bytes,1,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Id of the upload.
-	UploadId      string `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	UploadId string `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	// Instead of a commit: digest of a Git LFS file.
+	Large         string `protobuf:"bytes,3,opt,name=large,proto3" json:"large,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,13 +546,22 @@ func (x *Unpack) GetUploadId() string {
 	return ""
 }
 
+func (x *Unpack) GetLarge() string {
+	if x != nil {
+		return x.Large
+	}
+	return ""
+}
+
 // Collected says whether the repository has the commit.
 type Collected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// It has.
 	Found bool `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
 	// If not: commits that it has.
-	Have          []string `protobuf:"bytes,2,rep,name=have,proto3" json:"have,omitempty"`
+	Have []string `protobuf:"bytes,2,rep,name=have,proto3" json:"have,omitempty"`
+	// If it has: SHA-256 digests of Git LFS files of the commit whose content it lacks.
+	Large         []string `protobuf:"bytes,3,rep,name=large,proto3" json:"large,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -595,6 +606,13 @@ func (x *Collected) GetFound() bool {
 func (x *Collected) GetHave() []string {
 	if x != nil {
 		return x.Have
+	}
+	return nil
+}
+
+func (x *Collected) GetLarge() []string {
+	if x != nil {
+		return x.Large
 	}
 	return nil
 }
@@ -1180,13 +1198,15 @@ const file_fleet_runner_v1_repository_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05lines\x18\x02 \x03(\x05R\x05lines\"!\n" +
 	"\aCollect\x12\x16\n" +
-	"\x06commit\x18\x01 \x01(\tR\x06commit\"=\n" +
+	"\x06commit\x18\x01 \x01(\tR\x06commit\"S\n" +
 	"\x06Unpack\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x1b\n" +
-	"\tupload_id\x18\x02 \x01(\tR\buploadId\"5\n" +
+	"\tupload_id\x18\x02 \x01(\tR\buploadId\x12\x14\n" +
+	"\x05large\x18\x03 \x01(\tR\x05large\"K\n" +
 	"\tCollected\x12\x14\n" +
 	"\x05found\x18\x01 \x01(\bR\x05found\x12\x12\n" +
-	"\x04have\x18\x02 \x03(\tR\x04have\"8\n" +
+	"\x04have\x18\x02 \x03(\tR\x04have\x12\x14\n" +
+	"\x05large\x18\x03 \x03(\tR\x05large\"8\n" +
 	"\bContains\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x14\n" +
 	"\x05older\x18\x02 \x01(\tR\x05older\"\x98\x02\n" +

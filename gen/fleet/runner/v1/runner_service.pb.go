@@ -1366,7 +1366,9 @@ type BundleRequest struct {
 	// Commits that need not be in the pack.
 	Have []string `protobuf:"bytes,5,rep,name=have,proto3" json:"have,omitempty"`
 	// The pack must have everything that the commits of have do not have, also what remotes have.
-	Whole         bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
+	Whole bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
+	// Digest of the Git LFS file of the agent's clone that the caller wants, instead of a bundle.
+	Large         string `protobuf:"bytes,7,opt,name=large,proto3" json:"large,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1441,6 +1443,13 @@ func (x *BundleRequest) GetWhole() bool {
 		return x.Whole
 	}
 	return false
+}
+
+func (x *BundleRequest) GetLarge() string {
+	if x != nil {
+		return x.Large
+	}
+	return ""
 }
 
 // BundleResponse is one message of the stream.
@@ -2224,14 +2233,15 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\rCheckResponse\x126\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.fleet.runner.v1.CheckResultH\x00R\x06result\x12:\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\xb4\x01\n" +
+	"\x05event\"\xca\x01\n" +
 	"\rBundleRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x1b\n" +
 	"\tbundle_id\x18\x02 \x01(\tR\bbundleId\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06commit\x18\x04 \x01(\tR\x06commit\x12\x12\n" +
 	"\x04have\x18\x05 \x03(\tR\x04have\x12\x14\n" +
-	"\x05whole\x18\x06 \x01(\bR\x05whole\"\x9b\x01\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x14\n" +
+	"\x05large\x18\a \x01(\tR\x05large\"\x9b\x01\n" +
 	"\x0eBundleResponse\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12.\n" +
 	"\x03end\x18\x02 \x01(\v2\x1a.fleet.runner.v1.BundleEndH\x00R\x03end\x12:\n" +

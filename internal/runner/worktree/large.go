@@ -1,0 +1,185 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"fleet/internal/runner/gitfiles"
+	"fleet/internal/scratch"
+)
+
+// pointer matches a file that stands for one of Git LFS.
+var pointer = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?oid sha256:([0-9a-f]{64})\n`)
+
+// maxPointer is the size below which a file can be a pointer, in bytes.
+const maxPointer = 1024
+
+// large returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
+func (v *view) large(ctx context.Context, commit string, others []string) (digests []string, err error) {
+	var oids []string
+	list := &lineWriter{each: func(oid string) { oids = append(oids, oid) }}
+	if err := v.pipe(ctx, revisions([]string{commit}, others), list, "rev-list", "--objects", "--no-object-names", "--filter-provided-objects",
+		fmt.Sprintf("--filter=combine:object:type=blob+blob:limit=%d", maxPointer), "--stdin"); err != nil {
+		return nil, err
+	}
+	err = v.eachBlob(ctx, oids, func(text io.Reader) error {
+		if text == nil {
+			return nil
+		}
+		b, err := io.ReadAll(io.LimitReader(text, maxPointer))
+		if m := pointer.FindSubmatch(b); m != nil {
+			digests = append(digests, string(m[1]))
+		}
+		return err
+	})
+	slices.Sort(digests)
+	return slices.Compact(digests), err
+}
+
+// largeDir returns the directory with the Git LFS files of the repository with the common git directory.
+func largeDir(common string) string { return filepath.Join(common, "lfs", "objects") }
+
+// MissingLarge returns the digests of the Git LFS files that the commit adds to the branches of the remotes, and whose content the
+// repository does not have.
+func (g *Git) MissingLarge(ctx context.Context, repository, commit string) (missing []string, err error) {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	others, err := v.remoteCommits(ctx, "refs/remotes/")
+	if err != nil {
+		return nil, err
+	}
+	all, err := v.large(ctx, commit, others)
+	return slices.DeleteFunc(all, func(digest string) bool { return hasLarge(commonDir(repository), digest) }), err
+}
+
+// remoteCommits returns the commits of the refs with the prefix, as far as they exist.
+func (v *view) remoteCommits(ctx context.Context, prefix string) ([]string, error) {
+	have, err := v.git.refs(ctx, Tree{Repository: v.dir})
+	if err != nil {
+		return nil, err
+	}
+	var oids []string
+	for name, r := range have {
+		if strings.HasPrefix(name, prefix) {
+			oids = append(oids, r.oid)
+		}
+	}
+	slices.Sort(oids)
+	return v.existingObjects(ctx, slices.Compact(oids))
+}
+
+func hasLarge(common, digest string) bool {
+	info, err := os.Lstat(filepath.Join(largeDir(common), gitfiles.LargePath(digest)))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// ReadLarge writes the Git LFS file with the digest. The error is fs.ErrNotExist if the repository does not have it.
+func (g *Git) ReadLarge(repository, digest string, out io.Writer) error {
+	path := gitfiles.LargePath(digest)
+	if path == "" {
+		return fs.ErrNotExist
+	}
+	in, err := os.OpenFile(filepath.Join(largeDir(commonDir(repository)), path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(fs.ErrNotExist, err)
+	}
+	_, err = io.Copy(out, in)
+	return err
+}
+
+// AddLarge adds a Git LFS file, and reports whether the content has the digest.
+func (g *Git) AddLarge(repository, digest string, in io.Reader) (ok bool, err error) {
+	path := gitfiles.LargePath(digest)
+	if path == "" {
+		return false, nil
+	}
+	dir := temporary(commonDir(repository))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return false, err
+	}
+	temp, err := scratch.Open(dir) // on the disk of the repository, so that a rename suffices
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = temp.Close() }()
+	f, err := os.Create(filepath.Join(temp.Path(), digest))
+	if err != nil {
+		return false, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, sum), in)
+	if err = errors.Join(err, f.Close()); err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
+		return false, err
+	}
+	at := filepath.Join(largeDir(commonDir(repository)), path)
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		return false, err
+	}
+	return true, os.Rename(f.Name(), at)
+}
+
+// TakeLarge copies the Git LFS file from the repository on the same machine in which an agent works, and reports whether that one has it.
+func (g *Git) TakeLarge(repository, digest, from string) (ok bool, err error) {
+	in, out := io.Pipe()
+	go func() { _ = out.CloseWithError(g.ReadLarge(from, digest, out)) }()
+	ok, err = g.AddLarge(repository, digest, in)
+	_ = in.CloseWithError(io.ErrClosedPipe)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return ok, err
+}
+
+// maxLargeArguments is how many digests git lfs gets at once.
+const maxLargeArguments = 500
+
+// sendLarge uploads the Git LFS files that the pushed commit adds to the branches of the remote, as the hook of Git LFS would: hooks do not
+// run. It refuses a commit whose files are not here.
+func (v *view) sendLarge(ctx context.Context, p pushing, to string) error {
+	confined, err := v.git.view(p.repository, false)
+	if err != nil {
+		return err
+	}
+	defer confined.close()
+	others, err := confined.remoteCommits(ctx, "refs/remotes/"+p.remote+"/")
+	if err != nil {
+		return err
+	}
+	all, err := confined.large(ctx, p.commit, others)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for _, digest := range all {
+		if !hasLarge(commonDir(p.repository), digest) {
+			return &Error{Message: "the content of the Git LFS file " + digest + " is not in the repository from which it would be pushed"}
+		}
+	}
+	for some := range slices.Chunk(all, maxLargeArguments) {
+		err := v.pipe(ctx, nil, io.Discard, slices.Concat([]string{"lfs", "push", "--object-id", to}, some)...)
+		if e, ours := errors.AsType[*Error](err); ours && strings.Contains(e.Message, "'lfs' is not a git command") {
+			return &Error{Message: fmt.Sprintf("the work has %s of Git LFS, and git-lfs is not installed where it is pushed from: install the package git-lfs there", plural(len(all), "file", "files"))}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
