@@ -49,9 +49,6 @@ func TestOrchestratorNames(t *testing.T) {
 			text := string(b)
 			for _, word := range append(wordQuoted.FindAllStringSubmatch(text, -1), keyQuoted.FindAllStringSubmatch(text, -1)...) {
 				named++
-				if word[1] == "run_task" { // comes with MCP tasks
-					continue
-				}
 				if methods[word[1]] == nil && !fields[word[1]] {
 					t.Errorf("%s: %s is neither a tool nor a field", path, word[1])
 				}
@@ -59,9 +56,6 @@ func TestOrchestratorNames(t *testing.T) {
 			for _, call := range callShown.FindAllStringSubmatch(text, -1) {
 				calls++
 				m := methods[call[1]]
-				if m == nil && call[1] == "run_task" {
-					m = methods["queue_task"] // its arguments are the same
-				}
 				if m == nil {
 					t.Errorf("%s: there is no tool %s", path, call[1])
 					continue

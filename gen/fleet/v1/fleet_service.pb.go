@@ -5020,7 +5020,7 @@ type FanOutTaskRequest struct {
 	Pool string `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Optional. Or new agents in it.
 	Project string `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. Theirs.
+	// Optional. Role of the new agents.
 	Role string `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
 	// Optional. Commands that must succeed.
 	Checks []string `protobuf:"bytes,7,rep,name=checks,proto3" json:"checks,omitempty"`
@@ -10973,15 +10973,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\r_max_attempts\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xf3\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xf7\x02\n" +
 	"\x11FanOutTaskRequest\x122\n" +
 	"\x10task_description\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\n" +
 	"R\x0ftaskDescription\x12\x1e\n" +
 	"\x05count\x18\x02 \x01(\x05B\x03\xe0A\x01H\x00R\x05count\x88\x01\x01\x12\x1b\n" +
 	"\x06models\x18\x03 \x03(\tB\x03\xe0A\x01R\x06models\x12\x1f\n" +
 	"\x04pool\x18\x04 \x01(\tB\v\xe0A\x01\xd8\xf3\x181\xb8\xf6\x18\x01R\x04pool\x12!\n" +
-	"\aproject\x18\x05 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
-	"\x04role\x18\x06 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12\x1b\n" +
+	"\aproject\x18\x05 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1f\n" +
+	"\x04role\x18\x06 \x01(\tB\v\xe0A\x01\xd8\xf3\x18\x05\xe8\xf6\x18\x01R\x04role\x12\x1b\n" +
 	"\x06checks\x18\a \x03(\tB\x03\xe0A\x01R\x06checks\x12*\n" +
 	"\fmax_cost_usd\x18\b \x01(\x01B\x03\xe0A\x01H\x01R\n" +
 	"maxCostUsd\x88\x01\x01\x12(\n" +

@@ -213,7 +213,7 @@ type FleetServiceClient interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error)
-	// Give one prompt to several agents or models, to choose the best work.
+	// Give one prompt to several agents or models.
 	FanOutTask(ctx context.Context, in *FanOutTaskRequest, opts ...grpc.CallOption) (*FanOutTaskResponse, error)
 	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
 	CompareFanOut(ctx context.Context, in *CompareFanOutRequest, opts ...grpc.CallOption) (*CompareFanOutResponse, error)
@@ -1395,7 +1395,7 @@ type FleetServiceServer interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error)
-	// Give one prompt to several agents or models, to choose the best work.
+	// Give one prompt to several agents or models.
 	FanOutTask(context.Context, *FanOutTaskRequest) (*FanOutTaskResponse, error)
 	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
 	CompareFanOut(context.Context, *CompareFanOutRequest) (*CompareFanOutResponse, error)

@@ -364,7 +364,8 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceFanOutTaskInput,
 			Output:      fleetServiceFanOutTaskOutput,
-			Description: "Give one prompt to several agents or models, to choose the best work.",
+			BriefInput:  fleetServiceFanOutTaskBriefInput,
+			Description: "Give one prompt to several agents or models.",
 		}, c.FanOutTask),
 		tool.Unary(tool.Spec{
 			Name:     "compare_fan_out",
@@ -1420,13 +1421,24 @@ const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["task","message"]}`
 
+const fleetServiceFanOutTaskBriefInput = `{"type":"object","properties":{
+"task_description":{"type":"string","description":"The prompt."},
+"count":{"type":"integer","description":"How many, 2 to 16."},
+"models":{"type":"array","items":{"type":"string"},"description":"Or one for each."},
+"pool":{"type":"string","description":"Whose agents work."},
+"project":{"type":"string","description":"Or new agents in it."},
+"checks":{"type":"array","items":{"type":"string"},"description":"Commands that must succeed."},
+"max_cost_usd":{"type":"number","description":"For each."},
+"request_id":{"type":"string","description":"For repeats."}
+},"required":["task_description"]}`
+
 const fleetServiceFanOutTaskInput = `{"type":"object","properties":{
 "task_description":{"type":"string","description":"The prompt."},
 "count":{"type":"integer","description":"How many, 2 to 16."},
 "models":{"type":"array","items":{"type":"string"},"description":"Or one for each."},
 "pool":{"type":"string","description":"Whose agents work."},
 "project":{"type":"string","description":"Or new agents in it."},
-"role":{"type":"string","description":"Theirs."},
+"role":{"type":"string","description":"Role of the new agents."},
 "checks":{"type":"array","items":{"type":"string"},"description":"Commands that must succeed."},
 "max_cost_usd":{"type":"number","description":"For each."},
 "request_id":{"type":"string","description":"For repeats."}
