@@ -41,6 +41,7 @@ const (
 	clockEnv   = "CHAOS_TEST_CLOCK"
 
 	definitionsEnv = "CHAOS_TEST_DEFINITIONS"
+	sharedLandsEnv = "CHAOS_TEST_SHARED_LANDS" // the work on the shared place can land
 
 	agentsEnv = "CHAOS_TEST_AGENTS"
 	tasksEnv  = "CHAOS_TEST_TASKS"

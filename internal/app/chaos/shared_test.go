@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
 	"reflect"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ type shared struct {
 	client *remote.Client
 }
 
-var sharedTraits = fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond}
+var sharedTraits = fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond, Changes: os.Getenv(sharedLandsEnv) != ""}
 
 // sharedKey is the key of the runners of the place.
 var sharedKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -37,15 +38,20 @@ func serveShared(t *testing.T, path string) *fake.Place {
 	require.NoError(t, err)
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
+	serveWorld(t, l, world, runners.Handler())
+	return world
+}
+
+// serveWorld serves the fake place and its runners.
+func serveWorld(t *testing.T, l net.Listener, world *fake.Place, runners http.Handler) {
 	mux := http.NewServeMux()
-	mux.Handle("/", runners.Handler())
+	mux.Handle("/", runners)
 	mux.HandleFunc("POST /place/{method}", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(callMethod(world, r)) // the server may have been killed
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); world.Destroy() })
-	return world
 }
 
 // answer is the JSON form of what a method of the place returns.

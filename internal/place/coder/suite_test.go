@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -133,7 +135,7 @@ func (s screenPlace) Traits() fleet.Traits {
 // TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
 // and deletes workspaces with the prefix e2e-. They have the template setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
-	real := realPlace(t)
+	real := realPlace(t, func(*coder.Config) {})
 	open := func(t *testing.T) fleet.Place { return screenPlace{real(t)} }
 	placetest.Run(t, placetest.Harness{
 		New:    open,
@@ -155,13 +157,26 @@ func TestSuite(t *testing.T) {
 
 // TestSuiteRunner runs the suite with the template runner, whose workspaces have a fleet-runner.
 func TestSuiteRunner(t *testing.T) {
-	open := realPlace(t)
+	origin := filepath.Join(t.TempDir(), "shop.git")
+	require.NoError(t, os.Chmod(filepath.Dir(origin), 0o755)) //nolint:gosec // workspaces can have other users
+	out, err := exec.CommandContext(t.Context(), "sh", "-ec", "git init -q --bare -b main $0; cd $1; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q $0 main",
+		origin, t.TempDir()).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	open := realPlace(t, func(c *coder.Config) {
+		c.Projects = map[string]coder.Project{"Runner": {Template: "runner", Settings: coder.Settings{Repository: origin}}}
+	})
 	placetest.Run(t, placetest.Harness{
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
 		Hide:   hide, ChangeCaller: changeCaller,
 		GiveAway: giveAway,
 		Project:  "Runner", Role: "operator",
+		Landing: placetest.Landing{
+			Project: "Runner", Sees: "test -f made && test -f other", Prepare: "git remote set-url origin " + origin + "; git fetch -q; git checkout -q -B main origin/main",
+			Changes: placetest.Prompt{Text: "echo one line >made", Summary: "made"},
+			Other:   placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
+			Against: placetest.Prompt{Text: "echo different >made"},
+		},
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
 		},
@@ -188,7 +203,7 @@ func TestSuiteRunner(t *testing.T) {
 
 // realPlace returns a function that opens places on a real Coder deployment. All places have the same key for runners.
 // realPlace skips the test if there is no deployment.
-func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
+func realPlace(t *testing.T, change func(*coder.Config)) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")
 	}
@@ -202,11 +217,13 @@ func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 			level = slog.LevelDebug
 		}
 		h := &hidingPlace{hidden: map[string]bool{}}
-		p, err := coder.New(coder.Config{
+		c := coder.Config{
 			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hideTransport,
 			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
-		})
+		}
+		change(&c)
+		p, err := coder.New(c)
 		require.NoError(t, err)
 		h.Place = p
 		return h

@@ -1,0 +1,198 @@
+package chaos
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/runner/remote"
+)
+
+// Repository implements fleet.Integrator, with the runner of the place, as the place coder does with that of a workspace.
+func (s *shared) Repository(project string) (fleet.Repository, error) {
+	a := fleet.Agent{UID: "host", Name: "host", Project: project}
+	return sharedRepository{s.client.Repository(a, remote.Source{})}, nil
+}
+
+// sharedRepository is the repository of a project of the shared place.
+type sharedRepository struct{ remote.Repository }
+
+func (r sharedRepository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Changes) error {
+	there, err := r.Repository.Collect(ctx, c.Commit)
+	if err == nil && !there.Found {
+		err = fleet.Errorf(fleet.ReasonChangesNotFound, "the work is lost")
+	}
+	return err
+}
+
+// landingRunners are the runners of the fake place, which bring work together.
+type landingRunners struct{ *fake.Place }
+
+func (r landingRunners) Repository(_ context.Context, a fleet.Agent, _ remote.Source) (remote.Repository, error) {
+	repo, err := r.Place.Repository(a.Project)
+	return fakeRepository{repo}, err
+}
+
+// fakeRepository is a repository of the fake place.
+type fakeRepository struct{ fleet.Repository }
+
+func (r fakeRepository) Collect(ctx context.Context, commit string) (remote.Collected, error) {
+	err := r.Repository.Collect(ctx, fleet.Agent{}, fleet.Changes{Commit: commit})
+	return remote.Collected{Found: err == nil}, nil
+}
+
+func (fakeRepository) Unpack(context.Context, string, io.Reader) (bool, error) { return false, nil }
+func (fakeRepository) Pack(context.Context, string, []string, bool, io.Writer) error {
+	return fleet.Errorf(fleet.ReasonChangesNotFound, "there is one repository")
+}
+func (fakeRepository) ReadLarge(context.Context, string, io.Writer) error        { return nil }
+func (fakeRepository) AddLarge(context.Context, string, io.Reader) (bool, error) { return false, nil }
+
+// restartingRunner serves the runners of the place. It loses requests and responses, and is restarted again and again.
+type restartingRunner struct {
+	runners remote.Runners
+	mu      sync.Mutex
+	r       *rand.Rand
+	handler http.Handler
+	faults  atomic.Int32
+	calm    atomic.Bool
+}
+
+func (s *restartingRunner) restart(t *testing.T) {
+	server, err := remote.NewServer(s.runners, remote.ServerConfig{Key: sharedKey.Public().(ed25519.PublicKey)}) //nolint:forcetypeassert // of an Ed25519 key
+	require.NoError(t, err)
+	s.handler = server.Handler()
+}
+
+func (s *restartingRunner) serve(t *testing.T) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		n, fault := s.r.IntN(100), strings.HasSuffix(r.URL.Path, "/Integrate") && !s.calm.Load()
+		if fault && n < 5 {
+			s.restart(t)
+		}
+		handler := s.handler
+		s.mu.Unlock()
+		switch {
+		case !fault || n >= 30:
+			handler.ServeHTTP(w, r)
+			return
+		case n >= 15: // the response is lost
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		s.faults.Add(1)
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// TestChaosLandingRemote lands the work of agents in workspaces while the server is killed, the runner in which the work comes together is
+// restarted, and requests and responses are lost. Work that can be combined must land once, and nothing else may.
+func TestChaosLandingRemote(t *testing.T) {
+	t.Setenv(sharedLandsEnv, "1")
+	agents, kills := 9, 5
+	if os.Getenv("CHAOS") != "" {
+		agents, kills = 30, 60
+	}
+	traits := sharedTraits
+	traits.Changes = true
+	world := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
+	runner := &restartingRunner{runners: landingRunners{world}, r: rand.New(rand.NewPCG(20261128, 2))} //nolint:gosec // repeatable
+	runner.restart(t)
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "shared")
+	l, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	serveWorld(t, l, world, runner.serve(t))
+
+	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
+	s := f.add(t, "landing", filepath.Join(dir, "data"))
+	s.shared = socket
+	f.start(t)
+	var ids []string
+	for n := range agents {
+		name := fmt.Sprintf("agent-%d", n)
+		work := fmt.Sprintf("change f%d %s", n-min(1, n%3%2), name) // as the agent before, or alone
+		switch n {
+		case 2:
+			work = "change p one"
+		case 5:
+			work = "change q two"
+		}
+		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: "shop", Spec: "x", RequestId: name}, &fleetv1.CreateAgentResponse{}))
+		answer := &fleetv1.StartAgentTaskResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: work, RequestId: "task-" + name}, answer))
+		ids = append(ids, answer.GetTask().GetId())
+	}
+	for done := false; !done; {
+		answer := &fleetv1.WaitTasksResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: ids}, answer))
+		done = answer.GetDone()
+	}
+	order := rand.New(rand.NewPCG(20261128, 3)) //nolint:gosec // repeatable
+	land := &fleetv1.LandTasksRequest{TaskIds: ids, NoFix: true, RequestId: "land"}
+	for err := f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}) {
+		require.Contains(t, []string{"", "BACKEND_UNAVAILABLE"}, reasonOf(err), err)
+	}
+	for range kills {
+		pause(t.Context(), between(order, 100*time.Millisecond, 600*time.Millisecond))
+		s.Kill()
+		require.NoError(t, s.Start(0))
+		_, err := s.awaitServing(patience)
+		require.NoError(t, err)
+	}
+	landings := f.awaitLandings(t, order, ids)
+	runner.calm.Store(true)
+
+	repo, err := world.Repository("shop")
+	require.NoError(t, err)
+	b, err := repo.Branch(t.Context(), "main")
+	require.NoError(t, err)
+	inBranch := strings.Split(b.Commit, "+")[1:]
+	states := map[string]int{}
+	for n, id := range ids {
+		l := landings[id]
+		states[l.GetState().String()]++
+		count := 0
+		for _, one := range inBranch {
+			if one == id {
+				count++
+			}
+		}
+		if l.GetState() != fleetv1.Landing_landed {
+			require.Zero(t, count, "%s is in the branch: %v", id, l)
+			if n%3 == 2 {
+				require.Contains(t, []int{2, 5}, n)
+				require.Equal(t, fleetv1.Landing_changes_requested, l.GetState(), "%v", l)
+				continue
+			}
+			require.Equal(t, fleetv1.Landing_conflict, l.GetState(), "%v", l)
+			require.Equal(t, fleetv1.Landing_landed, landings[ids[n+1-2*(n%3)]].GetState(), "one of both lands")
+			continue
+		}
+		require.Equal(t, 1, count, "%s lands once: %v", id, l)
+		has, err := repo.Contains(t.Context(), b.Commit, l.GetLandedSha())
+		require.NoError(t, err)
+		require.True(t, has, "%v", l)
+	}
+	require.Len(t, inBranch, states["landed"])
+	require.Equal(t, agents/3+1, states["conflict"]+states["changes_requested"], "%v", states)
+	t.Logf("%d agents, %d kills, %d lost calls: %v", agents, kills, runner.faults.Load(), states)
+	require.Positive(t, runner.faults.Load())
+}
