@@ -16,6 +16,9 @@ import (
 // dispatchAgain is after what time a start is tried again that the decision expected to succeed.
 const dispatchAgain = 5 * time.Second
 
+// startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
+const startLimit = time.Second
+
 // Prepare reads the queue and the agents, so that Dispatch finds only what has changed since.
 func (s *Service) Prepare(ctx context.Context) error {
 	if err := s.queue.Refresh(ctx); err != nil {
@@ -85,9 +88,15 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 		sooner(s.now().Add(dispatchAgain))
 	}
 	for _, start := range d.Start {
-		err := s.startPending(ctx, start.Task.ID, start.Agent.UID)
+		limited, cancel := context.WithTimeout(ctx, startLimit)
+		err := s.startPending(limited, start.Task.ID, start.Agent.UID)
+		late := limited.Err() != nil && ctx.Err() == nil
+		cancel()
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
+		case late: // another server has locked the agent, and may be dead; that must not keep other agents waiting
+			s.log.WarnContext(ctx, "a task of the queue did not start in time, trying again", slog.String("task", start.Task.ID), slog.String("agent", start.Agent.UID))
+			sooner(s.now().Add(startLimit))
 		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
 			return time.Time{}, err
 		default: // the fleet has changed since the decision, or a limit that it does not know is reached

@@ -183,13 +183,13 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 }
 
 // sessionSettings are the settings of all connections. idle_in_transaction_session_timeout ends the transactions of a
-// paused replica, so that others do not wait long for its locks. jit is off, because compiling a plan takes longer than
+// paused replica, or of one whose connections were cut, so that others do not wait long for its locks. jit is off, because compiling a plan takes longer than
 // any statement here should.
 var sessionSettings = map[string]string{
 	"default_transaction_isolation":       "read committed",
 	"default_transaction_read_only":       "off",
 	"jit":                                 "off",
-	"idle_in_transaction_session_timeout": "15s",
+	"idle_in_transaction_session_timeout": "5s",
 	"client_min_messages":                 "warning",
 }
 
