@@ -16,10 +16,11 @@ import (
 // right says who may call a method, according to the options in the proto.
 type right struct {
 	needs      fleet.Scope
-	forAgents  bool // agents with their own tokens may call it
-	inProjects bool // callers who are restricted to some projects may call it, since it is about objects in projects or the caller
-	download   bool // the answer is the content of a file
-	mutates    bool // a call may change something: the method's options do not say that it has no side effects
+	forAgents  bool               // agents with their own tokens may call it
+	delegated  fleet.DelegatedAct // agents with their own tokens may call it if their grant allows the act; empty: they may not
+	inProjects bool               // callers who are restricted to some projects may call it, since it is about objects in projects or the caller
+	download   bool               // the answer is the content of a file
+	mutates    bool               // a call may change something: the method's options do not say that it has no side effects
 }
 
 // httpBody is the type of the pieces in which a file is sent.
@@ -38,7 +39,10 @@ var rights = sync.OnceValue(func() map[string]right {
 				aboutCaller, _ := proto.GetExtension(m.Options(), fleetv1.E_AboutCaller).(bool)
 				options, _ := m.Options().(*descriptorpb.MethodOptions)
 				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects || aboutCaller, m.Output().FullName() == httpBody, mutates}
+				act, _ := proto.GetExtension(m.Options(), fleetv1.E_Delegated).(string)
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{
+					scopeOf(m, mutates), forAgents, fleet.DelegatedAct(act), inProjects || aboutCaller, m.Output().FullName() == httpBody, mutates,
+				}
 			}
 		}
 		return true
@@ -92,7 +96,9 @@ func HasMethod(name string) bool {
 // principal may do with the agents, tasks and other objects that a request names.
 func (r right) mayCall(p fleet.Principal) error {
 	switch {
-	case p.AgentUID != "" && !r.forAgents:
+	case p.AgentUID != "" && p.Grant != nil && r.delegated != "" && !p.Grant.Allows(r.delegated):
+		return fleet.DelegationRefused("may", 0, 0, "your role does not let you do this with the tasks that you delegate: it needs %s", r.delegated)
+	case p.AgentUID != "" && !r.forAgents && !p.Grant.Allows(r.delegated):
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not valid for this call: it may report on its task and call what its definition allows")
 	case p.Scope < r.needs:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "this call needs scope %s, and %q has scope %s", r.needs, p.Name, p.Scope).

@@ -24,7 +24,7 @@ var accessNeeded = map[string]string{
 	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "list_reviews": "view", "show_overlaps": "lists", "show_queue": "lists",
 
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
-	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "compare_fan_out": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
+	"show_task": "view", "show_task_tree": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "compare_fan_out": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
 	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "run_task": "run", "create_schedule": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "raise_task_budget": "run", "review_task": "run", "land_tasks": "run", "publish_task": "run", "abandon_task": "run", "settle_fan_out": "run", "answer_question": "run", "remove_agent_rule": "run",
 

@@ -24,7 +24,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	t.Helper()
 	name, _, _ := strings.Cut(x.agent, "@")
 	values := map[string]any{
-		"agent_name": x.agent, "name": name, "task_id": x.task, "task_ids": []any{x.task},
+		"agent_name": x.agent, "name": name, "task_id": x.task, "root_task_id": x.task, "task_ids": []any{x.task},
 		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
 		"request_id": "alice-1", "timeout_seconds": json.Number("3600"), "page": json.Number("1"), "page_size": json.Number("100"),
 		"since": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z", "by": "owners", "quiet": false, "output_without_text": false, "last_agent": false, "details": true, "kinds": []any{"text", "tool_call", "note"}, "output_of": []any{x.task}, "text": "classified", "toolset": "every",
@@ -46,6 +46,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
 		"value": "attack", "window": "day", "limit_usd": json.Number("0.000001"), "limit_tokens": json.Number("1"), "on_breach": "stop", "unpriced": "refuse", "all": true,
 		"count": json.Number("2"), "models": []any{}, "abandon_others": true,
+		"wake": nil, "on_parent_end": nil, // only agents can give them
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"operation":  "restart", "names": []any{strings.TrimSuffix(x.agent, "!")}, "plan_id": x.task,
 		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"}, "remove_labels": []any{"team"},

@@ -77,6 +77,7 @@ var goodRequests = map[string]string{
 	"plan_bulk":                 `{"operation":"queue","names":["papi"],"text":"done"}`,
 	"run_bulk":                  `{"plan_id":"nobody"}`,
 	"set_labels":                `{"agent_name":"papi","labels":{"env":"prod"}}`,
+	"show_task_tree":            `{"task_id":"${task}"}`,
 	"queue_task":                `{"agent_name":"papi","task_description":"wait gate"}`,
 	"fan_out_task":              `{"project":"Setup","count":2,"task_description":"wait gate"}`,
 	"compare_fan_out":           `{"task_id":"nobody"}`,

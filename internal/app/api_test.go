@@ -337,6 +337,7 @@ func TestAPIIsCovered(t *testing.T) {
 		"CURSOR_EXPIRED",                     // tested in the core
 		"CHECKS_FAILED",                      // the reason_code of tasks
 		"BRANCH_MOVED", "BRANCH_CHECKED_OUT", // tested with repositories
+		"DELEGATION_REFUSED",             // tested with tokens of agents
 		"PLAN_OUTDATED",                  // the reason of items of a bulk
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller does not wait for these any more
 	}

@@ -62,21 +62,23 @@ const (
 
 // Agent is a long-lived named worker in a workspace.
 type Agent struct {
-	UID         string // never reused, not even by a later agent with the same name
-	Name        string
-	Owner       string // name of the principal
-	Project     string
-	Role        string
-	Spec        string
-	Toolset     Toolset      // the toolset that it belongs to
-	Place       string       // name of the place where it lives; never changes
-	Config      *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
-	OneTask     bool         // it is deleted when its task has ended
-	Conversed   bool         // it has a conversation, which its next task continues
-	SessionID   string       // the conversation's id, as the agent's program knows it; empty if it is not known
-	WorkspaceID string       // the place's id of the workspace; empty until the workspace exists
-	Location    string       // where it works, for people
-	Metadata    map[string]string
+	UID       string // never reused, not even by a later agent with the same name
+	Name      string
+	Owner     string // name of the principal
+	Project   string
+	Role      string
+	Spec      string
+	Toolset   Toolset      // the toolset that it belongs to
+	Place     string       // name of the place where it lives; never changes
+	Config    *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
+	OneTask   bool         // it is deleted when its task has ended
+	Conversed bool         // it has a conversation, which its next task continues
+	// Conversation is the name of that conversation, see Run.Conversation.
+	Conversation string
+	SessionID    string // the conversation's id, as the agent's program knows it; empty if it is not known
+	WorkspaceID  string // the place's id of the workspace; empty until the workspace exists
+	Location     string // where it works, for people
+	Metadata     map[string]string
 	// Parameters are the values of Project.Parameters that the caller has chosen; nil if there are none.
 	Parameters map[string]string
 	Host       HostFacts

@@ -107,6 +107,7 @@ const (
 	ReasonPlanNotFound       Reason = "PLAN_NOT_FOUND"
 	ReasonPlanOutdated       Reason = "PLAN_OUTDATED"
 	ReasonNotFannedOut       Reason = "NOT_FANNED_OUT"
+	ReasonDelegationRefused  Reason = "DELEGATION_REFUSED"
 	ReasonInternal           Reason = "INTERNAL"
 )
 
@@ -178,6 +179,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonPlanNotFound:       NotFound,
 	ReasonPlanOutdated:       FailedPrecondition,
 	ReasonNotFannedOut:       FailedPrecondition,
+	ReasonDelegationRefused:  PermissionDenied,
 }
 
 // Error is the error type of the core, of places and of stores. Any other error counts as Internal.

@@ -33,6 +33,7 @@ const (
 	EventTaskQueued    EventType = "task_queued"
 	EventTaskAssigned  EventType = "task_assigned"
 	EventTaskLanding   EventType = "task_landing"
+	EventTaskDelegated EventType = "task_delegated"
 	EventPoolChanged   EventType = "pool_changed"
 	EventFleetChanged  EventType = "fleet_changed"
 	EventSchedule      EventType = "schedule_changed"

@@ -13,11 +13,23 @@ type Message struct {
 	CreatedAt time.Time
 	GivenAt   time.Time // when it was delivered; zero if it has not been
 
+	// FromTask is the id of the delegated task whose result it is; empty for a message of a caller. Such a message that the agent cannot
+	// get while it works is a part of the prompt with which the task goes on.
+	FromTask string
+	// Turn is the try whose prompt has it; 0 if it is in no prompt, and NextTurn if it waits for one.
+	Turn int
+
 	// Refused is the reason why it will never be delivered, and RefusedText says the same for people. Both are empty if it
 	// was delivered or still can be.
 	Refused     Reason
 	RefusedText string
 }
 
+// NextTurn is the Turn of a message that the agent cannot get while it works.
+const NextTurn = -1
+
 // Open reports whether the message is still to be delivered.
 func (m *Message) Open() bool { return m.GivenAt.IsZero() && m.Refused == "" }
+
+// Deliverable reports whether the message is still to be delivered to a running task.
+func (m *Message) Deliverable() bool { return m.Open() && m.Turn == 0 }

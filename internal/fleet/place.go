@@ -155,6 +155,8 @@ type Traits struct {
 	Drivers []Driver
 	// TakesReport means that its agents can reach Fleet at the address in Run.Report.
 	TakesReport bool
+	// FleetURL is the address of Fleet's MCP endpoints for its agents, if they do not reach it at the server's own address.
+	FleetURL string
 	// Keeps means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
 	Keeps bool
 	// Asks means that its agents can ask questions: Follow reports them, and Answer answers them.
@@ -271,6 +273,12 @@ type CostLimiter interface {
 	MaxCost(project, role string) Micros
 }
 
+// Delegator is implemented by a place whose roles can let agents delegate tasks.
+type Delegator interface {
+	// Grant returns what agents with the role in the project may delegate, with all defaults; nil: nothing.
+	Grant(project, role string) *Grant
+}
+
 // Examiner is implemented by a place that knows better than Runner.Bundle which work exists only in a workspace.
 type Examiner interface {
 	// Unsaved describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is
@@ -358,14 +366,17 @@ type Run struct {
 	Allowed []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
+	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. Empty: the one that all runs
+	// without a name continue. Only Dispatch gets it.
+	Conversation string
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
 	// Allowance is what the run may use; zero: as much as it wants. A program that knows it begins no request to its model when it has
 	// used that, and waits for Allower.Allow. Only Dispatch and Allow get it.
 	Allowance Amount
-	// Report is how an agent outside this process reaches Fleet, to report its result or to run subagents; nil if its
-	// AgentConfig sets neither Reports nor Calls. Only Dispatch gets it.
+	// Report is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
+	// none of that. Only Dispatch gets it.
 	Report *Report
 }
 

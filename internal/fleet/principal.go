@@ -56,6 +56,10 @@ type Principal struct {
 	// AgentUID and AgentName identify the agent if the caller is an agent with its own token. Name is then the agent's
 	// owner, and the caller may only call methods for agents.
 	AgentUID, AgentName string
+	// TaskID is the task of the agent for which its token is valid. A task that is started in its name is delegated by that task.
+	TaskID string
+	// Grant is what that agent may delegate; nil: nothing.
+	Grant *Grant
 	// UnconfinedIn is the place where the principal may run unconfined programs without being an admin; empty: nowhere.
 	UnconfinedIn string
 }
@@ -88,9 +92,11 @@ func (p Principal) Source() Source {
 // SeesAll reports whether p sees everything: it is an admin that is not restricted to projects.
 func (p Principal) SeesAll() bool { return p.Admin() && len(p.Projects) == 0 }
 
-// Owns reports whether p may see and change everything that belongs to owner. The owner may, and so may an admin. Only
-// agents can be shared. For anything that does not belong to an agent, Owns is therefore the only rule.
-func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }
+// Owns reports whether p may see and change everything that belongs to owner. The owner may, and so may an admin. An agent with its own
+// token owns nothing. Only agents can be shared. For anything that does not belong to an agent, Owns is therefore the only rule.
+func (p Principal) Owns(owner string) bool {
+	return p.AgentUID == "" && (p.Admin() || p.Name == owner)
+}
 
 // OwnsAll is like Owns, but returns false if p's credentials are restricted to projects.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }

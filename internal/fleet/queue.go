@@ -30,6 +30,8 @@ type QueueEntry struct {
 	By    string `json:"by"`
 	Kind  Kind   `json:"kind"`
 	Scope Scope  `json:"scope"`
+	// UnconfinedIn is Principal.UnconfinedIn.
+	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
 
 // Needs returns the ids of the tasks on which it depends when and where the task starts.
@@ -193,6 +195,8 @@ const (
 	WaitBehind           WaitReason = "behind"
 	WaitUsageWindow      WaitReason = "usage_window"
 	WaitRetry            WaitReason = "retry"
+	WaitDelegated        WaitReason = "delegated"
+	WaitTree             WaitReason = "tree"
 )
 
 // Wait is one reason why a task is pending.

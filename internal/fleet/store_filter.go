@@ -111,7 +111,10 @@ type TaskFilter struct {
 	Project   string   // only tasks of agents of this project; empty: of all projects
 	Role      string   // only tasks of agents with this role; empty: of all roles
 	Status    TaskStatus
+	Root      string         // only the task with this id and the tasks below it
+	Parent    string         // only tasks that the task with this id has delegated
 	Ended     bool           // only tasks that have ended
+	Active    bool           // only tasks that have not ended
 	Landing   []LandingState // only tasks whose work is in one of the states; empty: all tasks
 	Source    Source
 	Since     time.Time // only tasks that were created then or later

@@ -54,6 +54,9 @@ type Task struct {
 	Options    TaskOptions
 	Labels     Labels // its own and, where it has none of its own, those that its agent had when it started
 	RetryOf    string // id of the task that this one has started again; empty if it is not a retry
+	ParentID   string // id of the task whose agent has delegated this one; empty if no agent has
+	RootID     string // id of the root of its tree; empty for a root
+	Delegation Delegation
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started
 	EndedAt    time.Time // zero if not ended

@@ -18,7 +18,7 @@ var needsMeEvents = []EventType{EventTaskQuestion, EventTaskEnded, EventTaskStal
 var WebhookEvents = []EventType{
 	EventAgentCreated, EventAgentChanged, EventAgentDeleted, EventAgentShared, EventAgentUnshared,
 	EventTaskCreated, EventTaskQueued, EventTaskAssigned, EventTaskStarted, EventTaskQuestion, EventTaskAnswer, EventTaskStalled,
-	EventTaskRecovered, EventTaskStopping, EventTaskEnded, EventTaskLanding, EventTaskLabelled, EventTaskDeleted,
+	EventTaskRecovered, EventTaskStopping, EventTaskEnded, EventTaskLanding, EventTaskDelegated, EventTaskLabelled, EventTaskDeleted,
 	EventPoolChanged, EventSchedule, EventFleetChanged, EventWebhook,
 }
 

@@ -7,6 +7,7 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -67,7 +68,7 @@ func Decide(s State) Decision {
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.Age, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		taken: map[string]*fleet.QueuedTask{}, keys: map[string]*fleet.QueuedTask{}, started: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, crews: map[crewKey]*crew{},
-		claimed: map[string]fleet.Amount{},
+		claimed: map[string]fleet.Amount{}, trees: map[string]int{},
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
@@ -76,8 +77,14 @@ func Decide(s State) Decision {
 		d.gather()
 	}
 	for _, q := range s.Tasks {
-		if q.Status == fleet.TaskRunning && q.Entry.Exclusive != "" {
+		if q.Status != fleet.TaskRunning {
+			continue
+		}
+		if q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
+		}
+		if q.RootID != "" {
+			d.trees[q.RootID]++
 		}
 	}
 	for _, q := range d.Order {
@@ -102,6 +109,9 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 	for _, q := range tasks { // oldest first
 		if q.Status == fleet.TaskPending {
 			g := group{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
+			if q.Delegation.Waits {
+				g.rank = math.MaxInt // it has given its agent away only for as long as it waits
+			}
 			places = append(places, place{q, g.rank, turns[g]})
 			turns[g]++
 		}
@@ -124,6 +134,7 @@ type decider struct {
 	pools   map[string]*fleet.Pool       // by key
 	crews   map[crewKey]*crew
 	claimed map[string]fleet.Amount // what the tasks that start now take, by budget
+	trees   map[string]int          // how many tasks below a root run or start now
 }
 
 func (d *decider) decide(q *fleet.QueuedTask) {
@@ -163,6 +174,9 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		}
 		if q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
+		}
+		if q.RootID != "" {
+			d.trees[q.RootID]++
 		}
 		return
 	}
@@ -238,6 +252,12 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		case status != fleet.TaskCompleted && !dep.Ended:
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, was(status)), Next: nextDependency})
 		}
+	}
+	if t := q.Delegation; t.Waits && !t.Ready {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %d tasks that it has delegated", t.Awaited), Next: "`show_task_tree` shows them"})
+	}
+	if most, n := q.Delegation.MaxRunning, d.trees[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})

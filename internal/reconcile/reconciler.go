@@ -26,6 +26,7 @@ const (
 	FaultCheckBefore      = "check.before"       // the run has ended, and its checks are about to run
 	FaultCheckAfter       = "check.after"        // a check has run, and its result is not recorded
 	FaultRetryRecorded    = "retry.recorded"     // the next try is recorded but has not begun
+	FaultResultsAwaited   = "results.awaited"    // the turn of a task is over, and it waits for the results of delegated tasks
 	FaultFinishBefore     = "finish.before"      // the run has ended, which is not recorded
 	FaultInterruptBefore  = "interrupt.before"   // a stop is requested, and the run is not interrupted
 	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
@@ -40,7 +41,7 @@ const (
 // FaultPoints lists the points of Config.Fault.
 var FaultPoints = []string{
 	FaultCreateCommitted, FaultProvisionBefore, FaultProvisionAfter, FaultDispatchRecorded, FaultDispatchAfter,
-	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultAnswerBefore, FaultAnswerAfter, FaultCheckBefore, FaultCheckAfter, FaultRetryRecorded, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
+	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultAnswerBefore, FaultAnswerAfter, FaultCheckBefore, FaultCheckAfter, FaultRetryRecorded, FaultResultsAwaited, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
 	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
 }
 

@@ -13,23 +13,35 @@ import (
 // reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const reportSlack = time.Minute
 
+// allTools is the toolset whose tools are those that the agent's token allows.
+const allTools = "all"
+
 // errTaskEnded means that a task has ended since it was loaded.
 var errTaskEnded = errors.New("the task has ended meanwhile")
 
-// report creates a token for the agent's task if the agent itself calls Fleet, to report its result or to run subagents. It
-// returns nil if the agent does neither, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
-// may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing would revoke the token.
+// report creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or to delegate tasks.
+// It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
+// may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. t gets what the
+// agent may delegate.
 func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
-	if a.Config == nil || !a.Config.Reports && len(a.Config.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
+	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
+	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Calls) > 0
+	if grant == nil && !reports && !runs || !traits.TakesReport || t.Options.Attached != nil {
 		return nil, nil //nolint:nilnil // the agent gets no token, which is not an error
 	}
-	url := w.cfg.MCPURL()
+	url := traits.FleetURL
+	if url == "" && w.cfg.MCPURL != nil {
+		url = w.cfg.MCPURL()
+	}
 	if url == "" {
 		return nil, nil //nolint:nilnil // as above
 	}
-	toolset := fleet.ToolsetSubagents
-	if a.Config.Reports {
-		toolset = fleet.ToolsetLifecycle
+	toolset := string(fleet.ToolsetSubagents)
+	switch {
+	case grant != nil:
+		toolset = allTools
+	case reports:
+		toolset = string(fleet.ToolsetLifecycle)
 	}
 	secret := fleet.AgentTokenPrefix + rand.Text() + rand.Text()
 	now := w.now()
@@ -41,13 +53,30 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 		case current == nil || current.ID != t.ID:
 			return errTaskEnded
 		}
+		if grant != nil || current.Delegation.Grant != nil {
+			within := (*fleet.Grant)(nil)
+			if current.ParentID != "" {
+				parent, err := tx.Task(current.ParentID)
+				if err != nil {
+					return err
+				}
+				if parent != nil {
+					within = parent.Delegation.Grant
+				}
+			}
+			current.Delegation.Grant = grant.Within(within, current.Delegation.Depth)
+			if err := tx.Update(current); err != nil {
+				return err
+			}
+			t.Delegation.Grant = current.Delegation.Grant
+		}
 		if err := state.RevokeAgentTokens(tx, a.UID, now); err != nil {
 			return err
 		}
 		return tx.Insert(&fleet.Token{
-			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID,
+			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID, TaskID: t.ID,
 			ExpiresAt: t.StartedAt.Add(t.Timeout + reportSlack),
 		})
 	})
-	return &fleet.Report{URL: url + "/" + string(toolset), Token: secret}, err
+	return &fleet.Report{URL: url + "/" + toolset, Token: secret}, err
 }

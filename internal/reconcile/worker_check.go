@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // retries returns how often the agent may try again after failed checks.
@@ -215,7 +216,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	case !t.StopAsked.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
-	case t.Try-t.Spent.Holds < retries(*f.checks) && repairable(known):
+	case t.Try-t.Spent.Holds-t.Delegation.Turns < retries(*f.checks) && repairable(known):
 		return w.tryAgain(ctx, t, o)
 	}
 	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
@@ -270,24 +271,41 @@ func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.
 	return last, err
 }
 
-// feedback returns the text for the agent's next try: about the failed attempt (last) or the failed checks before it; empty for the
-// first try.
-func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attempt) (string, error) {
+// feedback returns the text for the agent's next try: about the failed attempt (last) or the failed checks before it, and the results of
+// delegated tasks; empty for the first try.
+func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attempt) (text string, err error) {
+	since := t.Try
 	switch {
-	case t.GoesOn():
-		return goesOn, nil
 	case t.Try == 0:
 		return "", nil
+	case t.GoesOn():
+		text = goesOn
 	case last != nil && last.Code.Retry() == fleet.RetryForgets:
-		return "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", nil
+		text, since = "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", t.Delegation.WokenTry
 	case last != nil:
-		return "The attempt before this one ended early (" + last.Reason + "). Go on with the task where it stopped.", nil
+		text, since = "The attempt before this one ended early ("+last.Reason+"). Go on with the task where it stopped.", t.Delegation.WokenTry
+	case t.Try == t.Delegation.WokenTry:
+	default:
+		known, err := w.checks(ctx, t)
+		if err != nil {
+			return "", err
+		}
+		if known != nil {
+			text = feedbackText(known)
+		}
 	}
-	known, err := w.checks(ctx, t)
-	if err != nil || known == nil {
-		return "", err
+	results := ""
+	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		results, err = state.Results(tx, t, since)
+		return err
+	})
+	switch {
+	case text == "":
+		return cmp.Or(results, "# The tasks that you delegated have ended."), err
+	case results == "":
+		return text, err
 	}
-	return feedbackText(known), nil
+	return text + "\n\n" + results, err
 }
 
 // bound limits the values in a result from a runner, whose machine may not be trustworthy.

@@ -78,9 +78,9 @@ func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, e
 	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		switch {
-		case m.Open():
+		case m.Deliverable():
 			open = append(open, *m)
-		case m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
+		case m.Turn == 0 && m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
 			given = append(given, *m)
 		}
 	}
@@ -135,7 +135,7 @@ func mayRetry(err error) bool {
 
 // recordDelivery records that the agent has received the message or, if err is not nil, that it will never receive it.
 func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error) error {
-	if err != nil {
+	if err != nil && (m.FromTask == "" || fleet.ReasonOf(err) != fleet.ReasonUnimplemented) {
 		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
@@ -148,6 +148,9 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 			return taskErr
 		case now == nil || !now.Open() || t == nil:
 			return nil
+		case err != nil && now.FromTask != "" && fleet.ReasonOf(err) == fleet.ReasonUnimplemented:
+			now.Turn = fleet.NextTurn
+			return tx.Update(now)
 		case err != nil:
 			return state.RefuseMessage(tx, t, now, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
 		}

@@ -147,6 +147,8 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
 		case t.GoesOn():
 			text = "the agent goes on"
+		case t.Try > 0 && t.Try == t.Delegation.WokenTry:
+			text = "the agent gets the results of the tasks that it has delegated"
 		case t.Try > 0:
 			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
 		case t.SelfStarted:
@@ -157,6 +159,9 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 				return errDispatched
 			}
 			t.Dispatched = w.now()
+			if err := state.TakeResults(tx, t, t.Dispatched); err != nil {
+				return err
+			}
 			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
 				return err
 			}
@@ -180,7 +185,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
-	run.Continues, run.Allowance = a.Conversed, t.Allowance()
+	run.Continues, run.Conversation, run.Allowance = a.Conversed, a.Conversation, t.Allowance()
 	for _, r := range a.Allowed(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
@@ -191,6 +196,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	case err != nil:
 		return err
 	}
+	w.brief(a, t, &run)
 	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
 		return err
 	}
@@ -261,7 +267,11 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 				return err
 			}
 		}
-		return w.ended(ctx, a, t, known, w.withOutput(t, reportedOutcome(a, f.outcome)))
+		o := reportedOutcome(a, f.outcome)
+		if waits, err := w.awaitsResults(ctx, a, t, o); waits || err != nil {
+			return err
+		}
+		return w.ended(ctx, a, t, known, w.withOutput(t, o))
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero() && (w.given(t) || !startsUnasked(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
@@ -311,10 +321,7 @@ func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 // askStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
 func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) error {
 	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
-		if t.StopAsked.IsZero() {
-			t.StopAsked, t.StopReason = w.now(), reason
-		}
-		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), reason))
+		return state.AskStop(tx, t, reason, reason, w.now())
 	})
 }
 
@@ -425,6 +432,10 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 		if again, err := state.QueueAgain(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
 			return err
 		}
+		if waits, err := state.AwaitResults(tx, &v.Agent, v.Task, o, w.now()); waits || err != nil { // results that came during the checks
+			w.forget()
+			return err
+		}
 		if held, err := state.HoldTask(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
 			w.forget()
 			return err
@@ -441,6 +452,27 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 		}
 		return tx.Append(v.Event(fleet.EventAgentChanged, w.now(), stateText(v.State, "")))
 	})
+}
+
+// awaitsResults makes the task wait for results of delegated tasks if its turn has ended without them.
+func (w *worker) awaitsResults(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) (waits bool, err error) {
+	if t.Delegation.Children == 0 && t.Delegation.Grant == nil && w.places.Of(a).Grant(a.Project, a.Role) == nil {
+		return false, nil
+	}
+	err = w.store.Update(ctx, func(tx fleet.Tx) error {
+		waits = false
+		v, err := state.AgentView(tx, w.uid)
+		if err != nil || v == nil || v.Task == nil || v.Task.ID != t.ID {
+			return err
+		}
+		waits, err = state.AwaitResults(tx, &v.Agent, v.Task, o, w.now())
+		return err
+	})
+	if waits && err == nil {
+		w.forget()
+		w.cfg.Fault(FaultResultsAwaited)
+	}
+	return waits, err
 }
 
 // forget makes the worker begin anew with the next run of the same task.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -20,21 +21,52 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
 	}
-	if info, err := os.Lstat(h.path("session")); err == nil {
+	file, recordFile := conversationFiles(r.Conversation)
+	if info, err := os.Lstat(h.path(file)); err == nil {
 		since = info.ModTime()
 	}
-	session = h.read("session")
+	session = h.read(file)
 	if session == "" && r.Continues {
 		return "", since, "the agent's machine no longer has the previous conversation"
 	}
 	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
 	// conversation is lost.
-	if record := h.read("record"); session != "" && record != "" {
+	if record := h.read(recordFile); session != "" && record != "" {
 		if found, err := sandbox.Find(context.Background(), driver.Pattern(record)); err == nil && found == "" {
 			return "", since, "the file of the previous conversation was removed from the agent's machine"
 		}
 	}
 	return session, since, ""
+}
+
+// conversationFiles returns the names of the files of the agent's conversation with the name; an empty name stands for the one that all runs
+// without a name continue.
+func conversationFiles(name string) (session, record string) {
+	if name == "" {
+		return "session", "record"
+	}
+	return "session-" + FileName(name), "record-" + FileName(name)
+}
+
+// maxConversations is how many conversations with names an agent keeps.
+const maxConversations = 50
+
+// forgetOldest removes the oldest conversation with a name if there are too many of them.
+func (h Home) forgetOldest() error {
+	all, err := filepath.Glob(h.path("session-*"))
+	if err != nil || len(all) < maxConversations {
+		return err
+	}
+	oldest, at := "", time.Now()
+	for _, file := range all {
+		if info, err := os.Lstat(file); err == nil && info.ModTime().Before(at) {
+			oldest, at = filepath.Base(file), info.ModTime()
+		}
+	}
+	if oldest == "" {
+		return nil
+	}
+	return errors.Join(h.removeFile(oldest), h.removeFile("record-"+strings.TrimPrefix(oldest, "session-")))
 }
 
 // recordPattern returns a pattern for the file in which the program will store the run's conversation. It returns an
@@ -56,14 +88,20 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if !h.exists() {
 		return nil
 	}
+	file, recordFile := conversationFiles(f.Conversation)
 	if r.Forget {
-		return errors.Join(h.removeFile("session"), h.removeFile("record"))
+		return errors.Join(h.removeFile(file), h.removeFile(recordFile))
 	}
 	if r.Session == "" {
 		return nil
 	}
+	if f.Conversation != "" {
+		if err := h.forgetOldest(); err != nil {
+			return err
+		}
+	}
 	// An unchanged value is written too, because the file's time tells when the conversation was last used.
-	if err := shim.WriteFile(h.path("session"), []byte(r.Session)); err != nil {
+	if err := shim.WriteFile(h.path(file), []byte(r.Session)); err != nil {
 		return err
 	}
 	found := ""
@@ -71,12 +109,12 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 		found, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
 	}
 	if found == "" {
-		return h.removeFile("record")
+		return h.removeFile(recordFile)
 	}
-	if found == h.read("record") {
+	if found == h.read(recordFile) {
 		return nil
 	}
-	return shim.WriteFile(h.path("record"), []byte(found))
+	return shim.WriteFile(h.path(recordFile), []byte(found))
 }
 
 // removeFile removes a file of the agent if it exists.

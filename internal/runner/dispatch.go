@@ -234,7 +234,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		files = append(files, driver.File{Name: driver.AllowanceFile, Data: string(data)})
 	}
 	env := w.environ(taskVariables)
-	c.Format.Lost, c.Format.Record = job.Lost, recordPattern(w, env)
+	c.Format.Lost, c.Format.Record, c.Format.Conversation = job.Lost, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,

@@ -21,8 +21,8 @@ import (
 //
 //	runs/    a directory for each run, see package shim
 //	active   the name of the run or check that was started last
-//	session  the conversation that the agent's next run continues
-//	record   the path of the file in which the agent's program keeps that conversation, if the path is known
+//	session  the conversation that the agent's next run continues; session-NAME if the run names its conversation
+//	record   the path of the file in which the agent's program keeps that conversation, if the path is known; record-NAME likewise
 //	log      a line for each run that was started or has ended
 type Home string
 

@@ -19,6 +19,9 @@ func (s *Service) reserve(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	if err := usable(tx, a, s.now()); err != nil {
 		return err
 	}
+	if err := state.TakeOver(tx, t, s.now()); err != nil {
+		return err
+	}
 	rooms, want, obstacles, err := s.obstacles(tx, a, t)
 	switch {
 	case err != nil:
@@ -104,5 +107,5 @@ func (s *Service) maxCost(a *fleet.Agent, t *fleet.Task) fleet.Micros {
 	if t.Options.Attached != nil {
 		return 0
 	}
-	return s.places.Of(a).MaxCost(a.Project, a.Role)
+	return t.Delegation.Limited(s.places.Of(a).MaxCost(a.Project, a.Role))
 }

@@ -17,6 +17,7 @@ type queueBudgets struct {
 	rooms    map[string]state.BudgetRoom
 	crowds   map[crowd]*crowdBudgets
 	known    map[claimant][]fleet.Claim
+	tasks    []*fleet.QueuedTask
 }
 
 // labelBudget is a budget for tasks with labels, with its selector.
@@ -62,12 +63,14 @@ type claimant struct {
 	used     fleet.Amount
 	max      float64
 	model    string
+	limit    fleet.Micros // see fleet.Delegation
+	funded   *crowdBudgets
 }
 
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
-		agent: s.runs, maxCost: s.maxCost,
+		agent: s.runs, maxCost: s.maxCost, tasks: tasks,
 		rooms: map[string]state.BudgetRoom{}, crowds: map[crowd]*crowdBudgets{}, known: map[claimant][]fleet.Claim{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
@@ -91,8 +94,12 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 				b.labelled = append(b.labelled, labelBudget{budget, selector})
 			}
 		}
+		parents := map[string]bool{}
 		for _, q := range tasks {
-			if q.Status != fleet.TaskPending || b.crowds[crowdOf(q)] != nil {
+			parents[q.ParentID] = q.Delegation.Backed > 0 || parents[q.ParentID]
+		}
+		for _, q := range tasks {
+			if q.Status != fleet.TaskPending && !parents[q.ID] || b.crowds[crowdOf(q)] != nil {
 				continue
 			}
 			if b.crowds[crowdOf(q)], err = b.crowd(q, estimate); err != nil {
@@ -115,6 +122,20 @@ func (b *queueBudgets) crowd(q *fleet.QueuedTask, estimate func(*fleet.Agent) (k
 	return c, err
 }
 
+// funds returns the budgets out of whose reservation for the task's parent the task gets what it may cost; nil if there is no such
+// reservation.
+func (b *queueBudgets) funds(q *fleet.QueuedTask) *crowdBudgets {
+	if q.Delegation.Backed == 0 {
+		return nil
+	}
+	for _, parent := range b.tasks {
+		if parent.ID == q.ParentID && state.Funds(&parent.Task, &q.Task) {
+			return b.crowds[crowdOf(parent)]
+		}
+	}
+	return nil
+}
+
 // runs returns the agent of the pending task. For a task of a pool or a role, that is one like those that may run it.
 func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 	if v := s.snap.Get(q.AgentUID); v != nil {
@@ -129,7 +150,7 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 // claims returns what the pending task must reserve.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 	c := b.crowds[crowdOf(q)]
-	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model}
+	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.funds(q)}
 	budgets := c.budgets
 	for i, l := range b.labelled {
 		if l.selector.Matches(q.Labels) {
@@ -153,7 +174,7 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 
 // claim returns what the task of the crowd must reserve of the budgets.
 func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
-	e := state.Estimate{Amount: c.estimate.Amount, Limit: c.limit}
+	e := state.Estimate{Amount: c.estimate.Amount, Limit: q.Delegation.Limited(c.limit)}
 	if len(budgets) > 0 {
 		e.Unpriced = c.estimate.Unpriced(&q.Task)
 	}
@@ -161,7 +182,11 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fl
 	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
 		return []fleet.Claim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
+	funded := b.funds(q)
 	for _, budget := range budgets {
+		if funded != nil && slices.Contains(funded.budgets, budget) { // a part of what that has reserved for the task's parent
+			continue
+		}
 		room := b.rooms[budget.Name]
 		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
 		for _, o := range state.Obstacles([]state.BudgetRoom{room}, &q.Task, want, e) {

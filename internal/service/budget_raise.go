@@ -59,7 +59,7 @@ func (s *Service) raise(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fle
 func (s *Service) afterBudget(tx fleet.Tx, p fleet.Principal, t *fleet.Task, answer fleet.BudgetAnswer) error {
 	switch {
 	case answer.Stop:
-		return stopPending(tx, t, stopReason(p), s.now())
+		return state.StopPending(tx, t, stopReason(p), s.now())
 	case answer.Limit > 0:
 		return s.raise(tx, p, t, answer.Limit, "answer")
 	}

@@ -184,7 +184,7 @@ func TestAgentsToken(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	p, err := h.Authenticate(t.Context(), report.Token)
 	require.NoError(t, err)
-	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester"}, p)
+	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester", TaskID: v.Task.ID}, p)
 	tokens, err := h.ListTokens(servicetest.AsAdmin(t.Context()))
 	require.NoError(t, err)
 	require.Empty(t, tokens)

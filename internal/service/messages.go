@@ -48,24 +48,39 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 
 // insertMessage puts the message into the store, where the worker of the agent finds it.
 func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
-	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owner := p
+	if p.AgentUID != "" {
+		c.Caller = p.Name + "/" + p.AgentUID
+		owner = fleet.Principal{Name: p.Name, Kind: p.Kind, Scope: p.Scope}
+		ctx = fleet.WithPrincipal(ctx, owner)
+	}
+	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		v, err := agentForUpdate(tx, owner, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
 		a, task := &v.Agent, v.Task
+		if p.AgentUID != "" {
+			if err := belowOnly(tx, p, v, ref); err != nil {
+				return nil, err
+			}
+		}
 		if err := plannedFrom(ctx).allows(v); err != nil {
 			return nil, err
 		}
-		if err := s.mayMessage(p, v); err != nil {
+		if err := s.mayMessage(owner, v); err != nil {
 			return nil, err
 		}
 		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
 			return task, err
 		}
-		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, owner, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names where.
@@ -18,6 +19,11 @@ type QueueTaskRequest struct {
 	MaxIdle       time.Duration    // 0: fleet.DefaultMaxIdle; only with NewAgent
 	Entry         fleet.QueueEntry // without the target and the principal
 	Hold          bool
+	// Wake and OnParentEnd are only for a task that an agent delegates; empty: the defaults.
+	Wake        string
+	OnParentEnd fleet.OnParentEnd
+
+	delegated bool // by an agent
 }
 
 // QueueTask adds a task to the queue. It is pending until nothing is in its way, and then starts by itself.
@@ -26,6 +32,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
+	r.delegated = p.AgentUID != ""
 	r.Attachments = withMediaTypes(r.Attachments)
 	if err := s.checkQueued(r); err != nil {
 		return nil, err
@@ -34,7 +41,14 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold}}
+	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold, r.Wake, r.OnParentEnd}}
+	if p.AgentUID != "" {
+		c.Caller = p.Name + "/" + p.AgentUID
+		if p, err = s.delegator(ctx, p); err != nil {
+			return nil, err
+		}
+		ctx = fleet.WithPrincipal(ctx, p)
+	}
 	to, err := s.assignee(ctx, p, r)
 	c.Refused = err
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
@@ -70,6 +84,10 @@ func (s *Service) checkQueued(r QueueTaskRequest) error {
 		return refuse("role", "role needs project: the agent or the pool has its own role")
 	case r.NewAgent && r.Project == "":
 		return refuse("new_agent", "new_agent needs project, in which the agent is created")
+	case !r.delegated && r.Wake != "":
+		return refuse("wake", "wake is given, but no agent delegates this task: leave it out")
+	case !r.delegated && r.OnParentEnd != "":
+		return refuse("on_parent_end", "on_parent_end is given, but no agent delegates this task: leave it out")
 	case r.MaxIdle < 0 || r.MaxIdle > fleet.MaxPoolIdle:
 		return refuse("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(r.MaxIdle.Seconds()), int64(fleet.MaxPoolIdle.Seconds()))
 	}
@@ -91,7 +109,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if e.After, err = s.dependencies(tx, p, "", e.After); err != nil {
 		return nil, err
 	}
-	e.Target, e.By, e.Kind, e.Scope = to.target, p.Name, p.Kind, p.Scope
+	e.Target, e.By, e.Kind, e.Scope, e.UnconfinedIn = to.target, p.Name, p.Kind, p.Scope, p.UnconfinedIn
 	if r.Hold {
 		e.HeldBy, e.HeldAt = p.Name, s.now()
 	}
@@ -100,6 +118,12 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	task.Options, task.Labels = r.Options, a.Labels.With(r.Labels)
 	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
+	}
+	if delegates(p) {
+		if task.Delegation.Wake, err = fleet.ParseWake(r.Wake); err != nil {
+			return nil, err
+		}
+		task.Delegation.Detached = r.OnParentEnd == fleet.ParentEndDetach
 	}
 	if err := s.insertTask(tx, p, a, task); err != nil {
 		return nil, err
@@ -272,7 +296,7 @@ func (s *Service) stopIn(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task
 	case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
 		return t, err
 	case t.Status == fleet.TaskPending:
-		return t, stopPending(tx, t, stopReason(p), s.now())
+		return t, state.StopPending(tx, t, stopReason(p), s.now())
 	}
 	return t, s.askStopIn(tx, p, t)
 }

@@ -17,7 +17,15 @@ type assignee struct {
 
 // assignee finds the agent, the pool or the role that the request names, and checks that p may use it.
 func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+	if delegates(p) {
+		if err := refuseTarget(p.Grant, r); err != nil {
+			return to, err
+		}
+	}
 	switch {
+	case r.Agent != "" && delegates(p):
+		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
+		return to, err
 	case r.Agent != "":
 		to.agent, _, err = s.agent(ctx, r.Agent, fleet.AccessRun)
 		return to, err

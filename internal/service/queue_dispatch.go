@@ -113,7 +113,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		delay = -1
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
-		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.Waiting > 0 {
+		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.Waiting > 0 || found.Delegation.Waits && !found.Delegation.Ready {
 			return err
 		}
 		p, t := onBehalf(found), &found.Task
@@ -128,7 +128,12 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		case v.Status() == fleet.StatusOffline:
 			return agentOffline(v)
 		}
-		if err := s.checkConfined(p, &v.Agent); err != nil {
+		if !t.Delegation.Waits { // it ran there before
+			if err := s.checkConfined(p, &v.Agent); err != nil {
+				return err
+			}
+		}
+		if err := mayRun(tx, t); err != nil {
 			return err
 		}
 		if err := admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project}); err != nil {
@@ -147,10 +152,14 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		if t.AgentUID == "" {
 			t.AgentUID, t.AgentName, t.Labels = v.UID, v.Name, v.Labels.With(t.Labels)
 			if found.Entry.Target.Pool != "" && !s.follows(found, v) {
-				v.Conversed, v.SessionID = false, ""
+				v.Conversed, v.SessionID, v.Conversation = false, "", t.ID
 			}
 		}
+		if t.Delegation.Waits { // other tasks may have had the agent meanwhile
+			v.Conversed, v.Conversation = true, t.Delegation.Conversation
+		}
 		t.Status, t.StartedAt, t.Description = fleet.TaskRunning, now, t.Description+results
+		t.Delegation.Waits, t.Delegation.Ready = false, false
 		if err := s.reserve(tx, &v.Agent, t); err != nil {
 			return err
 		}
@@ -167,6 +176,22 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	})
 	if err == nil && delay >= 0 {
 		s.cfg.Started(delay)
+	}
+	return err
+}
+
+// mayRun returns an error if as many tasks below the root of the task run as may run at once. A task that goes on has been counted before.
+func mayRun(tx fleet.ReadTx, t *fleet.Task) error {
+	if t.RootID == "" || t.Delegation.MaxRunning == 0 || t.Delegation.Waits {
+		return nil
+	}
+	if _, err := tx.Task(t.RootID); err != nil { // locks the tree
+		return err
+	}
+	found, err := tx.FindTasks(fleet.TaskFilter{Root: t.RootID, Status: fleet.TaskRunning}, fleet.TaskWindow{Limit: t.Delegation.MaxRunning + 1})
+	running := slices.DeleteFunc(found.Tasks, func(o *fleet.Task) bool { return o.RootID == "" })
+	if err == nil && len(running) >= t.Delegation.MaxRunning {
+		err = fleet.DelegationRefused("max_running", len(running), t.Delegation.MaxRunning, "%d delegated tasks of the tree run, as many as may run at once", len(running))
 	}
 	return err
 }
@@ -215,17 +240,6 @@ func (s *Service) endPending(ctx context.Context, id, why string) error {
 		if err != nil || t == nil || t.Status != fleet.TaskPending {
 			return err
 		}
-		return stopPending(tx, t, why, s.now())
+		return state.StopPending(tx, t, why, s.now())
 	})
-}
-
-func stopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
-	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
-	if err := state.WithdrawQuestions(tx, t, now); err != nil {
-		return err
-	}
-	if err := tx.Update(t); err != nil {
-		return err
-	}
-	return tx.Append(t.Event(fleet.EventTaskEnded, now, why))
 }

@@ -29,7 +29,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
-		Unconfined: func(q *fleet.QueuedTask, a *fleet.Agent) error { return s.checkConfined(onBehalf(q), a) },
+		Unconfined: s.mayUse,
 		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
 		Unusable:   s.credentialWaits(),
 		Claims:     budgets.claims,
@@ -68,5 +68,13 @@ func (s *Service) room(ctx context.Context, tasks []*fleet.QueuedTask) (map[stri
 
 // onBehalf returns the principal that queued the task.
 func onBehalf(q *fleet.QueuedTask) fleet.Principal {
-	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope}
+	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope, UnconfinedIn: q.Entry.UnconfinedIn}
+}
+
+// mayUse returns an error if the principal that has queued the task may not use the agent. A task that goes on has used it before.
+func (s *Service) mayUse(q *fleet.QueuedTask, a *fleet.Agent) error {
+	if q.Delegation.Waits {
+		return nil
+	}
+	return s.checkConfined(onBehalf(q), a)
 }

@@ -44,7 +44,7 @@ func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 			return t, err
 		}
 	}
-	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+	if p.AgentUID == "" && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
 			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)

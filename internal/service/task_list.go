@@ -17,6 +17,7 @@ const MaxSearch = 200
 type ListTasksRequest struct {
 	Agent    string // name of an existing or deleted agent; "papi@alice" for alice's
 	Last     bool   // with Agent: only tasks of the agent that has the name now or, if there is none, of the last that had it
+	Root     string // id of a task: only it and the tasks below it
 	Status   fleet.TaskStatus
 	Source   fleet.Source
 	Project  string
@@ -83,6 +84,14 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 	}
 	if err := checkSize("text", "text", r.Text); err != nil {
 		return f, nil, err
+	}
+	if r.Root != "" {
+		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			f.Root, err = s.rootOf(tx, p, r.Root)
+			return err
+		}); err != nil {
+			return f, nil, err
+		}
 	}
 	if r.Project != "" {
 		match, place, err := s.places.MatchInFleet(ctx, r.Project)

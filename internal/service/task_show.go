@@ -20,6 +20,7 @@ type Shown struct {
 	Queued      *QueueItem         // nil unless it is pending
 	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
 	Entry       fleet.QueueEntry   // zero if it was not queued
+	TreeCostUSD float64            // of the task and all tasks below it
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
@@ -48,6 +49,11 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		if shown.Landing, err = landingOf(tx, shown.ID); err != nil {
 			return err
 		}
+		tree, err := below(tx, shown.Task)
+		if err != nil {
+			return err
+		}
+		shown.TreeCostUSD = tree[0].TreeCostUSD
 		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // RequestTaskStop requests the stop of a running task without waiting. If the task has ended, it does nothing.
@@ -28,17 +29,15 @@ func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id,
 		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
 			return err
 		}
-		t.StopAsked, t.StopReason = s.now(), reason
-		if err := tx.Update(t); err != nil {
-			return err
-		}
-		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, text))
+		return state.AskStop(tx, t, reason, text, s.now())
 	})
 }
 
 // stopReason returns the text that a task gets as its StopReason when p stops it.
 func stopReason(p fleet.Principal) string {
 	switch {
+	case p.AgentUID != "":
+		return stopper(p)
 	case p.Name != fleet.LocalPrincipal:
 		return "stopped by " + p.Name
 	case p.Kind == fleet.Controller:
@@ -324,11 +323,7 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 
 // askStopIn requests the stop of a running task.
 func (s *Service) askStopIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
-	t.StopAsked, t.StopReason = s.now(), stopReason(p)
-	if err := tx.Update(t); err != nil {
-		return err
-	}
-	return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop requested by "+p.Name))
+	return state.AskStop(tx, t, stopReason(p), "stop requested by "+p.Name, s.now())
 }
 
 // newTask returns a running task of the agent.
@@ -344,6 +339,11 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 
 // insertTask adds the task of the agent to the store. Everything that starts or queues a task comes here.
 func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
+	if p.TaskID != "" {
+		if err := s.join(tx, p, a, t); err != nil {
+			return err
+		}
+	}
 	admit := func() error { return s.reserve(tx, a, t) }
 	if t.Status == fleet.TaskPending {
 		admit = func() error { return s.affordable(tx, a, t) }

@@ -10,9 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentPrincipal returns the principal of a call with the agent's own token. It has the name of the agent's owner.
-func agentPrincipal(a *fleet.Agent) fleet.Principal {
+// agentPrincipal returns the principal of a call with the agent's own token, which is valid for the task; nil: for a task of an old version.
+// It has the name of the agent's owner.
+func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
+	if t != nil {
+		p.TaskID, p.Grant = t.ID, t.Delegation.Grant
+	}
 	if a.Config != nil && a.Config.Name != "" {
 		p.AgentName = a.Config.Name
 	}
@@ -32,9 +36,13 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 		return t.Principal(), nil
 	}
 	var a *fleet.Agent
+	var of *fleet.Task
 	if valid {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			a, err = tx.Agent(t.AgentUID)
+			if a, err = tx.Agent(t.AgentUID); err != nil || t.TaskID == "" {
+				return err
+			}
+			of, err = tx.Task(t.TaskID)
 			return err
 		})
 	}
@@ -44,7 +52,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 	case a == nil:
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
-	return agentPrincipal(a), nil
+	return agentPrincipal(a, of), nil
 }
 
 // CreateTokenRequest describes the token to create.

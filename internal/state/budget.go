@@ -83,7 +83,7 @@ func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservatio
 		limit = fleet.MicrosOf(*usd)
 	}
 	if limit > 0 {
-		r.Micros, r.Fixed = limit-r.Before.Micros, true
+		r.Micros, r.Fixed = limit-r.Before.Micros-t.Delegation.Given, true
 	}
 	r.Step = r.Amount
 	return r

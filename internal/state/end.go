@@ -143,7 +143,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		if change != nil {
 			change(a)
 		}
-		if a.Config != nil {
+		if a.Config != nil || t.Delegation.Grant != nil {
 			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
 				return err
 			}
@@ -161,7 +161,10 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if err := tx.Update(t); err != nil {
 		return err
 	}
-	return tx.Append(t.Event(fleet.EventTaskEnded, now, text))
+	if err := tx.Append(t.Event(fleet.EventTaskEnded, now, text)); err != nil {
+		return err
+	}
+	return leaveTree(tx, t, now)
 }
 
 // keepPayload appends the payload to the part that was stored while the task ran, and stores both as one payload.

@@ -59,6 +59,14 @@ func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
 	return 0
 }
 
+// Grant returns what agents with the project's role may delegate by the configuration; nil if they may not, or if it is not known here.
+func (p *ManagedPlace) Grant(project, role string) *fleet.Grant {
+	if d, ok := p.Place.(fleet.Delegator); ok && project != "" {
+		return d.Grant(project, role)
+	}
+	return nil
+}
+
 // Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
 func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
 

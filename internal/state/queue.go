@@ -35,7 +35,7 @@ type Queue struct {
 
 // queueEvents are the events after which a task of the queue, or what it waits for, may be different.
 var queueEvents = []fleet.EventType{
-	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
+	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled, fleet.EventTaskDelegated,
 	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule, fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted,
 }
 

@@ -21,7 +21,12 @@ func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now 
 	if err := WithdrawQuestions(tx, t, now); err != nil {
 		return err
 	}
-	a.UpdatedAt = now
+	if t.Delegation.Grant != nil {
+		if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
+			return err
+		}
+	}
+	a.UpdatedAt, t.Delegation.Taken = now, 0
 	if err := tx.Update(a); err != nil {
 		return err
 	}

@@ -173,6 +173,14 @@ func (p *place) MaxCost(project, role string) fleet.Micros {
 	return 0
 }
 
+// Grant implements fleet.Delegator.
+func (p *place) Grant(project, role string) *fleet.Grant {
+	if d, ok := p.Place.(fleet.Delegator); ok {
+		return d.Grant(project, role)
+	}
+	return nil
+}
+
 // Credential implements fleet.Credentialer.
 func (p *place) Credential(project string) string {
 	if c, ok := p.Place.(fleet.Credentialer); ok {

@@ -178,6 +178,9 @@ const (
 	ErrorReason_PLAN_OUTDATED ErrorReason = 81
 	// The task was queued alone, so there is nothing to compare it with. Metadata: task_id.
 	ErrorReason_NOT_FANNED_OUT ErrorReason = 88
+	// What the agent wants to delegate is not allowed by its role, or a limit of delegation is reached; the message says which. Metadata:
+	// limit, such as max_depth or pools, used and max.
+	ErrorReason_DELEGATION_REFUSED ErrorReason = 82
 )
 
 // Enum value maps for ErrorReason.
@@ -253,6 +256,7 @@ var (
 		80: "PLAN_NOT_FOUND",
 		81: "PLAN_OUTDATED",
 		88: "NOT_FANNED_OUT",
+		82: "DELEGATION_REFUSED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -325,6 +329,7 @@ var (
 		"PLAN_NOT_FOUND":           80,
 		"PLAN_OUTDATED":            81,
 		"NOT_FANNED_OUT":           88,
+		"DELEGATION_REFUSED":       82,
 	}
 )
 
@@ -359,7 +364,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xd5\v\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xed\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -432,7 +437,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x12DELIVERY_NOT_FOUND\x10I\x12\x12\n" +
 	"\x0ePLAN_NOT_FOUND\x10P\x12\x11\n" +
 	"\rPLAN_OUTDATED\x10Q\x12\x12\n" +
-	"\x0eNOT_FANNED_OUT\x10XB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0eNOT_FANNED_OUT\x10X\x12\x16\n" +
+	"\x12DELEGATION_REFUSED\x10RB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -80,6 +80,8 @@ const (
 	Event_task_assigned Event_Type = 23
 	// The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.
 	Event_task_landing Event_Type = 32
+	// The task has delegated another task, or one that it has delegated has ended; text says which.
+	Event_task_delegated Event_Type = 34
 	// A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.
 	Event_pool_changed Event_Type = 24
 	// An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.
@@ -118,6 +120,7 @@ var (
 		22: "task_queued",
 		23: "task_assigned",
 		32: "task_landing",
+		34: "task_delegated",
 		24: "pool_changed",
 		30: "fleet_changed",
 		31: "schedule_changed",
@@ -149,6 +152,7 @@ var (
 		"task_queued":      22,
 		"task_assigned":    23,
 		"task_landing":     32,
+		"task_delegated":   34,
 		"pool_changed":     24,
 		"fleet_changed":    30,
 		"schedule_changed": 31,
@@ -305,7 +309,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\b\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9d\b\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -316,7 +320,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12w\n" +
 	"\x06status\x18\a \x01(\tB_\xba\xf4\x18[B\x14fleet.v1.Task.StatusB\x16fleet.v1.Landing.StateB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xf0\x04\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\x84\x05\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -345,7 +349,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\rtask_labelled\x10\x15\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x0f\n" +
 	"\vtask_queued\x10\x16\x12\x11\n" +
 	"\rtask_assigned\x10\x17\x12\x10\n" +
-	"\ftask_landing\x10 \x12\x10\n" +
+	"\ftask_landing\x10 \x12\x12\n" +
+	"\x0etask_delegated\x10\"\x12\x10\n" +
 	"\fpool_changed\x10\x18\x12\x11\n" +
 	"\rfleet_changed\x10\x1e\x12\x14\n" +
 	"\x10schedule_changed\x10\x1f\x12\x13\n" +

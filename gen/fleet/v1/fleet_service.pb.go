@@ -198,7 +198,7 @@ func (x RunTaskResponse_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunTaskResponse_Kind.Descriptor instead.
 func (RunTaskResponse_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71, 0}
 }
 
 // Strategy says how work comes into a branch.
@@ -255,7 +255,7 @@ func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LandTasksRequest_Strategy.Descriptor instead.
 func (LandTasksRequest_Strategy) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -3300,7 +3300,9 @@ type ListTasksRequest struct {
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Optional. Only tasks whose labels match, such as env=prod,!old.
-	Selector      string `protobuf:"bytes,13,opt,name=selector,proto3" json:"selector,omitempty"`
+	Selector string `protobuf:"bytes,13,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Optional. Only this task and the tasks that agents have delegated below it.
+	RootTaskId    string `protobuf:"bytes,14,opt,name=root_task_id,json=rootTaskId,proto3" json:"root_task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3422,6 +3424,13 @@ func (x *ListTasksRequest) GetLimit() int32 {
 func (x *ListTasksRequest) GetSelector() string {
 	if x != nil {
 		return x.Selector
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetRootTaskId() string {
+	if x != nil {
+		return x.RootTaskId
 	}
 	return ""
 }
@@ -4728,7 +4737,11 @@ type QueueTaskRequest struct {
 	MaxIdleSeconds *int32 `protobuf:"varint,26,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
 	// Optional. How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3.
 	// The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end.
-	MaxAttempts   *int32 `protobuf:"varint,27,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	MaxAttempts *int32 `protobuf:"varint,27,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Optional, only for agents that delegate the task: when their own task goes on after its turn; by default, when all have ended.
+	Wake Delegated_Wake `protobuf:"varint,28,opt,name=wake,proto3,enum=fleet.v1.Delegated_Wake" json:"wake,omitempty"`
+	// Optional, only for agents that delegate the task: what becomes of it when their own task ends; by default, it is stopped.
+	OnParentEnd   Delegated_OnParentEnd `protobuf:"varint,29,opt,name=on_parent_end,json=onParentEnd,proto3,enum=fleet.v1.Delegated_OnParentEnd" json:"on_parent_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4952,6 +4965,112 @@ func (x *QueueTaskRequest) GetMaxAttempts() int32 {
 	return 0
 }
 
+func (x *QueueTaskRequest) GetWake() Delegated_Wake {
+	if x != nil {
+		return x.Wake
+	}
+	return Delegated_wake_unspecified
+}
+
+func (x *QueueTaskRequest) GetOnParentEnd() Delegated_OnParentEnd {
+	if x != nil {
+		return x.OnParentEnd
+	}
+	return Delegated_on_parent_end_unspecified
+}
+
+// ShowTaskTreeRequest names a task.
+type ShowTaskTreeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of any task of the tree, or a unique prefix of the id. The tree below it is shown.
+	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskTreeRequest) Reset() {
+	*x = ShowTaskTreeRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskTreeRequest) ProtoMessage() {}
+
+func (x *ShowTaskTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskTreeRequest.ProtoReflect.Descriptor instead.
+func (*ShowTaskTreeRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *ShowTaskTreeRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+// ShowTaskTreeResponse has a tree of tasks.
+type ShowTaskTreeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task and the tasks below it: each before those that it has delegated, which are in the order in which it has delegated them.
+	Tasks         []*TreeTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskTreeResponse) Reset() {
+	*x = ShowTaskTreeResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskTreeResponse) ProtoMessage() {}
+
+func (x *ShowTaskTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskTreeResponse.ProtoReflect.Descriptor instead.
+func (*ShowTaskTreeResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ShowTaskTreeResponse) GetTasks() []*TreeTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
 // QueueTaskResponse has the pending task.
 type QueueTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4965,7 +5084,7 @@ type QueueTaskResponse struct {
 
 func (x *QueueTaskResponse) Reset() {
 	*x = QueueTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4977,7 +5096,7 @@ func (x *QueueTaskResponse) String() string {
 func (*QueueTaskResponse) ProtoMessage() {}
 
 func (x *QueueTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4990,7 +5109,7 @@ func (x *QueueTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueueTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *QueueTaskResponse) GetTask() *Task {
@@ -5034,7 +5153,7 @@ type FanOutTaskRequest struct {
 
 func (x *FanOutTaskRequest) Reset() {
 	*x = FanOutTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5046,7 +5165,7 @@ func (x *FanOutTaskRequest) String() string {
 func (*FanOutTaskRequest) ProtoMessage() {}
 
 func (x *FanOutTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5059,7 +5178,7 @@ func (x *FanOutTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FanOutTaskRequest.ProtoReflect.Descriptor instead.
 func (*FanOutTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FanOutTaskRequest) GetTaskDescription() string {
@@ -5138,7 +5257,7 @@ type FanOutTaskResponse struct {
 
 func (x *FanOutTaskResponse) Reset() {
 	*x = FanOutTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5150,7 +5269,7 @@ func (x *FanOutTaskResponse) String() string {
 func (*FanOutTaskResponse) ProtoMessage() {}
 
 func (x *FanOutTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5163,7 +5282,7 @@ func (x *FanOutTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FanOutTaskResponse.ProtoReflect.Descriptor instead.
 func (*FanOutTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FanOutTaskResponse) GetTasks() []*Task {
@@ -5191,7 +5310,7 @@ type CompareFanOutRequest struct {
 
 func (x *CompareFanOutRequest) Reset() {
 	*x = CompareFanOutRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5203,7 +5322,7 @@ func (x *CompareFanOutRequest) String() string {
 func (*CompareFanOutRequest) ProtoMessage() {}
 
 func (x *CompareFanOutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5216,7 +5335,7 @@ func (x *CompareFanOutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareFanOutRequest.ProtoReflect.Descriptor instead.
 func (*CompareFanOutRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CompareFanOutRequest) GetTaskId() string {
@@ -5241,7 +5360,7 @@ type CompareFanOutResponse struct {
 
 func (x *CompareFanOutResponse) Reset() {
 	*x = CompareFanOutResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5253,7 +5372,7 @@ func (x *CompareFanOutResponse) String() string {
 func (*CompareFanOutResponse) ProtoMessage() {}
 
 func (x *CompareFanOutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,7 +5385,7 @@ func (x *CompareFanOutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareFanOutResponse.ProtoReflect.Descriptor instead.
 func (*CompareFanOutResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CompareFanOutResponse) GetVariants() []*Variant {
@@ -5305,7 +5424,7 @@ type SettleFanOutRequest struct {
 
 func (x *SettleFanOutRequest) Reset() {
 	*x = SettleFanOutRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +5436,7 @@ func (x *SettleFanOutRequest) String() string {
 func (*SettleFanOutRequest) ProtoMessage() {}
 
 func (x *SettleFanOutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +5449,7 @@ func (x *SettleFanOutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleFanOutRequest.ProtoReflect.Descriptor instead.
 func (*SettleFanOutRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SettleFanOutRequest) GetTaskId() string {
@@ -5369,7 +5488,7 @@ type SettleFanOutResponse struct {
 
 func (x *SettleFanOutResponse) Reset() {
 	*x = SettleFanOutResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5381,7 +5500,7 @@ func (x *SettleFanOutResponse) String() string {
 func (*SettleFanOutResponse) ProtoMessage() {}
 
 func (x *SettleFanOutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5394,7 +5513,7 @@ func (x *SettleFanOutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleFanOutResponse.ProtoReflect.Descriptor instead.
 func (*SettleFanOutResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SettleFanOutResponse) GetVariants() []*Variant {
@@ -5479,6 +5598,10 @@ type RunTaskRequest struct {
 	// Optional. How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3.
 	// The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end.
 	MaxAttempts *int32 `protobuf:"varint,27,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Optional, only for agents that delegate the task: when their own task goes on after its turn; by default, when all have ended.
+	Wake Delegated_Wake `protobuf:"varint,28,opt,name=wake,proto3,enum=fleet.v1.Delegated_Wake" json:"wake,omitempty"`
+	// Optional, only for agents that delegate the task: what becomes of it when their own task ends; by default, it is stopped.
+	OnParentEnd Delegated_OnParentEnd `protobuf:"varint,29,opt,name=on_parent_end,json=onParentEnd,proto3,enum=fleet.v1.Delegated_OnParentEnd" json:"on_parent_end,omitempty"`
 	// Optional. Seconds to wait, at most 30 days; 0 only queues the task.
 	WaitSeconds   *int32 `protobuf:"varint,100,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5487,7 +5610,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5622,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5635,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RunTaskRequest) GetAgentName() string {
@@ -5704,6 +5827,20 @@ func (x *RunTaskRequest) GetMaxAttempts() int32 {
 	return 0
 }
 
+func (x *RunTaskRequest) GetWake() Delegated_Wake {
+	if x != nil {
+		return x.Wake
+	}
+	return Delegated_wake_unspecified
+}
+
+func (x *RunTaskRequest) GetOnParentEnd() Delegated_OnParentEnd {
+	if x != nil {
+		return x.OnParentEnd
+	}
+	return Delegated_on_parent_end_unspecified
+}
+
 func (x *RunTaskRequest) GetWaitSeconds() int32 {
 	if x != nil && x.WaitSeconds != nil {
 		return *x.WaitSeconds
@@ -5728,7 +5865,7 @@ type RunTaskResponse struct {
 
 func (x *RunTaskResponse) Reset() {
 	*x = RunTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5740,7 +5877,7 @@ func (x *RunTaskResponse) String() string {
 func (*RunTaskResponse) ProtoMessage() {}
 
 func (x *RunTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5753,7 +5890,7 @@ func (x *RunTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskResponse.ProtoReflect.Descriptor instead.
 func (*RunTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RunTaskResponse) GetType() RunTaskResponse_Kind {
@@ -5819,7 +5956,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5831,7 +5968,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5844,7 +5981,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CreatePoolRequest) GetName() string {
@@ -5951,7 +6088,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5963,7 +6100,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5976,7 +6113,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -6018,7 +6155,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6030,7 +6167,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6043,7 +6180,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *UpdatePoolRequest) GetName() string {
@@ -6115,7 +6252,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6127,7 +6264,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6140,7 +6277,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -6170,7 +6307,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6182,7 +6319,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6195,7 +6332,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DeletePoolRequest) GetName() string {
@@ -6225,7 +6362,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6237,7 +6374,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6250,7 +6387,7 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DeletePoolResponse) GetPool() *Pool {
@@ -6282,7 +6419,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6431,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6444,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListPoolsRequest) GetCursor() string {
@@ -6346,7 +6483,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6358,7 +6495,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6371,7 +6508,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6406,7 +6543,7 @@ type ShowPoolRequest struct {
 
 func (x *ShowPoolRequest) Reset() {
 	*x = ShowPoolRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +6555,7 @@ func (x *ShowPoolRequest) String() string {
 func (*ShowPoolRequest) ProtoMessage() {}
 
 func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +6568,7 @@ func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolRequest.ProtoReflect.Descriptor instead.
 func (*ShowPoolRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ShowPoolRequest) GetName() string {
@@ -6454,7 +6591,7 @@ type ShowPoolResponse struct {
 
 func (x *ShowPoolResponse) Reset() {
 	*x = ShowPoolResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6466,7 +6603,7 @@ func (x *ShowPoolResponse) String() string {
 func (*ShowPoolResponse) ProtoMessage() {}
 
 func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6479,7 +6616,7 @@ func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowPoolResponse.ProtoReflect.Descriptor instead.
 func (*ShowPoolResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ShowPoolResponse) GetPool() *Pool {
@@ -6543,7 +6680,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6555,7 +6692,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6568,7 +6705,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Schedule) GetName() string {
@@ -6734,7 +6871,7 @@ type CreateScheduleRequest struct {
 
 func (x *CreateScheduleRequest) Reset() {
 	*x = CreateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6746,7 +6883,7 @@ func (x *CreateScheduleRequest) String() string {
 func (*CreateScheduleRequest) ProtoMessage() {}
 
 func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6759,7 +6896,7 @@ func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*CreateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CreateScheduleRequest) GetName() string {
@@ -6838,7 +6975,7 @@ type CreateScheduleResponse struct {
 
 func (x *CreateScheduleResponse) Reset() {
 	*x = CreateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6850,7 +6987,7 @@ func (x *CreateScheduleResponse) String() string {
 func (*CreateScheduleResponse) ProtoMessage() {}
 
 func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6863,7 +7000,7 @@ func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*CreateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CreateScheduleResponse) GetSchedule() *Schedule {
@@ -6913,7 +7050,7 @@ type UpdateScheduleRequest struct {
 
 func (x *UpdateScheduleRequest) Reset() {
 	*x = UpdateScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6925,7 +7062,7 @@ func (x *UpdateScheduleRequest) String() string {
 func (*UpdateScheduleRequest) ProtoMessage() {}
 
 func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6938,7 +7075,7 @@ func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleRequest.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *UpdateScheduleRequest) GetName() string {
@@ -7031,7 +7168,7 @@ type UpdateScheduleResponse struct {
 
 func (x *UpdateScheduleResponse) Reset() {
 	*x = UpdateScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7043,7 +7180,7 @@ func (x *UpdateScheduleResponse) String() string {
 func (*UpdateScheduleResponse) ProtoMessage() {}
 
 func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7056,7 +7193,7 @@ func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateScheduleResponse.ProtoReflect.Descriptor instead.
 func (*UpdateScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *UpdateScheduleResponse) GetSchedule() *Schedule {
@@ -7086,7 +7223,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7098,7 +7235,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7111,7 +7248,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeleteScheduleRequest) GetName() string {
@@ -7139,7 +7276,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7151,7 +7288,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7164,7 +7301,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteScheduleResponse) GetMessage() string {
@@ -7189,7 +7326,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7201,7 +7338,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7214,7 +7351,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListSchedulesRequest) GetCursor() string {
@@ -7253,7 +7390,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7265,7 +7402,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7278,7 +7415,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -7313,7 +7450,7 @@ type ShowScheduleRequest struct {
 
 func (x *ShowScheduleRequest) Reset() {
 	*x = ShowScheduleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7325,7 +7462,7 @@ func (x *ShowScheduleRequest) String() string {
 func (*ShowScheduleRequest) ProtoMessage() {}
 
 func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7338,7 +7475,7 @@ func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ShowScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ShowScheduleRequest) GetName() string {
@@ -7359,7 +7496,7 @@ type ShowScheduleResponse struct {
 
 func (x *ShowScheduleResponse) Reset() {
 	*x = ShowScheduleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7371,7 +7508,7 @@ func (x *ShowScheduleResponse) String() string {
 func (*ShowScheduleResponse) ProtoMessage() {}
 
 func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7384,7 +7521,7 @@ func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ShowScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ShowScheduleResponse) GetSchedule() *Schedule {
@@ -7417,7 +7554,7 @@ type UpdateQueuedTaskRequest struct {
 
 func (x *UpdateQueuedTaskRequest) Reset() {
 	*x = UpdateQueuedTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7429,7 +7566,7 @@ func (x *UpdateQueuedTaskRequest) String() string {
 func (*UpdateQueuedTaskRequest) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7442,7 +7579,7 @@ func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *UpdateQueuedTaskRequest) GetTaskId() string {
@@ -7507,7 +7644,7 @@ type UpdateQueuedTaskResponse struct {
 
 func (x *UpdateQueuedTaskResponse) Reset() {
 	*x = UpdateQueuedTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7519,7 +7656,7 @@ func (x *UpdateQueuedTaskResponse) String() string {
 func (*UpdateQueuedTaskResponse) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7532,7 +7669,7 @@ func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *UpdateQueuedTaskResponse) GetTask() *Task {
@@ -7562,7 +7699,7 @@ type HoldTaskRequest struct {
 
 func (x *HoldTaskRequest) Reset() {
 	*x = HoldTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7574,7 +7711,7 @@ func (x *HoldTaskRequest) String() string {
 func (*HoldTaskRequest) ProtoMessage() {}
 
 func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7587,7 +7724,7 @@ func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
 func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *HoldTaskRequest) GetTaskId() string {
@@ -7617,7 +7754,7 @@ type HoldTaskResponse struct {
 
 func (x *HoldTaskResponse) Reset() {
 	*x = HoldTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7629,7 +7766,7 @@ func (x *HoldTaskResponse) String() string {
 func (*HoldTaskResponse) ProtoMessage() {}
 
 func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7642,7 +7779,7 @@ func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
 func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *HoldTaskResponse) GetTask() *Task {
@@ -7672,7 +7809,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7684,7 +7821,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7697,7 +7834,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ReleaseTaskRequest) GetTaskId() string {
@@ -7727,7 +7864,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7739,7 +7876,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7752,7 +7889,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ReleaseTaskResponse) GetTask() *Task {
@@ -7782,7 +7919,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +7931,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +7944,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -7837,7 +7974,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7849,7 +7986,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7862,7 +7999,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -7896,7 +8033,7 @@ type ListQueueRequest struct {
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7908,7 +8045,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7921,7 +8058,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListQueueRequest) GetAgentName() string {
@@ -7967,7 +8104,7 @@ type ListQueueResponse struct {
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7979,7 +8116,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7992,7 +8129,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListQueueResponse) GetTasks() []*QueuedTask {
@@ -8025,7 +8162,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8037,7 +8174,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8050,7 +8187,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
 }
 
 // ShowQueueResponse sums up the pending tasks.
@@ -8072,7 +8209,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8084,7 +8221,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8097,7 +8234,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ShowQueueResponse) GetPending() int32 {
@@ -8166,7 +8303,7 @@ type SetBudgetRequest struct {
 
 func (x *SetBudgetRequest) Reset() {
 	*x = SetBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8178,7 +8315,7 @@ func (x *SetBudgetRequest) String() string {
 func (*SetBudgetRequest) ProtoMessage() {}
 
 func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8191,7 +8328,7 @@ func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetRequest.ProtoReflect.Descriptor instead.
 func (*SetBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *SetBudgetRequest) GetName() string {
@@ -8277,7 +8414,7 @@ type SetBudgetResponse struct {
 
 func (x *SetBudgetResponse) Reset() {
 	*x = SetBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8289,7 +8426,7 @@ func (x *SetBudgetResponse) String() string {
 func (*SetBudgetResponse) ProtoMessage() {}
 
 func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8302,7 +8439,7 @@ func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBudgetResponse.ProtoReflect.Descriptor instead.
 func (*SetBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SetBudgetResponse) GetBudget() *Budget {
@@ -8332,7 +8469,7 @@ type DeleteBudgetRequest struct {
 
 func (x *DeleteBudgetRequest) Reset() {
 	*x = DeleteBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +8481,7 @@ func (x *DeleteBudgetRequest) String() string {
 func (*DeleteBudgetRequest) ProtoMessage() {}
 
 func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +8494,7 @@ func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *DeleteBudgetRequest) GetName() string {
@@ -8385,7 +8522,7 @@ type DeleteBudgetResponse struct {
 
 func (x *DeleteBudgetResponse) Reset() {
 	*x = DeleteBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8397,7 +8534,7 @@ func (x *DeleteBudgetResponse) String() string {
 func (*DeleteBudgetResponse) ProtoMessage() {}
 
 func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8410,7 +8547,7 @@ func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteBudgetResponse.ProtoReflect.Descriptor instead.
 func (*DeleteBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *DeleteBudgetResponse) GetMessage() string {
@@ -8433,7 +8570,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8445,7 +8582,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8458,7 +8595,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ListBudgetsRequest) GetCursor() string {
@@ -8490,7 +8627,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8502,7 +8639,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8515,7 +8652,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -8556,7 +8693,7 @@ type ShowBudgetRequest struct {
 
 func (x *ShowBudgetRequest) Reset() {
 	*x = ShowBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8568,7 +8705,7 @@ func (x *ShowBudgetRequest) String() string {
 func (*ShowBudgetRequest) ProtoMessage() {}
 
 func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8581,7 +8718,7 @@ func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetRequest.ProtoReflect.Descriptor instead.
 func (*ShowBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ShowBudgetRequest) GetName() string {
@@ -8627,7 +8764,7 @@ type ShowBudgetResponse struct {
 
 func (x *ShowBudgetResponse) Reset() {
 	*x = ShowBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8639,7 +8776,7 @@ func (x *ShowBudgetResponse) String() string {
 func (*ShowBudgetResponse) ProtoMessage() {}
 
 func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8652,7 +8789,7 @@ func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowBudgetResponse.ProtoReflect.Descriptor instead.
 func (*ShowBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ShowBudgetResponse) GetBudget() *Budget {
@@ -8691,7 +8828,7 @@ type RaiseTaskBudgetRequest struct {
 
 func (x *RaiseTaskBudgetRequest) Reset() {
 	*x = RaiseTaskBudgetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8703,7 +8840,7 @@ func (x *RaiseTaskBudgetRequest) String() string {
 func (*RaiseTaskBudgetRequest) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8716,7 +8853,7 @@ func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *RaiseTaskBudgetRequest) GetTaskId() string {
@@ -8753,7 +8890,7 @@ type RaiseTaskBudgetResponse struct {
 
 func (x *RaiseTaskBudgetResponse) Reset() {
 	*x = RaiseTaskBudgetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8765,7 +8902,7 @@ func (x *RaiseTaskBudgetResponse) String() string {
 func (*RaiseTaskBudgetResponse) ProtoMessage() {}
 
 func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8778,7 +8915,7 @@ func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseTaskBudgetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseTaskBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *RaiseTaskBudgetResponse) GetTask() *Task {
@@ -8808,7 +8945,7 @@ type ListCredentialsRequest struct {
 
 func (x *ListCredentialsRequest) Reset() {
 	*x = ListCredentialsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8820,7 +8957,7 @@ func (x *ListCredentialsRequest) String() string {
 func (*ListCredentialsRequest) ProtoMessage() {}
 
 func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8833,7 +8970,7 @@ func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*ListCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ListCredentialsRequest) GetCursor() string {
@@ -8865,7 +9002,7 @@ type ListCredentialsResponse struct {
 
 func (x *ListCredentialsResponse) Reset() {
 	*x = ListCredentialsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8877,7 +9014,7 @@ func (x *ListCredentialsResponse) String() string {
 func (*ListCredentialsResponse) ProtoMessage() {}
 
 func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8890,7 +9027,7 @@ func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*ListCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ListCredentialsResponse) GetCredentials() []*Credential {
@@ -8925,7 +9062,7 @@ type ReleaseCredentialRequest struct {
 
 func (x *ReleaseCredentialRequest) Reset() {
 	*x = ReleaseCredentialRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8937,7 +9074,7 @@ func (x *ReleaseCredentialRequest) String() string {
 func (*ReleaseCredentialRequest) ProtoMessage() {}
 
 func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8950,7 +9087,7 @@ func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ReleaseCredentialRequest) GetName() string {
@@ -8971,7 +9108,7 @@ type ReleaseCredentialResponse struct {
 
 func (x *ReleaseCredentialResponse) Reset() {
 	*x = ReleaseCredentialResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8983,7 +9120,7 @@ func (x *ReleaseCredentialResponse) String() string {
 func (*ReleaseCredentialResponse) ProtoMessage() {}
 
 func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8996,7 +9133,7 @@ func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCredentialResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ReleaseCredentialResponse) GetMessage() string {
@@ -9026,7 +9163,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9038,7 +9175,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[117]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9051,7 +9188,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{117}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -9102,7 +9239,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9114,7 +9251,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[118]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9127,7 +9264,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{118}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -9163,7 +9300,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9175,7 +9312,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[119]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9188,7 +9325,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{119}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -9239,7 +9376,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9251,7 +9388,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[120]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9264,7 +9401,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{120}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -9298,7 +9435,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9310,7 +9447,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[121]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9323,7 +9460,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{121}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -9367,7 +9504,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9379,7 +9516,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[122]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9392,7 +9529,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{122}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -9420,7 +9557,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9432,7 +9569,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[123]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9445,7 +9582,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{123}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -9466,7 +9603,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9478,7 +9615,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[124]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9491,7 +9628,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{124}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -9520,7 +9657,7 @@ type ReviewTaskRequest struct {
 
 func (x *ReviewTaskRequest) Reset() {
 	*x = ReviewTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9532,7 +9669,7 @@ func (x *ReviewTaskRequest) String() string {
 func (*ReviewTaskRequest) ProtoMessage() {}
 
 func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[125]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9545,7 +9682,7 @@ func (x *ReviewTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReviewTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{125}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ReviewTaskRequest) GetTaskId() string {
@@ -9598,7 +9735,7 @@ type ReviewTaskResponse struct {
 
 func (x *ReviewTaskResponse) Reset() {
 	*x = ReviewTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9610,7 +9747,7 @@ func (x *ReviewTaskResponse) String() string {
 func (*ReviewTaskResponse) ProtoMessage() {}
 
 func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[126]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9623,7 +9760,7 @@ func (x *ReviewTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReviewTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{126}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *ReviewTaskResponse) GetReview() *Review {
@@ -9668,7 +9805,7 @@ type ListReviewsRequest struct {
 
 func (x *ListReviewsRequest) Reset() {
 	*x = ListReviewsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9680,7 +9817,7 @@ func (x *ListReviewsRequest) String() string {
 func (*ListReviewsRequest) ProtoMessage() {}
 
 func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[127]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9693,7 +9830,7 @@ func (x *ListReviewsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsRequest.ProtoReflect.Descriptor instead.
 func (*ListReviewsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{127}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ListReviewsRequest) GetTaskId() string {
@@ -9753,7 +9890,7 @@ type ListReviewsResponse struct {
 
 func (x *ListReviewsResponse) Reset() {
 	*x = ListReviewsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9765,7 +9902,7 @@ func (x *ListReviewsResponse) String() string {
 func (*ListReviewsResponse) ProtoMessage() {}
 
 func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[128]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9778,7 +9915,7 @@ func (x *ListReviewsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReviewsResponse.ProtoReflect.Descriptor instead.
 func (*ListReviewsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{128}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ListReviewsResponse) GetTasks() []*ReviewedTask {
@@ -9815,7 +9952,7 @@ type ShowOverlapsRequest struct {
 
 func (x *ShowOverlapsRequest) Reset() {
 	*x = ShowOverlapsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9827,7 +9964,7 @@ func (x *ShowOverlapsRequest) String() string {
 func (*ShowOverlapsRequest) ProtoMessage() {}
 
 func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[129]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9840,7 +9977,7 @@ func (x *ShowOverlapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsRequest.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{129}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *ShowOverlapsRequest) GetProject() string {
@@ -9876,7 +10013,7 @@ type ShowOverlapsResponse struct {
 
 func (x *ShowOverlapsResponse) Reset() {
 	*x = ShowOverlapsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9888,7 +10025,7 @@ func (x *ShowOverlapsResponse) String() string {
 func (*ShowOverlapsResponse) ProtoMessage() {}
 
 func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[130]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9901,7 +10038,7 @@ func (x *ShowOverlapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowOverlapsResponse.ProtoReflect.Descriptor instead.
 func (*ShowOverlapsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{130}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ShowOverlapsResponse) GetInto() string {
@@ -9971,7 +10108,7 @@ type LandTasksRequest struct {
 
 func (x *LandTasksRequest) Reset() {
 	*x = LandTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9983,7 +10120,7 @@ func (x *LandTasksRequest) String() string {
 func (*LandTasksRequest) ProtoMessage() {}
 
 func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[131]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9996,7 +10133,7 @@ func (x *LandTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksRequest.ProtoReflect.Descriptor instead.
 func (*LandTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{131}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *LandTasksRequest) GetTaskIds() []string {
@@ -10082,7 +10219,7 @@ type LandTasksResponse struct {
 
 func (x *LandTasksResponse) Reset() {
 	*x = LandTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10094,7 +10231,7 @@ func (x *LandTasksResponse) String() string {
 func (*LandTasksResponse) ProtoMessage() {}
 
 func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[132]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10107,7 +10244,7 @@ func (x *LandTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LandTasksResponse.ProtoReflect.Descriptor instead.
 func (*LandTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{132}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *LandTasksResponse) GetTasks() []*LandedTask {
@@ -10151,7 +10288,7 @@ type PublishTaskRequest struct {
 
 func (x *PublishTaskRequest) Reset() {
 	*x = PublishTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10163,7 +10300,7 @@ func (x *PublishTaskRequest) String() string {
 func (*PublishTaskRequest) ProtoMessage() {}
 
 func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[133]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10176,7 +10313,7 @@ func (x *PublishTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskRequest.ProtoReflect.Descriptor instead.
 func (*PublishTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{133}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *PublishTaskRequest) GetTaskId() string {
@@ -10255,7 +10392,7 @@ type PublishTaskResponse struct {
 
 func (x *PublishTaskResponse) Reset() {
 	*x = PublishTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10267,7 +10404,7 @@ func (x *PublishTaskResponse) String() string {
 func (*PublishTaskResponse) ProtoMessage() {}
 
 func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[134]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10280,7 +10417,7 @@ func (x *PublishTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskResponse.ProtoReflect.Descriptor instead.
 func (*PublishTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{134}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *PublishTaskResponse) GetLanding() *Landing {
@@ -10312,7 +10449,7 @@ type AbandonTaskRequest struct {
 
 func (x *AbandonTaskRequest) Reset() {
 	*x = AbandonTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10324,7 +10461,7 @@ func (x *AbandonTaskRequest) String() string {
 func (*AbandonTaskRequest) ProtoMessage() {}
 
 func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[135]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10337,7 +10474,7 @@ func (x *AbandonTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskRequest.ProtoReflect.Descriptor instead.
 func (*AbandonTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{135}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *AbandonTaskRequest) GetTaskId() string {
@@ -10374,7 +10511,7 @@ type AbandonTaskResponse struct {
 
 func (x *AbandonTaskResponse) Reset() {
 	*x = AbandonTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10386,7 +10523,7 @@ func (x *AbandonTaskResponse) String() string {
 func (*AbandonTaskResponse) ProtoMessage() {}
 
 func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[136]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10399,7 +10536,7 @@ func (x *AbandonTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonTaskResponse.ProtoReflect.Descriptor instead.
 func (*AbandonTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{136}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *AbandonTaskResponse) GetLanding() *Landing {
@@ -10420,7 +10557,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/fan_out.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x14fleet/v1/value.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x13fleet/v1/bulk.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x19fleet/v1/credential.proto\x1a\x19fleet/v1/delegation.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/fan_out.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x14fleet/v1/prune.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x14fleet/v1/value.proto\x1a\x16fleet/v1/webhook.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -10769,7 +10906,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"nextCursor\x88\x01\x01\x12,\n" +
 	"\x0fprevious_cursor\x18\x03 \x01(\tH\x01R\x0epreviousCursor\x88\x01\x01B\x0e\n" +
 	"\f_next_cursorB\x12\n" +
-	"\x10_previous_cursor\"\xcf\x05\n" +
+	"\x10_previous_cursor\"\xf6\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\"\n" +
@@ -10787,7 +10924,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x14 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\x15 \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\x12\x1f\n" +
-	"\bselector\x18\r \x01(\tB\x03\xe0A\x01R\bselector\"s\n" +
+	"\bselector\x18\r \x01(\tB\x03\xe0A\x01R\bselector\x12%\n" +
+	"\froot_task_id\x18\x0e \x01(\tB\x03\xe0A\x01R\n" +
+	"rootTaskId\"s\n" +
 	"\aToolset\x12\x17\n" +
 	"\x13toolset_unspecified\x10\x00\x12\t\n" +
 	"\x05fleet\x10\x01\x12\r\n" +
@@ -10917,7 +11056,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xcd\f\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xca\r\n" +
 	"\x10QueueTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -10954,7 +11093,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tnew_agent\x18\x19 \x01(\bB\x03\xe0A\x01R\bnewAgent\x12>\n" +
 	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x124\n" +
 	"\fmax_attempts\x18\x1b \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\x05(\x01H\n" +
-	"R\vmaxAttempts\x88\x01\x01\x1a9\n" +
+	"R\vmaxAttempts\x88\x01\x01\x121\n" +
+	"\x04wake\x18\x1c \x01(\x0e2\x18.fleet.v1.Delegated.WakeB\x03\xe0A\x01R\x04wake\x12H\n" +
+	"\ron_parent_end\x18\x1d \x01(\x0e2\x1f.fleet.v1.Delegated.OnParentEndB\x03\xe0A\x01R\vonParentEnd\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
@@ -10970,7 +11111,11 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x15_append_system_promptB\v\n" +
 	"\t_priorityB\x13\n" +
 	"\x11_max_idle_secondsB\x0f\n" +
-	"\r_max_attempts\"Q\n" +
+	"\r_max_attempts\">\n" +
+	"\x13ShowTaskTreeRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\"@\n" +
+	"\x14ShowTaskTreeResponse\x12(\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x12.fleet.v1.TreeTaskR\x05tasks\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xf7\x02\n" +
@@ -11008,7 +11153,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x14SettleFanOutResponse\x12-\n" +
 	"\bvariants\x18\x01 \x03(\v2\x11.fleet.v1.VariantR\bvariants\x12.\n" +
 	"\x13unfinished_task_ids\x18\x02 \x03(\tR\x11unfinishedTaskIds\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xe3\r\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xe8\x0e\n" +
 	"\x0eRunTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -11045,7 +11190,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tnew_agent\x18\x19 \x01(\bB\x03\xe0A\x01R\bnewAgent\x12B\n" +
 	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01\xe8\xf6\x18\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x128\n" +
 	"\fmax_attempts\x18\x1b \x01(\x05B\x10\xe0A\x01\xbaH\x06\x1a\x04\x18\x05(\x01\xe8\xf6\x18\x01H\n" +
-	"R\vmaxAttempts\x88\x01\x01\x12;\n" +
+	"R\vmaxAttempts\x88\x01\x01\x125\n" +
+	"\x04wake\x18\x1c \x01(\x0e2\x18.fleet.v1.Delegated.WakeB\a\xe0A\x01\xe8\xf6\x18\x01R\x04wake\x12L\n" +
+	"\ron_parent_end\x18\x1d \x01(\x0e2\x1f.fleet.v1.Delegated.OnParentEndB\a\xe0A\x01\xe8\xf6\x18\x01R\vonParentEnd\x12;\n" +
 	"\fwait_seconds\x18d \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x00\xe0\xf3\x182H\vR\vwaitSeconds\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -11514,7 +11661,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\x9aZ\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xfc[\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -11546,18 +11693,18 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"max_events\x12\x06events\xc2\xf4\x18\x1c\n" +
 	"\x06cursor\x12\n" +
 	"agent_name\x1a\x06follow\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/events\x90\x02\x010\x01\x12f\n" +
-	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\xa7\x01\n" +
-	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"d\x92\xf4\x18B\n" +
-	"\rpayload_limit\x12\ftask.payload\x1a\x13payload_next_offset\"\x0epayload_offset\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x8b\x01\n" +
+	"/v1/events\x90\x02\x010\x01\x12n\n" +
+	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\"(\xa0\xf4\x18\x01\xf2\xf6\x18\x04look\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\xaf\x01\n" +
+	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"l\x92\xf4\x18B\n" +
+	"\rpayload_limit\x12\ftask.payload\x1a\x13payload_next_offset\"\x0epayload_offset\xf2\xf6\x18\x04look\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x8b\x01\n" +
 	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"6\xe8\xf3\x18\x01\x92\xf4\x18\b\"\x06offset\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x82\x01\n" +
-	"\x13DownloadAgentBundle\x12$.fleet.v1.DownloadAgentBundleRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/bundle\x90\x02\x010\x01\x12\xa5\x01\n" +
-	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"M\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05files\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\xa2\x01\n" +
-	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"M\x92\xf4\x18$\n" +
-	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\x9d\x01\n" +
-	"\rListTaskSteps\x12\x1e.fleet.v1.ListTaskStepsRequest\x1a\x1f.fleet.v1.ListTaskStepsResponse\"K\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05steps\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/tasks/{task_id}/steps\x90\x02\x01\x12\x81\x01\n" +
+	"\x13DownloadAgentBundle\x12$.fleet.v1.DownloadAgentBundleRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/bundle\x90\x02\x010\x01\x12\xb4\x01\n" +
+	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"\\\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05files\x1a\vnext_cursor\"\x06cursor\xf2\xf6\x18\vread_output\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\xb1\x01\n" +
+	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"\\\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\xf2\xf6\x18\vread_output\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\xac\x01\n" +
+	"\rListTaskSteps\x12\x1e.fleet.v1.ListTaskStepsRequest\x1a\x1f.fleet.v1.ListTaskStepsResponse\"Z\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05steps\x1a\vnext_cursor\"\x06cursor\xf2\xf6\x18\vread_output\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/tasks/{task_id}/steps\x90\x02\x01\x12\x81\x01\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\";\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12^\n" +
 	"\tShowUsage\x12\x1a.fleet.v1.ShowUsageRequest\x1a\x1b.fleet.v1.ShowUsageResponse\"\x18\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x90\x02\x01\x12^\n" +
@@ -11565,8 +11712,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vSearchFleet\x12\x1c.fleet.v1.SearchFleetRequest\x1a\x1d.fleet.v1.SearchFleetResponse\"\x19\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/search\x90\x02\x01\x12h\n" +
 	"\n" +
-	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x8c\x01\n" +
-	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
+	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x97\x01\n" +
+	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"?\xa0\xf4\x18\x01\xf2\xf6\x18\amessage\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
 	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\"C\x92\xf4\x18'\n" +
 	"\x05limit\x12\tquestions\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
 	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x92\x01\n" +
@@ -11577,18 +11724,19 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12b\n" +
-	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12d\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12k\n" +
+	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"%\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xf2\xf6\x18\x05start\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12~\n" +
+	"\fShowTaskTree\x12\x1d.fleet.v1.ShowTaskTreeRequest\x1a\x1e.fleet.v1.ShowTaskTreeResponse\"/\xa0\xf4\x18\x01\xf2\xf6\x18\x04look\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/tasks/{task_id}/tree\x90\x02\x01\x12d\n" +
 	"\n" +
 	"FanOutTask\x12\x1b.fleet.v1.FanOutTaskRequest\x1a\x1c.fleet.v1.FanOutTaskResponse\"\x1b\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/fan-outs\x12{\n" +
 	"\rCompareFanOut\x12\x1e.fleet.v1.CompareFanOutRequest\x1a\x1f.fleet.v1.CompareFanOutResponse\")\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/fan-outs/{task_id}\x90\x02\x01\x12\x7f\n" +
-	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12o\n" +
-	"\aRunTask\x12\x18.fleet.v1.RunTaskRequest\x1a\x19.fleet.v1.RunTaskResponse\"-\xf0\xf3\x18\x01\xa0\xf4\x18\x01\xe2\xf6\x18\t\n" +
-	"\atask.id\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/tasks:run0\x01\x12\x81\x01\n" +
+	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12x\n" +
+	"\aRunTask\x12\x18.fleet.v1.RunTaskRequest\x1a\x19.fleet.v1.RunTaskResponse\"6\xf0\xf3\x18\x01\xa0\xf4\x18\x01\xe2\xf6\x18\t\n" +
+	"\atask.id\xf2\xf6\x18\x05start\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/tasks:run0\x01\x12\x81\x01\n" +
 	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12n\n" +
 	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12z\n" +
-	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
-	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
+	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12v\n" +
+	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"3\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xf2\xf6\x18\x04stop\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
 	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12v\n" +
 	"\n" +
@@ -11673,7 +11821,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 149)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 151)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -11740,492 +11888,504 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowAgentLogRequest)(nil),          // 62: fleet.v1.ShowAgentLogRequest
 	(*ShowAgentLogResponse)(nil),         // 63: fleet.v1.ShowAgentLogResponse
 	(*QueueTaskRequest)(nil),             // 64: fleet.v1.QueueTaskRequest
-	(*QueueTaskResponse)(nil),            // 65: fleet.v1.QueueTaskResponse
-	(*FanOutTaskRequest)(nil),            // 66: fleet.v1.FanOutTaskRequest
-	(*FanOutTaskResponse)(nil),           // 67: fleet.v1.FanOutTaskResponse
-	(*CompareFanOutRequest)(nil),         // 68: fleet.v1.CompareFanOutRequest
-	(*CompareFanOutResponse)(nil),        // 69: fleet.v1.CompareFanOutResponse
-	(*SettleFanOutRequest)(nil),          // 70: fleet.v1.SettleFanOutRequest
-	(*SettleFanOutResponse)(nil),         // 71: fleet.v1.SettleFanOutResponse
-	(*RunTaskRequest)(nil),               // 72: fleet.v1.RunTaskRequest
-	(*RunTaskResponse)(nil),              // 73: fleet.v1.RunTaskResponse
-	(*CreatePoolRequest)(nil),            // 74: fleet.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),           // 75: fleet.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),            // 76: fleet.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),           // 77: fleet.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),            // 78: fleet.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),           // 79: fleet.v1.DeletePoolResponse
-	(*ListPoolsRequest)(nil),             // 80: fleet.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 81: fleet.v1.ListPoolsResponse
-	(*ShowPoolRequest)(nil),              // 82: fleet.v1.ShowPoolRequest
-	(*ShowPoolResponse)(nil),             // 83: fleet.v1.ShowPoolResponse
-	(*Schedule)(nil),                     // 84: fleet.v1.Schedule
-	(*CreateScheduleRequest)(nil),        // 85: fleet.v1.CreateScheduleRequest
-	(*CreateScheduleResponse)(nil),       // 86: fleet.v1.CreateScheduleResponse
-	(*UpdateScheduleRequest)(nil),        // 87: fleet.v1.UpdateScheduleRequest
-	(*UpdateScheduleResponse)(nil),       // 88: fleet.v1.UpdateScheduleResponse
-	(*DeleteScheduleRequest)(nil),        // 89: fleet.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),       // 90: fleet.v1.DeleteScheduleResponse
-	(*ListSchedulesRequest)(nil),         // 91: fleet.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),        // 92: fleet.v1.ListSchedulesResponse
-	(*ShowScheduleRequest)(nil),          // 93: fleet.v1.ShowScheduleRequest
-	(*ShowScheduleResponse)(nil),         // 94: fleet.v1.ShowScheduleResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 95: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 96: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 97: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 98: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 99: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 100: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 101: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 102: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 103: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 104: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 105: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 106: fleet.v1.ShowQueueResponse
-	(*SetBudgetRequest)(nil),             // 107: fleet.v1.SetBudgetRequest
-	(*SetBudgetResponse)(nil),            // 108: fleet.v1.SetBudgetResponse
-	(*DeleteBudgetRequest)(nil),          // 109: fleet.v1.DeleteBudgetRequest
-	(*DeleteBudgetResponse)(nil),         // 110: fleet.v1.DeleteBudgetResponse
-	(*ListBudgetsRequest)(nil),           // 111: fleet.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),          // 112: fleet.v1.ListBudgetsResponse
-	(*ShowBudgetRequest)(nil),            // 113: fleet.v1.ShowBudgetRequest
-	(*ShowBudgetResponse)(nil),           // 114: fleet.v1.ShowBudgetResponse
-	(*RaiseTaskBudgetRequest)(nil),       // 115: fleet.v1.RaiseTaskBudgetRequest
-	(*RaiseTaskBudgetResponse)(nil),      // 116: fleet.v1.RaiseTaskBudgetResponse
-	(*ListCredentialsRequest)(nil),       // 117: fleet.v1.ListCredentialsRequest
-	(*ListCredentialsResponse)(nil),      // 118: fleet.v1.ListCredentialsResponse
-	(*ReleaseCredentialRequest)(nil),     // 119: fleet.v1.ReleaseCredentialRequest
-	(*ReleaseCredentialResponse)(nil),    // 120: fleet.v1.ReleaseCredentialResponse
-	(*SetLabelsRequest)(nil),             // 121: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 122: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 123: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 124: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 125: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 126: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 127: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 128: fleet.v1.ListAgentSharesResponse
-	(*ReviewTaskRequest)(nil),            // 129: fleet.v1.ReviewTaskRequest
-	(*ReviewTaskResponse)(nil),           // 130: fleet.v1.ReviewTaskResponse
-	(*ListReviewsRequest)(nil),           // 131: fleet.v1.ListReviewsRequest
-	(*ListReviewsResponse)(nil),          // 132: fleet.v1.ListReviewsResponse
-	(*ShowOverlapsRequest)(nil),          // 133: fleet.v1.ShowOverlapsRequest
-	(*ShowOverlapsResponse)(nil),         // 134: fleet.v1.ShowOverlapsResponse
-	(*LandTasksRequest)(nil),             // 135: fleet.v1.LandTasksRequest
-	(*LandTasksResponse)(nil),            // 136: fleet.v1.LandTasksResponse
-	(*PublishTaskRequest)(nil),           // 137: fleet.v1.PublishTaskRequest
-	(*PublishTaskResponse)(nil),          // 138: fleet.v1.PublishTaskResponse
-	(*AbandonTaskRequest)(nil),           // 139: fleet.v1.AbandonTaskRequest
-	(*AbandonTaskResponse)(nil),          // 140: fleet.v1.AbandonTaskResponse
-	nil,                                  // 141: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 142: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 143: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 144: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 145: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 146: fleet.v1.RunTaskRequest.LabelsEntry
-	nil,                                  // 147: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 148: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 149: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 150: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 151: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 152: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 153: fleet.v1.Agent
-	(Agent_Status)(0),                    // 154: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 155: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 156: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 157: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 158: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 159: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 160: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 161: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 162: google.protobuf.Struct
-	(*Role)(nil),                         // 163: fleet.v1.Role
-	(*Project)(nil),                      // 164: fleet.v1.Project
-	(*Event)(nil),                        // 165: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 166: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 167: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 168: fleet.v1.FileChange
-	(StepKind)(0),                        // 169: fleet.v1.StepKind
-	(*Step)(nil),                         // 170: fleet.v1.Step
-	(Task_Status)(0),                     // 171: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 172: fleet.v1.Task.Source
-	(*Question)(nil),                     // 173: fleet.v1.Question
-	(Question_Remember)(0),               // 174: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 175: fleet.v1.Dependency
-	(*Variant)(nil),                      // 176: fleet.v1.Variant
-	(*Overlap)(nil),                      // 177: fleet.v1.Overlap
-	(Pool_Reuse)(0),                      // 178: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 179: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 180: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 181: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 182: fleet.v1.Pause
-	(*Budget)(nil),                       // 183: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 184: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 185: fleet.v1.Credential
-	(Share_Access)(0),                    // 186: fleet.v1.Share.Access
-	(*Share)(nil),                        // 187: fleet.v1.Share
-	(Review_Verdict)(0),                  // 188: fleet.v1.Review.Verdict
-	(*ReviewComment)(nil),                // 189: fleet.v1.ReviewComment
-	(*Review)(nil),                       // 190: fleet.v1.Review
-	(*Landing)(nil),                      // 191: fleet.v1.Landing
-	(Landing_State)(0),                   // 192: fleet.v1.Landing.State
-	(*ReviewedTask)(nil),                 // 193: fleet.v1.ReviewedTask
-	(*LandedTask)(nil),                   // 194: fleet.v1.LandedTask
-	(*ShowUsageRequest)(nil),             // 195: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 196: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 197: fleet.v1.SearchFleetRequest
-	(*CreateWebhookRequest)(nil),         // 198: fleet.v1.CreateWebhookRequest
-	(*UpdateWebhookRequest)(nil),         // 199: fleet.v1.UpdateWebhookRequest
-	(*ListWebhooksRequest)(nil),          // 200: fleet.v1.ListWebhooksRequest
-	(*DeleteWebhookRequest)(nil),         // 201: fleet.v1.DeleteWebhookRequest
-	(*RotateWebhookRequest)(nil),         // 202: fleet.v1.RotateWebhookRequest
-	(*TestWebhookRequest)(nil),           // 203: fleet.v1.TestWebhookRequest
-	(*ListDeliveriesRequest)(nil),        // 204: fleet.v1.ListDeliveriesRequest
-	(*RedeliverRequest)(nil),             // 205: fleet.v1.RedeliverRequest
-	(*PauseFleetRequest)(nil),            // 206: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 207: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 208: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 209: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 210: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 211: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 212: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 213: fleet.v1.ForgetReplicaRequest
-	(*PruneWorkRequest)(nil),             // 214: fleet.v1.PruneWorkRequest
-	(*ReloadConfigRequest)(nil),          // 215: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 216: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 217: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 218: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 219: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 220: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 221: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 222: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 223: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 224: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 225: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 226: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 227: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 228: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 229: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 230: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 231: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 232: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 233: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 234: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 235: fleet.v1.ForgetReplicaResponse
-	(*PruneWorkResponse)(nil),            // 236: fleet.v1.PruneWorkResponse
-	(*ReloadConfigResponse)(nil),         // 237: fleet.v1.ReloadConfigResponse
+	(*ShowTaskTreeRequest)(nil),          // 65: fleet.v1.ShowTaskTreeRequest
+	(*ShowTaskTreeResponse)(nil),         // 66: fleet.v1.ShowTaskTreeResponse
+	(*QueueTaskResponse)(nil),            // 67: fleet.v1.QueueTaskResponse
+	(*FanOutTaskRequest)(nil),            // 68: fleet.v1.FanOutTaskRequest
+	(*FanOutTaskResponse)(nil),           // 69: fleet.v1.FanOutTaskResponse
+	(*CompareFanOutRequest)(nil),         // 70: fleet.v1.CompareFanOutRequest
+	(*CompareFanOutResponse)(nil),        // 71: fleet.v1.CompareFanOutResponse
+	(*SettleFanOutRequest)(nil),          // 72: fleet.v1.SettleFanOutRequest
+	(*SettleFanOutResponse)(nil),         // 73: fleet.v1.SettleFanOutResponse
+	(*RunTaskRequest)(nil),               // 74: fleet.v1.RunTaskRequest
+	(*RunTaskResponse)(nil),              // 75: fleet.v1.RunTaskResponse
+	(*CreatePoolRequest)(nil),            // 76: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 77: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 78: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 79: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 80: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 81: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 82: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 83: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 84: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 85: fleet.v1.ShowPoolResponse
+	(*Schedule)(nil),                     // 86: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 87: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 88: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 89: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 90: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 91: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 92: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 93: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 94: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 95: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 96: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 97: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 98: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 99: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 100: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 101: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 102: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 103: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 104: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 105: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 106: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 107: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 108: fleet.v1.ShowQueueResponse
+	(*SetBudgetRequest)(nil),             // 109: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 110: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 111: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 112: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 113: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 114: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 115: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 116: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 117: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 118: fleet.v1.RaiseTaskBudgetResponse
+	(*ListCredentialsRequest)(nil),       // 119: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 120: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 121: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 122: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 123: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 124: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 125: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 126: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 127: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 128: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 129: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 130: fleet.v1.ListAgentSharesResponse
+	(*ReviewTaskRequest)(nil),            // 131: fleet.v1.ReviewTaskRequest
+	(*ReviewTaskResponse)(nil),           // 132: fleet.v1.ReviewTaskResponse
+	(*ListReviewsRequest)(nil),           // 133: fleet.v1.ListReviewsRequest
+	(*ListReviewsResponse)(nil),          // 134: fleet.v1.ListReviewsResponse
+	(*ShowOverlapsRequest)(nil),          // 135: fleet.v1.ShowOverlapsRequest
+	(*ShowOverlapsResponse)(nil),         // 136: fleet.v1.ShowOverlapsResponse
+	(*LandTasksRequest)(nil),             // 137: fleet.v1.LandTasksRequest
+	(*LandTasksResponse)(nil),            // 138: fleet.v1.LandTasksResponse
+	(*PublishTaskRequest)(nil),           // 139: fleet.v1.PublishTaskRequest
+	(*PublishTaskResponse)(nil),          // 140: fleet.v1.PublishTaskResponse
+	(*AbandonTaskRequest)(nil),           // 141: fleet.v1.AbandonTaskRequest
+	(*AbandonTaskResponse)(nil),          // 142: fleet.v1.AbandonTaskResponse
+	nil,                                  // 143: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 144: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 145: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 146: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 147: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 148: fleet.v1.RunTaskRequest.LabelsEntry
+	nil,                                  // 149: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 150: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 151: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 152: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 153: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 154: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 155: fleet.v1.Agent
+	(Agent_Status)(0),                    // 156: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 157: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 158: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 159: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 160: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 161: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 162: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 163: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 164: google.protobuf.Struct
+	(*Role)(nil),                         // 165: fleet.v1.Role
+	(*Project)(nil),                      // 166: fleet.v1.Project
+	(*Event)(nil),                        // 167: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 168: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 169: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 170: fleet.v1.FileChange
+	(StepKind)(0),                        // 171: fleet.v1.StepKind
+	(*Step)(nil),                         // 172: fleet.v1.Step
+	(Task_Status)(0),                     // 173: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 174: fleet.v1.Task.Source
+	(*Question)(nil),                     // 175: fleet.v1.Question
+	(Question_Remember)(0),               // 176: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 177: fleet.v1.Dependency
+	(Delegated_Wake)(0),                  // 178: fleet.v1.Delegated.Wake
+	(Delegated_OnParentEnd)(0),           // 179: fleet.v1.Delegated.OnParentEnd
+	(*TreeTask)(nil),                     // 180: fleet.v1.TreeTask
+	(*Variant)(nil),                      // 181: fleet.v1.Variant
+	(*Overlap)(nil),                      // 182: fleet.v1.Overlap
+	(Pool_Reuse)(0),                      // 183: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 184: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 185: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 186: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 187: fleet.v1.Pause
+	(*Budget)(nil),                       // 188: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 189: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 190: fleet.v1.Credential
+	(Share_Access)(0),                    // 191: fleet.v1.Share.Access
+	(*Share)(nil),                        // 192: fleet.v1.Share
+	(Review_Verdict)(0),                  // 193: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 194: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 195: fleet.v1.Review
+	(*Landing)(nil),                      // 196: fleet.v1.Landing
+	(Landing_State)(0),                   // 197: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 198: fleet.v1.ReviewedTask
+	(*LandedTask)(nil),                   // 199: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 200: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 201: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 202: fleet.v1.SearchFleetRequest
+	(*CreateWebhookRequest)(nil),         // 203: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 204: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 205: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 206: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 207: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 208: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 209: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 210: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 211: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 212: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 213: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 214: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 215: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 216: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 217: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 218: fleet.v1.ForgetReplicaRequest
+	(*PruneWorkRequest)(nil),             // 219: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 220: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 221: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 222: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 223: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 224: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 225: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 226: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 227: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 228: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 229: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 230: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 231: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 232: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 233: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 234: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 235: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 236: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 237: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 238: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 239: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 240: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 241: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 242: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	141, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	142, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	153, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	154, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	155, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	156, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	157, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	153, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	156, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	158, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	159, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	160, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	161, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	153, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	162, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	143, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	144, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	155, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	156, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	157, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	158, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	159, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	155, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	158, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	160, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	161, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	162, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	163, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	155, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	164, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	19,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	143, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	159, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	154, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	159, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	154, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	159, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	154, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	163, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	164, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	157, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	165, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	145, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	161, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	156, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	161, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	156, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	161, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	156, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	165, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	166, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	159, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	167, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	159, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	166, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	167, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	168, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	169, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	170, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	171, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	172, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	156, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	161, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	168, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	169, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	170, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	171, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	172, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	173, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	174, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	158, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	159, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	159, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	173, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	174, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	173, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	158, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	153, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	153, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	144, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	153, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	162, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	161, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	161, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	175, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	176, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	175, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	160, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	155, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	155, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	146, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	155, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	164, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	19,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	145, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	156, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	156, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	175, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	159, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	159, // 55: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
-	176, // 56: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
-	177, // 57: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
-	176, // 58: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
-	162, // 59: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	19,  // 60: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	146, // 61: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
-	156, // 62: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	156, // 63: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	175, // 64: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	2,   // 65: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
-	159, // 66: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
-	165, // 67: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
-	178, // 68: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	147, // 69: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	148, // 70: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	179, // 71: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	178, // 72: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	179, // 73: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	179, // 74: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	179, // 75: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	179, // 76: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	156, // 77: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	162, // 78: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	162, // 79: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	156, // 80: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	156, // 81: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	156, // 82: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	64,  // 83: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	156, // 84: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	149, // 85: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	84,  // 86: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	64,  // 87: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	156, // 88: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	150, // 89: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	84,  // 90: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	84,  // 91: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	84,  // 92: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	156, // 93: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	156, // 94: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	175, // 95: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	159, // 96: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	159, // 97: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	159, // 98: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	159, // 99: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	180, // 100: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	181, // 101: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	156, // 102: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	182, // 103: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	183, // 104: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	183, // 105: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	183, // 106: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	184, // 107: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	159, // 108: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	185, // 109: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	151, // 110: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	152, // 111: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	186, // 112: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	187, // 113: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	187, // 114: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	187, // 115: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	188, // 116: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
-	189, // 117: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
-	190, // 118: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
-	191, // 119: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
-	192, // 120: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
-	193, // 121: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	193, // 122: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	177, // 123: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
-	3,   // 124: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
-	194, // 125: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
-	191, // 126: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
-	191, // 127: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
-	4,   // 128: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	6,   // 129: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	8,   // 130: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	10,  // 131: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	12,  // 132: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	14,  // 133: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	16,  // 134: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	18,  // 135: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	21,  // 136: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	23,  // 137: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	25,  // 138: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	27,  // 139: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	29,  // 140: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	31,  // 141: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	33,  // 142: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	35,  // 143: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	36,  // 144: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	38,  // 145: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	40,  // 146: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	42,  // 147: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	44,  // 148: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	195, // 149: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	196, // 150: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	197, // 151: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	46,  // 152: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	48,  // 153: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	50,  // 154: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	52,  // 155: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	54,  // 156: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	56,  // 157: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	58,  // 158: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	60,  // 159: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	64,  // 160: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	66,  // 161: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
-	68,  // 162: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
-	70,  // 163: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
-	72,  // 164: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
-	95,  // 165: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	97,  // 166: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	99,  // 167: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	101, // 168: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	103, // 169: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	129, // 170: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
-	131, // 171: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
-	133, // 172: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
-	135, // 173: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
-	137, // 174: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
-	139, // 175: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
-	74,  // 176: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	76,  // 177: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	78,  // 178: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	80,  // 179: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	82,  // 180: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	105, // 181: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	85,  // 182: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	87,  // 183: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	89,  // 184: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	91,  // 185: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	93,  // 186: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	198, // 187: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
-	199, // 188: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
-	200, // 189: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
-	201, // 190: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
-	202, // 191: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
-	203, // 192: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
-	204, // 193: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
-	205, // 194: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
-	206, // 195: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	207, // 196: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	107, // 197: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	109, // 198: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	111, // 199: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	113, // 200: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	115, // 201: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	117, // 202: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	119, // 203: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	121, // 204: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	208, // 205: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	209, // 206: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	123, // 207: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	125, // 208: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	127, // 209: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	210, // 210: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	211, // 211: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	212, // 212: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	213, // 213: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	214, // 214: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
-	215, // 215: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	62,  // 216: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	5,   // 217: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	7,   // 218: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	9,   // 219: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	11,  // 220: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	13,  // 221: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	15,  // 222: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	17,  // 223: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	20,  // 224: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	22,  // 225: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	24,  // 226: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	26,  // 227: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	28,  // 228: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	30,  // 229: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	32,  // 230: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	34,  // 231: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	216, // 232: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	216, // 233: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	39,  // 234: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	41,  // 235: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	43,  // 236: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	45,  // 237: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	217, // 238: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	218, // 239: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	219, // 240: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	47,  // 241: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	49,  // 242: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	51,  // 243: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	53,  // 244: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	55,  // 245: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	57,  // 246: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	59,  // 247: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	61,  // 248: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	65,  // 249: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	67,  // 250: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
-	69,  // 251: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
-	71,  // 252: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
-	73,  // 253: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
-	96,  // 254: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	98,  // 255: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	100, // 256: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	102, // 257: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	104, // 258: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	130, // 259: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	132, // 260: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	134, // 261: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	136, // 262: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	138, // 263: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	140, // 264: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	75,  // 265: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	77,  // 266: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	79,  // 267: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	81,  // 268: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	83,  // 269: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	106, // 270: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	86,  // 271: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	88,  // 272: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	90,  // 273: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	92,  // 274: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	94,  // 275: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	220, // 276: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	221, // 277: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	222, // 278: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	223, // 279: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	224, // 280: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	225, // 281: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	226, // 282: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	227, // 283: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	228, // 284: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	229, // 285: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	108, // 286: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	110, // 287: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	112, // 288: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	114, // 289: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	116, // 290: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	118, // 291: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	120, // 292: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	122, // 293: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	230, // 294: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	231, // 295: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	124, // 296: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	126, // 297: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	128, // 298: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	232, // 299: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	233, // 300: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	234, // 301: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	235, // 302: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	236, // 303: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
-	237, // 304: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	63,  // 305: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	217, // [217:306] is the sub-list for method output_type
-	128, // [128:217] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	147, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	158, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	158, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	177, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	178, // 54: fleet.v1.QueueTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	179, // 55: fleet.v1.QueueTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	180, // 56: fleet.v1.ShowTaskTreeResponse.tasks:type_name -> fleet.v1.TreeTask
+	161, // 57: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	161, // 58: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
+	181, // 59: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
+	182, // 60: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
+	181, // 61: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
+	164, // 62: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	19,  // 63: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	148, // 64: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
+	158, // 65: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	158, // 66: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	177, // 67: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	178, // 68: fleet.v1.RunTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	179, // 69: fleet.v1.RunTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	2,   // 70: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
+	161, // 71: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
+	167, // 72: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
+	183, // 73: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	149, // 74: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	150, // 75: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	184, // 76: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	183, // 77: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	184, // 78: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	184, // 79: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	184, // 80: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	184, // 81: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	158, // 82: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	164, // 83: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	164, // 84: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	158, // 85: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	158, // 86: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	158, // 87: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	64,  // 88: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	158, // 89: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	151, // 90: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	86,  // 91: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	64,  // 92: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	158, // 93: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	152, // 94: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	86,  // 95: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	86,  // 96: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	86,  // 97: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	158, // 98: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	158, // 99: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	177, // 100: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	161, // 101: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	161, // 102: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	161, // 103: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	161, // 104: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	185, // 105: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	186, // 106: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	158, // 107: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	187, // 108: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	188, // 109: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	188, // 110: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	188, // 111: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	189, // 112: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	161, // 113: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	190, // 114: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	153, // 115: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	154, // 116: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	191, // 117: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	192, // 118: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	192, // 119: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	192, // 120: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	193, // 121: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	194, // 122: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	195, // 123: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	196, // 124: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	197, // 125: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	198, // 126: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	198, // 127: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	182, // 128: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	3,   // 129: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	199, // 130: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	196, // 131: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	196, // 132: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	4,   // 133: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	6,   // 134: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	8,   // 135: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	10,  // 136: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	12,  // 137: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	14,  // 138: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	16,  // 139: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	18,  // 140: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	21,  // 141: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	23,  // 142: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	25,  // 143: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	27,  // 144: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	29,  // 145: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	31,  // 146: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	33,  // 147: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	35,  // 148: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	36,  // 149: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	38,  // 150: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	40,  // 151: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	42,  // 152: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	44,  // 153: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	200, // 154: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	201, // 155: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	202, // 156: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	46,  // 157: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	48,  // 158: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	50,  // 159: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	52,  // 160: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	54,  // 161: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	56,  // 162: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	58,  // 163: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	60,  // 164: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	64,  // 165: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	65,  // 166: fleet.v1.FleetService.ShowTaskTree:input_type -> fleet.v1.ShowTaskTreeRequest
+	68,  // 167: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
+	70,  // 168: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
+	72,  // 169: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
+	74,  // 170: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
+	97,  // 171: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	99,  // 172: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	101, // 173: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	103, // 174: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	105, // 175: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	131, // 176: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	133, // 177: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	135, // 178: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	137, // 179: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	139, // 180: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	141, // 181: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	76,  // 182: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	78,  // 183: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	80,  // 184: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	82,  // 185: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	84,  // 186: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	107, // 187: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	87,  // 188: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	89,  // 189: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	91,  // 190: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	93,  // 191: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	95,  // 192: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	203, // 193: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	204, // 194: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	205, // 195: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	206, // 196: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	207, // 197: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	208, // 198: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	209, // 199: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	210, // 200: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	211, // 201: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	212, // 202: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	109, // 203: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	111, // 204: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	113, // 205: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	115, // 206: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	117, // 207: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	119, // 208: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	121, // 209: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	123, // 210: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	213, // 211: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	214, // 212: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	125, // 213: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	127, // 214: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	129, // 215: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	215, // 216: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	216, // 217: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	217, // 218: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	218, // 219: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	219, // 220: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	220, // 221: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	62,  // 222: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	5,   // 223: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	7,   // 224: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	9,   // 225: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	11,  // 226: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	13,  // 227: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	15,  // 228: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	17,  // 229: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	20,  // 230: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	22,  // 231: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	24,  // 232: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	26,  // 233: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	28,  // 234: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	30,  // 235: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	32,  // 236: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	34,  // 237: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	221, // 238: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	221, // 239: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	39,  // 240: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	41,  // 241: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	43,  // 242: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	45,  // 243: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	222, // 244: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	223, // 245: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	224, // 246: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	47,  // 247: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	49,  // 248: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	51,  // 249: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	53,  // 250: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	55,  // 251: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	57,  // 252: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	59,  // 253: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	61,  // 254: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	67,  // 255: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	66,  // 256: fleet.v1.FleetService.ShowTaskTree:output_type -> fleet.v1.ShowTaskTreeResponse
+	69,  // 257: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
+	71,  // 258: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
+	73,  // 259: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
+	75,  // 260: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
+	98,  // 261: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	100, // 262: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	102, // 263: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	104, // 264: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	106, // 265: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	132, // 266: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	134, // 267: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	136, // 268: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	138, // 269: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	140, // 270: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	142, // 271: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	77,  // 272: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	79,  // 273: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	81,  // 274: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	83,  // 275: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	85,  // 276: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	108, // 277: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	88,  // 278: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	90,  // 279: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	92,  // 280: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	94,  // 281: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	96,  // 282: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	225, // 283: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	226, // 284: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	227, // 285: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	228, // 286: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	229, // 287: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	230, // 288: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	231, // 289: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	232, // 290: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	233, // 291: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	234, // 292: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	110, // 293: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	112, // 294: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	114, // 295: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	116, // 296: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	118, // 297: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	120, // 298: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	122, // 299: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	124, // 300: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	235, // 301: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	236, // 302: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	126, // 303: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	128, // 304: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	130, // 305: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	237, // 306: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	238, // 307: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	239, // 308: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	240, // 309: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	241, // 310: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	242, // 311: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	63,  // 312: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	223, // [223:313] is the sub-list for method output_type
+	133, // [133:223] is the sub-list for method input_type
+	133, // [133:133] is the sub-list for extension type_name
+	133, // [133:133] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -12240,6 +12400,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_credential_proto_init()
+	file_fleet_v1_delegation_proto_init()
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_fan_out_proto_init()
 	file_fleet_v1_landing_proto_init()
@@ -12294,39 +12455,39 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[57].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[60].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[65].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[68].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[64].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[67].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[72].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[76].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[77].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[80].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[81].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[74].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[78].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[79].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[82].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[83].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[87].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[88].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[91].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[99].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[100].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[85].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[89].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[90].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[93].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[101].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[103].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[107].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[108].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[104].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[105].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[109].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[110].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[113].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[114].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[127].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[128].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[131].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[111].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[112].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[115].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[116].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[129].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[130].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[133].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   149,
+			NumMessages:   151,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

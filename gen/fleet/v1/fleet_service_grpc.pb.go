@@ -53,6 +53,7 @@ const (
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
 	FleetService_QueueTask_FullMethodName            = "/fleet.v1.FleetService/QueueTask"
+	FleetService_ShowTaskTree_FullMethodName         = "/fleet.v1.FleetService/ShowTaskTree"
 	FleetService_FanOutTask_FullMethodName           = "/fleet.v1.FleetService/FanOutTask"
 	FleetService_CompareFanOut_FullMethodName        = "/fleet.v1.FleetService/CompareFanOut"
 	FleetService_SettleFanOut_FullMethodName         = "/fleet.v1.FleetService/SettleFanOut"
@@ -213,6 +214,8 @@ type FleetServiceClient interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error)
+	// Show the tree of a task: the tasks that agents have delegated below it, with their cost.
+	ShowTaskTree(ctx context.Context, in *ShowTaskTreeRequest, opts ...grpc.CallOption) (*ShowTaskTreeResponse, error)
 	// Give one prompt to several agents or models.
 	FanOutTask(ctx context.Context, in *FanOutTaskRequest, opts ...grpc.CallOption) (*FanOutTaskResponse, error)
 	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
@@ -718,6 +721,16 @@ func (c *fleetServiceClient) QueueTask(ctx context.Context, in *QueueTaskRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(QueueTaskResponse)
 	err := c.cc.Invoke(ctx, FleetService_QueueTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowTaskTree(ctx context.Context, in *ShowTaskTreeRequest, opts ...grpc.CallOption) (*ShowTaskTreeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowTaskTreeResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowTaskTree_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1395,6 +1408,8 @@ type FleetServiceServer interface {
 	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error)
+	// Show the tree of a task: the tasks that agents have delegated below it, with their cost.
+	ShowTaskTree(context.Context, *ShowTaskTreeRequest) (*ShowTaskTreeResponse, error)
 	// Give one prompt to several agents or models.
 	FanOutTask(context.Context, *FanOutTaskRequest) (*FanOutTaskResponse, error)
 	// Compare the tasks of a fan-out: status, size of the change, checks, cost, time, review, and which work changes the same lines.
@@ -1647,6 +1662,9 @@ func (UnimplementedFleetServiceServer) RestartAgent(context.Context, *RestartAge
 }
 func (UnimplementedFleetServiceServer) QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueTask not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowTaskTree(context.Context, *ShowTaskTreeRequest) (*ShowTaskTreeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowTaskTree not implemented")
 }
 func (UnimplementedFleetServiceServer) FanOutTask(context.Context, *FanOutTaskRequest) (*FanOutTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FanOutTask not implemented")
@@ -2406,6 +2424,24 @@ func _FleetService_QueueTask_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).QueueTask(ctx, req.(*QueueTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowTaskTree_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowTaskTreeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowTaskTree(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowTaskTree_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowTaskTree(ctx, req.(*ShowTaskTreeRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -3537,6 +3573,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "QueueTask",
 			Handler:    _FleetService_QueueTask_Handler,
+		},
+		{
+			MethodName: "ShowTaskTree",
+			Handler:    _FleetService_ShowTaskTree_Handler,
 		},
 		{
 			MethodName: "FanOutTask",

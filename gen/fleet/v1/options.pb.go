@@ -805,6 +805,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	},
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         51054,
+		Name:          "fleet.v1.delegated",
+		Tag:           "bytes,51054,opt,name=delegated",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*Portion)(nil),
 		Field:         51010,
 		Name:          "fleet.v1.portion",
@@ -982,39 +990,44 @@ var (
 	//
 	// optional bool for_agents = 51007;
 	E_ForAgents = &file_fleet_v1_options_proto_extTypes[9]
+	// An agent may call the method with its own token if its role lets it delegate tasks: start, message, stop or read_output, as in the
+	// role's delegate.may, or look, which is always included. The method reaches only tasks below the agent's own one.
+	//
+	// optional string delegated = 51054;
+	E_Delegated = &file_fleet_v1_options_proto_extTypes[10]
 	// How a tool makes an answer fit into its result: it calls the method again with a lower limit.
 	//
 	// optional fleet.v1.Portion portion = 51010;
-	E_Portion = &file_fleet_v1_options_proto_extTypes[10]
+	E_Portion = &file_fleet_v1_options_proto_extTypes[11]
 	// The answer always fits into a tool's result: it has no list, and its texts are ids, names and sentences of the server.
 	//
 	// optional bool small_answer = 51011;
-	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[11]
+	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[12]
 	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
 	// any other answer that still does not fit; set this only if the caller can get the rest elsewhere or does not need it.
 	//
 	// optional bool shortened_answer = 51012;
-	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[12]
+	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[13]
 	// How the command line calls the method. The commands of methods without it have the methods' full names.
 	//
 	// optional fleet.v1.Command command = 51014;
-	E_Command = &file_fleet_v1_options_proto_extTypes[13]
+	E_Command = &file_fleet_v1_options_proto_extTypes[14]
 	// The scope that a caller of the method needs. If it is not set: read for a method without side effects, run for others.
 	//
 	// optional fleet.v1.Scope needs = 51020;
-	E_Needs = &file_fleet_v1_options_proto_extTypes[14]
+	E_Needs = &file_fleet_v1_options_proto_extTypes[15]
 	// The method concerns only its caller, so a caller who is restricted to some projects may call it too.
 	//
 	// optional bool about_caller = 51046;
-	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[15]
+	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[16]
 	// The call starts a task, so a client with the MCP extension for tasks gets the task at once and asks for its end later.
 	//
 	// optional fleet.v1.McpTask mcp_task = 51052;
-	E_McpTask = &file_fleet_v1_options_proto_extTypes[16]
+	E_McpTask = &file_fleet_v1_options_proto_extTypes[17]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[17]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[18]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -1022,36 +1035,36 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[18]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[19]
 	// The value of an optional number if an MCP tool call does not set it.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[19]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[20]
 	// The value of a string if an MCP tool call does not set it.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[20]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[21]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[21]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[22]
 	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[22]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[23]
 	// What the audit log records of the field.
 	//
 	// optional fleet.v1.Audit.Part audited = 51047;
-	E_Audited = &file_fleet_v1_options_proto_extTypes[23]
+	E_Audited = &file_fleet_v1_options_proto_extTypes[24]
 	// The field is for those who operate Fleet: a tool describes it only in the toolset "all", and if the setting mcp.tools is
 	// given. Every call may set it.
 	//
 	// optional bool operator_field = 51053;
-	E_OperatorField = &file_fleet_v1_options_proto_extTypes[24]
+	E_OperatorField = &file_fleet_v1_options_proto_extTypes[25]
 	// The field can be null in answers. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[25]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[26]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -1137,7 +1150,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\roperator_tool\x12\x1e.google.protobuf.MethodOptions\x18\xeb\x8e\x03 \x01(\bR\foperatorTool:F\n" +
 	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
 	"\n" +
-	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:M\n" +
+	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:>\n" +
+	"\tdelegated\x12\x1e.google.protobuf.MethodOptions\x18\xee\x8e\x03 \x01(\tR\tdelegated:M\n" +
 	"\aportion\x12\x1e.google.protobuf.MethodOptions\x18\u008e\x03 \x01(\v2\x11.fleet.v1.PortionR\aportion:C\n" +
 	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
 	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
@@ -1199,36 +1213,37 @@ var file_fleet_v1_options_proto_depIdxs = []int32{
 	11, // 9: fleet.v1.operator_tool:extendee -> google.protobuf.MethodOptions
 	11, // 10: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
 	11, // 11: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	11, // 12: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	11, // 13: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	11, // 14: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	11, // 15: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	11, // 16: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	11, // 17: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
-	11, // 18: fleet.v1.mcp_task:extendee -> google.protobuf.MethodOptions
-	11, // 19: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	12, // 20: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	12, // 21: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	12, // 22: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	12, // 23: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	12, // 24: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	12, // 25: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
-	12, // 26: fleet.v1.operator_field:extendee -> google.protobuf.FieldOptions
-	12, // 27: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	13, // 28: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	8,  // 29: fleet.v1.portion:type_name -> fleet.v1.Portion
-	3,  // 30: fleet.v1.command:type_name -> fleet.v1.Command
-	13, // 31: fleet.v1.needs:type_name -> fleet.v1.Scope
-	4,  // 32: fleet.v1.mcp_task:type_name -> fleet.v1.McpTask
-	6,  // 33: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	14, // 34: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	9,  // 35: fleet.v1.cut:type_name -> fleet.v1.Cut
-	5,  // 36: fleet.v1.shown:type_name -> fleet.v1.Shown
-	2,  // 37: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	28, // [28:38] is the sub-list for extension type_name
-	2,  // [2:28] is the sub-list for extension extendee
+	11, // 12: fleet.v1.delegated:extendee -> google.protobuf.MethodOptions
+	11, // 13: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	11, // 14: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	11, // 15: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	11, // 16: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	11, // 17: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
+	11, // 18: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
+	11, // 19: fleet.v1.mcp_task:extendee -> google.protobuf.MethodOptions
+	11, // 20: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	12, // 21: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	12, // 22: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	12, // 23: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	12, // 24: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	12, // 25: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	12, // 26: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
+	12, // 27: fleet.v1.operator_field:extendee -> google.protobuf.FieldOptions
+	12, // 28: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	13, // 29: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	8,  // 30: fleet.v1.portion:type_name -> fleet.v1.Portion
+	3,  // 31: fleet.v1.command:type_name -> fleet.v1.Command
+	13, // 32: fleet.v1.needs:type_name -> fleet.v1.Scope
+	4,  // 33: fleet.v1.mcp_task:type_name -> fleet.v1.McpTask
+	6,  // 34: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	14, // 35: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	9,  // 36: fleet.v1.cut:type_name -> fleet.v1.Cut
+	5,  // 37: fleet.v1.shown:type_name -> fleet.v1.Shown
+	2,  // 38: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	29, // [29:39] is the sub-list for extension type_name
+	2,  // [2:29] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -1246,7 +1261,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   7,
-			NumExtensions: 26,
+			NumExtensions: 27,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

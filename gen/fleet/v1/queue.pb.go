@@ -84,7 +84,8 @@ func (Pool_Reuse) EnumDescriptor() ([]byte, []int) {
 type Wait struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning,
-	// place_down, principal_limit, budget, unconfined, retry, usage_window or behind.
+	// place_down, principal_limit, budget, unconfined, retry, usage_window, behind, delegated (it waits for tasks that it has delegated) or
+	// tree (as many delegated tasks run as may run at once).
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`

@@ -210,7 +210,13 @@ type Task struct {
 	// The task's labels; absent when it has none.
 	Labels *structpb.Struct `protobuf:"bytes,26,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	// How far the work of the task is on its way into a branch, without conflicts and checks; absent if it has changed nothing.
-	Landing       *Landing `protobuf:"bytes,27,opt,name=landing,proto3,oneof" json:"landing,omitempty"`
+	Landing *Landing `protobuf:"bytes,27,opt,name=landing,proto3,oneof" json:"landing,omitempty"`
+	// Id of the task whose agent has delegated this one; absent if no agent has.
+	ParentTaskId *string `protobuf:"bytes,28,opt,name=parent_task_id,json=parentTaskId,proto3,oneof" json:"parent_task_id,omitempty"`
+	// Id of the root of its tree of delegated tasks; absent for a root.
+	RootTaskId *string `protobuf:"bytes,29,opt,name=root_task_id,json=rootTaskId,proto3,oneof" json:"root_task_id,omitempty"`
+	// Number of tasks that it has delegated, see `show_task_tree`; absent when there are none.
+	Delegated     *int32 `protobuf:"varint,30,opt,name=delegated,proto3,oneof" json:"delegated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +433,27 @@ func (x *Task) GetLanding() *Landing {
 	return nil
 }
 
+func (x *Task) GetParentTaskId() string {
+	if x != nil && x.ParentTaskId != nil {
+		return *x.ParentTaskId
+	}
+	return ""
+}
+
+func (x *Task) GetRootTaskId() string {
+	if x != nil && x.RootTaskId != nil {
+		return *x.RootTaskId
+	}
+	return ""
+}
+
+func (x *Task) GetDelegated() int32 {
+	if x != nil && x.Delegated != nil {
+		return *x.Delegated
+	}
+	return 0
+}
+
 // TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -539,7 +566,15 @@ type TaskDetail struct {
 	// Id of the task whose work this one goes on with; absent if it does not.
 	Continues *string `protobuf:"bytes,53,opt,name=continues,proto3,oneof" json:"continues,omitempty"`
 	// The tasks with the same prompt; absent if it was queued alone.
-	FanOut        *FanOut `protobuf:"bytes,61,opt,name=fan_out,json=fanOut,proto3,oneof" json:"fan_out,omitempty"`
+	FanOut *FanOut `protobuf:"bytes,61,opt,name=fan_out,json=fanOut,proto3,oneof" json:"fan_out,omitempty"`
+	// Id of the task whose agent has delegated this one; absent if no agent has.
+	ParentTaskId *string `protobuf:"bytes,54,opt,name=parent_task_id,json=parentTaskId,proto3,oneof" json:"parent_task_id,omitempty"`
+	// Id of the root of its tree of delegated tasks; absent for a root.
+	RootTaskId *string `protobuf:"bytes,55,opt,name=root_task_id,json=rootTaskId,proto3,oneof" json:"root_task_id,omitempty"`
+	// Number of tasks that it has delegated, see `show_task_tree`; absent when there are none.
+	Delegated *int32 `protobuf:"varint,56,opt,name=delegated,proto3,oneof" json:"delegated,omitempty"`
+	// Cost of the task and of all tasks below it in US dollars; absent if it has delegated none.
+	TreeCostUsd   *float64 `protobuf:"fixed64,57,opt,name=tree_cost_usd,json=treeCostUsd,proto3,oneof" json:"tree_cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,6 +943,34 @@ func (x *TaskDetail) GetFanOut() *FanOut {
 		return x.FanOut
 	}
 	return nil
+}
+
+func (x *TaskDetail) GetParentTaskId() string {
+	if x != nil && x.ParentTaskId != nil {
+		return *x.ParentTaskId
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetRootTaskId() string {
+	if x != nil && x.RootTaskId != nil {
+		return *x.RootTaskId
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetDelegated() int32 {
+	if x != nil && x.Delegated != nil {
+		return *x.Delegated
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetTreeCostUsd() float64 {
+	if x != nil && x.TreeCostUsd != nil {
+		return *x.TreeCostUsd
+	}
+	return 0
 }
 
 // FanOut is several tasks that `fan_out_task` has queued together. `compare_fan_out` compares them.
@@ -1306,7 +1369,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\v\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/landing.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\f\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1342,7 +1405,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\fdenied_calls\x18\x18 \x01(\x05H\n" +
 	"R\vdeniedCalls\x88\x01\x01\x124\n" +
 	"\x06labels\x18\x1a \x01(\v2\x17.google.protobuf.StructH\vR\x06labels\x88\x01\x01\x120\n" +
-	"\alanding\x18\x1b \x01(\v2\x11.fleet.v1.LandingH\fR\alanding\x88\x01\x01\"\x8a\x01\n" +
+	"\alanding\x18\x1b \x01(\v2\x11.fleet.v1.LandingH\fR\alanding\x88\x01\x01\x12)\n" +
+	"\x0eparent_task_id\x18\x1c \x01(\tH\rR\fparentTaskId\x88\x01\x01\x12%\n" +
+	"\froot_task_id\x18\x1d \x01(\tH\x0eR\n" +
+	"rootTaskId\x88\x01\x01\x12!\n" +
+	"\tdelegated\x18\x1e \x01(\x05H\x0fR\tdelegated\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -1371,7 +1438,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\r_denied_callsB\t\n" +
 	"\a_labelsB\n" +
 	"\n" +
-	"\b_landing\"\x9c\x14\n" +
+	"\b_landingB\x11\n" +
+	"\x0f_parent_task_idB\x0f\n" +
+	"\r_root_task_idB\f\n" +
+	"\n" +
+	"_delegated\"\xfe\x15\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1431,7 +1502,12 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1cR\x06output\x88\x01\x01\x120\n" +
 	"\alanding\x184 \x01(\v2\x11.fleet.v1.LandingH\x1dR\alanding\x88\x01\x01\x12!\n" +
 	"\tcontinues\x185 \x01(\tH\x1eR\tcontinues\x88\x01\x01\x12.\n" +
-	"\afan_out\x18= \x01(\v2\x10.fleet.v1.FanOutH\x1fR\x06fanOut\x88\x01\x01B\n" +
+	"\afan_out\x18= \x01(\v2\x10.fleet.v1.FanOutH\x1fR\x06fanOut\x88\x01\x01\x12)\n" +
+	"\x0eparent_task_id\x186 \x01(\tH R\fparentTaskId\x88\x01\x01\x12%\n" +
+	"\froot_task_id\x187 \x01(\tH!R\n" +
+	"rootTaskId\x88\x01\x01\x12!\n" +
+	"\tdelegated\x188 \x01(\x05H\"R\tdelegated\x88\x01\x01\x12'\n" +
+	"\rtree_cost_usd\x189 \x01(\x01H#R\vtreeCostUsd\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1473,7 +1549,12 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"_continuesB\n" +
 	"\n" +
-	"\b_fan_out\"7\n" +
+	"\b_fan_outB\x11\n" +
+	"\x0f_parent_task_idB\x0f\n" +
+	"\r_root_task_idB\f\n" +
+	"\n" +
+	"_delegatedB\x10\n" +
+	"\x0e_tree_cost_usd\"7\n" +
 	"\x06FanOut\x12\x19\n" +
 	"\btask_ids\x18\x01 \x03(\tR\ataskIds\x12\x12\n" +
 	"\x04kept\x18\x02 \x01(\bR\x04kept\"\x9f\x03\n" +

@@ -108,6 +108,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		ConversationLost: optional(textOf(t.ConversationLost)),
 		ReasonCode:       optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt),
 		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Labels: labelsOf(t.Labels), Landing: briefLandingOf(t.Landing),
+		ParentTaskId: optional(t.ParentID), RootTaskId: optional(t.RootID), Delegated: optional(int32Of(t.Delegation.Children)),
 	}
 }
 
@@ -179,6 +180,10 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
 		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))), Labels: labelsOf(t.Labels), Queue: queuedOf(t.Queued),
 		Landing: landingOf(t.Landing), Continues: optional(t.Options.Continues),
+		ParentTaskId: optional(t.ParentID), RootTaskId: optional(t.RootID), Delegated: optional(int32Of(t.Delegation.Children)),
+	}
+	if t.Delegation.Children > 0 {
+		d.TreeCostUsd = new(t.TreeCostUSD)
 	}
 	if ids := t.Entry.FanOut; len(ids) > 0 {
 		d.FanOut = &fleetv1.FanOut{TaskIds: ids, Kept: t.Entry.Kept}

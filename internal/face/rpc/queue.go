@@ -79,6 +79,15 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
 		},
 	}
+	if r.GetWake() != fleetv1.Delegated_wake_unspecified {
+		q.Wake = r.GetWake().String()
+	}
+	switch r.GetOnParentEnd() {
+	case fleetv1.Delegated_detach:
+		q.OnParentEnd = fleet.ParentEndDetach
+	case fleetv1.Delegated_stop:
+		q.OnParentEnd = fleet.ParentEndStop
+	}
 	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
 		return q, err
 	}

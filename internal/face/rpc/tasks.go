@@ -97,7 +97,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
-		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), PageRequest: numberedPageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(), PageRequest: numberedPageOf(r.Page, r.PageSize),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
 		q.Status = fleet.TaskStatus(r.GetStatus().String())

@@ -24,26 +24,7 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				x := m.New()
 				fill(t, x, 3)
-				for i := range x.Descriptor().Fields().Len() { // unknown enum values are refused, and so is the zero value
-					f := x.Descriptor().Fields().Get(i)
-					known := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
-					switch {
-					case f.Kind() != protoreflect.EnumKind:
-					case f.IsList():
-						all, kept := x.Get(f).List(), x.NewField(f).List()
-						for i := range all.Len() {
-							if known(all.Get(i).Enum()) {
-								kept.Append(all.Get(i))
-							}
-						}
-						x.Clear(f)
-						if kept.Len() > 0 {
-							x.Set(f, protoreflect.ValueOfList(kept))
-						}
-					case !known(x.Get(f).Enum()):
-						x.Clear(f)
-					}
-				}
+				clearUnknown(x)
 				data, err := protojson.MarshalOptions{UseProtoNames: true, Multiline: rapid.Bool().Draw(t, "multiline")}.Marshal(x.Interface())
 				require.NoError(t, err)
 				got := m.New().Interface()
@@ -52,6 +33,34 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 			})
 		})
 	}
+}
+
+// clearUnknown clears the enum values of a message and of the messages in it that are unknown or zero, because requests with them are
+// refused.
+func clearUnknown(x protoreflect.Message) {
+	x.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		known := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
+		switch {
+		case f.Kind() == protoreflect.EnumKind && f.IsList():
+			kept := x.NewField(f).List()
+			for i := range v.List().Len() {
+				if known(v.List().Get(i).Enum()) {
+					kept.Append(v.List().Get(i))
+				}
+			}
+			x.Clear(f)
+			if kept.Len() > 0 {
+				x.Set(f, protoreflect.ValueOfList(kept))
+			}
+		case f.Kind() == protoreflect.EnumKind:
+			if !known(v.Enum()) {
+				x.Clear(f)
+			}
+		case f.Kind() == protoreflect.MessageKind && !f.IsList() && !f.IsMap():
+			clearUnknown(v.Message())
+		}
+		return true
+	})
 }
 
 // FuzzUnmarshal checks that any input from a client is either refused with a reason, or read as protojson reads it.

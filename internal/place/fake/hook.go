@@ -43,6 +43,7 @@ type Call struct {
 	TaskID string        // set in calls of runs: Dispatch, Follow, Interrupt, Send and so on
 	Kill   bool          // set in calls of Interrupt
 	Report *fleet.Report // set in calls of Dispatch
+	Run    *fleet.Run    // set in calls of Dispatch
 }
 
 // moment is a point in a method: before the method does anything, or after it has done everything except return.

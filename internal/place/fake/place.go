@@ -37,6 +37,8 @@ type Config struct {
 	Credentials map[string]string
 	// MaxCosts are what tasks may cost if their callers do not say, by role.
 	MaxCosts map[string]fleet.Micros
+	// Grants are what agents may delegate, by role.
+	Grants map[string]*fleet.Grant
 
 	// Before and After are called in every call of the port: Before before the call does anything, and After after it
 	// has done everything except return. If they return an error, the call returns that error.
@@ -390,6 +392,11 @@ func gone(a fleet.Agent) error {
 
 // MaxCost implements fleet.CostLimiter.
 func (p *Place) MaxCost(_, role string) fleet.Micros { return p.config.MaxCosts[role] }
+
+// Grant implements fleet.Delegator.
+func (p *Place) Grant(project, role string) *fleet.Grant {
+	return p.config.Grants[role].WithDefaults(project)
+}
 
 // Credential implements fleet.Credentialer.
 func (p *Place) Credential(project string) string { return p.config.Credentials[project] }

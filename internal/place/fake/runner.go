@@ -21,7 +21,7 @@ func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 // Dispatch starts the run.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
-	return p.locked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report}, func() error {
+	return p.locked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report, Run: &run}, func() error {
 		p.dispatches[run.TaskID]++
 		if p.runs[run.TaskID] != nil {
 			return nil

@@ -117,6 +117,9 @@ type Role struct {
 	// Permissions lets the agent ask people for permissions. If it is nil, the agent cannot ask, and tools that need a
 	// permission are denied.
 	Permissions *driver.Permissions `yaml:"permissions"`
+
+	// Delegate lets the agent delegate tasks to other agents of its owner. If it is nil, it cannot.
+	Delegate *fleet.Grant `yaml:"delegate"`
 }
 
 // RepositoryPermissions is a value of Role.RepositoryPermissions.
@@ -293,6 +296,9 @@ func checkRoles(roles []Role, d driver.Driver) error {
 		}
 		if err := checkPermissions(r); err != nil {
 			return fmt.Errorf("role %q: %w", r.Name, err)
+		}
+		if err := r.Delegate.Validate(); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if r.Default {
 			defaults++

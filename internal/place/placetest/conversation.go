@@ -43,7 +43,7 @@ done
 read -r _ # a request that needs no answer
 read -r prompt
 dir=$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^A-Za-z0-9]/-/g')
-id=${resume:-conversation-$$}
+id=${resume:-conversation-$$-$RANDOM$RANDOM}
 if [ -n "$resume" ] && ! [ -e "$dir/$id.jsonl" ]; then
 	echo "No conversation found with session ID: $id" >&2
 	exit 1
@@ -63,10 +63,10 @@ func conversation(x *fixture) {
 	if p.Text == "" {
 		x.Skip("the place has no agent that keeps a conversation")
 	}
-	talk := func(a fleet.Agent, continues bool, want string, lost bool) {
+	in := func(name string, a fleet.Agent, continues bool, want string, lost bool) {
 		x.Helper()
 		r := x.run(p)
-		r.Continues = continues
+		r.Continues, r.Conversation = continues, name
 		x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 		outputs, o := x.whole(a, r)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
@@ -83,6 +83,10 @@ func conversation(x *fixture) {
 		}
 		x.Equal(lost, why != "", "why the conversation was lost: %q", why)
 	}
+	talk := func(a fleet.Agent, continues bool, want string, lost bool) {
+		x.Helper()
+		in("", a, continues, want, lost)
+	}
 	const anew = "task 1, told of the new conversation"
 	a := x.readyIn(p.Project)
 	talk(a, false, "task 1", false)
@@ -96,4 +100,10 @@ func conversation(x *fixture) {
 	talk(b, true, anew, true)
 	talk(b, true, "task 2", false)
 	talk(a, true, "task 3", false)
+
+	// A run with a name has a conversation of its own, and others do not disturb it.
+	in("side", a, false, "task 1", false)
+	talk(a, true, "task 4", false)
+	in("other", a, false, "task 1", false)
+	in("side", a, true, "task 2", false)
 }

@@ -31,6 +31,8 @@ type Format struct {
 	// Record is a path/filepath pattern for the file in which the program stores the conversation of the run, with
 	// RecordID in place of the conversation's id. It is empty if the path is unknown.
 	Record string `json:"record,omitempty"`
+	// Conversation is fleet.Run.Conversation.
+	Conversation string `json:"conversation,omitempty"`
 	// Begun is the id of the conversation that a person on a terminal may begin.
 	Begun string `json:"begun,omitempty"`
 }

@@ -28,6 +28,10 @@ func runTo(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
 		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
 		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
+		Conversation: r.Conversation,
+	}
+	if report := r.Report; report != nil {
+		p.Report = &runnerv1.Report{Url: report.URL, Token: report.Token}
 	}
 	if o := r.Options; o.IsSet() {
 		p.Options = &runnerv1.RunOptions{Model: o.Model, Effort: o.Effort, AppendSystemPrompt: o.AppendSystemPrompt, OutputSchema: o.OutputSchema}
@@ -51,7 +55,10 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
 		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
-		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(),
+		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(),
+	}
+	if report := p.GetReport(); report != nil {
+		r.Report = &fleet.Report{URL: report.GetUrl(), Token: report.GetToken()}
 	}
 	if o := p.GetOptions(); o != nil {
 		r.Options = fleet.TaskOptions{Model: o.GetModel(), Effort: o.GetEffort(), AppendSystemPrompt: o.GetAppendSystemPrompt(), OutputSchema: o.GetOutputSchema()}

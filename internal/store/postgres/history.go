@@ -124,7 +124,14 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Ended {
 		c.where += `status NOT IN ('pending', 'running') AND `
 	}
-	if f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
+	if f.Root != "" {
+		root := c.arg(f.Root)
+		c.where += `(root_id = ` + root + ` OR id = ` + root + `) AND `
+	}
+	if f.Parent != "" {
+		c.add(`parent_id = ?`, f.Parent)
+	}
+	if f.Active || f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
 		c.where += record.ActiveCondition + ` AND ` // a plan for any status could not use the indexes of these tasks
 	}
 	if f.Source != "" {

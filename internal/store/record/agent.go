@@ -9,7 +9,7 @@ import (
 // agentColumns are the columns of agents that are read.
 const agentColumns = `traceparent, name, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 	desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
-	refused, refused_field, conversed, shares, parameters, host, next_start, rules, session_id, labels, pool, max_idle`
+	refused, refused_field, conversed, shares, parameters, host, next_start, rules, session_id, labels, pool, max_idle, conversation`
 
 // agentWriteColumns are the columns of agents that a write sets. agentArgs returns their values in the same order.
 const agentWriteColumns = agentColumns + `, name_key`
@@ -43,7 +43,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		a.Trace, a.Name, a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, NullTime(a.RetryAt),
 		a.CreatedAt, a.UpdatedAt, NullTime(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
-		string(a.Refused), a.RefusedField, a.Conversed, shares, parameters, host, next, rules, a.SessionID, labelsArg(a.Labels), a.Pool, int64(a.MaxIdle), Key(a.Name),
+		string(a.Refused), a.RefusedField, a.Conversed, shares, parameters, host, next, rules, a.SessionID, labelsArg(a.Labels), a.Pool, int64(a.MaxIdle), a.Conversation, Key(a.Name),
 	}, err
 }
 
@@ -68,7 +68,7 @@ func scanAgent(row Scanner, a *fleet.Agent) error {
 	return row.Scan(&a.UID, &a.Trace, &a.Name, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		jsonColumn{&a.Metadata}, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts,
 		(*Time)(&a.RetryAt), (*Time)(&a.CreatedAt), (*Time)(&a.UpdatedAt), (*Time)(&a.DeletedAt), (*string)(&a.Toolset), &a.Place, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, jsonColumn{&a.Shares}, jsonColumn{&a.Parameters}, jsonColumn{&a.Host}, jsonColumn{&a.Next}, jsonColumn{&a.Rules}, &a.SessionID, jsonColumn{&a.Labels}, &a.Pool, (*int64)(&a.MaxIdle),
+		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, jsonColumn{&a.Shares}, jsonColumn{&a.Parameters}, jsonColumn{&a.Host}, jsonColumn{&a.Next}, jsonColumn{&a.Rules}, &a.SessionID, jsonColumn{&a.Labels}, &a.Pool, (*int64)(&a.MaxIdle), &a.Conversation,
 		&a.Revision, jsonColumn{&a.Config})
 }
 

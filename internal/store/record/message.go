@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	messageColumns = `id, task_id, text, created_at, given_at, refused, refused_text`
+	messageColumns = `id, task_id, text, created_at, given_at, refused, refused_text, from_task, turn`
 	selectMessages = `SELECT ` + messageColumns + ` FROM messages `
-	updateMessage  = `UPDATE messages SET given_at = ?, refused = ?, refused_text = ? WHERE id = ? RETURNING 1 AS revision`
+	updateMessage  = `UPDATE messages SET given_at = ?, refused = ?, refused_text = ?, turn = ? WHERE id = ? RETURNING 1 AS revision`
 )
 
 var insertMessage = insertStatement("messages", messageColumns)
@@ -31,16 +31,16 @@ func (t Tx) insertMessage(m *fleet.Message) error {
 	}
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add message %s: %w", m.ID, err) },
-		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, NullTime(m.GivenAt), string(m.Refused), m.RefusedText)
+		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, NullTime(m.GivenAt), string(m.Refused), m.RefusedText, m.FromTask, m.Turn)
 }
 
 func (t Tx) updateMessage(m *fleet.Message) error {
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write message %s: %w", m.ID, err) },
-		updateMessage, NullTime(m.GivenAt), string(m.Refused), m.RefusedText, m.ID)
+		updateMessage, NullTime(m.GivenAt), string(m.Refused), m.RefusedText, m.Turn, m.ID)
 }
 
 func scanMessage(row Scanner) (*fleet.Message, error) {
 	var m fleet.Message
-	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*Time)(&m.CreatedAt), (*Time)(&m.GivenAt), (*string)(&m.Refused), &m.RefusedText)
+	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*Time)(&m.CreatedAt), (*Time)(&m.GivenAt), (*string)(&m.Refused), &m.RefusedText, &m.FromTask, &m.Turn)
 }

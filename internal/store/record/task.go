@@ -15,7 +15,7 @@ const maxHead = 4 << 10
 const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 	dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
-	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, labels, retry_of, output, description`
+	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, labels, retry_of, output, parent_id, root_id, delegation, description`
 
 // ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the rest of the
 // description. It is NULL if the description is short or the rest is not needed.
@@ -61,7 +61,8 @@ func TaskArgs(t *fleet.Task) []any {
 		t.OutputSize, NullTime(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
 		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, NullTime(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
-		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spent), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output), Head(t.Description),
+		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spent), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output),
+		nullText(t.ParentID), nullText(t.RootID), delegationArg(&t.Delegation), Head(t.Description),
 	}
 }
 
@@ -71,6 +72,15 @@ func spentArg(s *fleet.Spent) any {
 		return nil
 	}
 	text, _ := marshalText(s) // finite numbers and texts can always be encoded
+	return text
+}
+
+// delegationArg is spentArg for the task's part in a tree of tasks.
+func delegationArg(d *fleet.Delegation) any {
+	if d.IsZero() {
+		return nil
+	}
+	text, _ := marshalText(d) // as above
 	return text
 }
 
@@ -86,7 +96,8 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
 		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spent}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
+		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spent}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output,
+		textColumn{&t.ParentID}, textColumn{&t.RootID}, jsonColumn{&t.Delegation}, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-const tokenColumns = `name, kind, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
+const tokenColumns = `name, kind, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects, task_id`
 
 // SelectTokens is the beginning of a query whose rows ScanToken reads.
 const SelectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
@@ -69,7 +69,7 @@ func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
 func tokenArgs(k *fleet.Token) []any {
 	return []any{
 		k.Name, string(k.Kind), k.Hash, k.CreatedAt, NullTime(k.ExpiresAt), NullTime(k.RevokedAt), k.AgentUID,
-		k.Scope.String(), strings.Join(k.Projects, "\n"),
+		k.Scope.String(), strings.Join(k.Projects, "\n"), k.TaskID,
 	}
 }
 
@@ -79,7 +79,7 @@ func ScanToken(row Scanner) (*fleet.Token, error) {
 		k               fleet.Token
 		scope, projects string
 	)
-	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Hash, (*Time)(&k.CreatedAt), (*Time)(&k.ExpiresAt), (*Time)(&k.RevokedAt), &k.AgentUID, &scope, &projects)
+	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Hash, (*Time)(&k.CreatedAt), (*Time)(&k.ExpiresAt), (*Time)(&k.RevokedAt), &k.AgentUID, &scope, &projects, &k.TaskID)
 	if err != nil {
 		return nil, err
 	}

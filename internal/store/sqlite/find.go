@@ -51,6 +51,16 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 		indexed = true
 		return column
 	}
+	if f.Parent != "" {
+		q.add(lead(`parent_id`)+` = ?`, f.Parent)
+	}
+	if f.Root != "" {
+		if column := lead(`root_id`); column == `root_id` {
+			q.add(`n IN (SELECT n FROM tasks WHERE root_id = ? UNION ALL SELECT n FROM tasks WHERE id = ?)`, f.Root, f.Root)
+		} else {
+			q.add(`(+root_id = ? OR id = ?)`, f.Root, f.Root)
+		}
+	}
 	if f.AgentUID != "" {
 		q.add(lead(`agent_uid`)+` = ?`, f.AgentUID)
 	}
@@ -64,6 +74,9 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	default:
 		column := lead(`status`)
 		q.add(column+` = ? AND `+column+` <> 'completed'`, string(f.Status))
+	}
+	if f.Active {
+		q.add(`+status IN ('pending', 'running')`)
 	}
 	if f.Ended {
 		q.add(`+status NOT IN ('pending', 'running')`)

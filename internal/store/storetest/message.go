@@ -12,7 +12,7 @@ import (
 var messageCases = []testCase{
 	{"every field comes back, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour)}
+		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, GivenAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
 		update(t, s, func(tx fleet.Tx) error {

@@ -317,8 +317,12 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
 		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",
 		Summary: "it is done ✅", PayloadSize: 99, ExitCode: new(0), CostUSD: 0.1 + 0.2, Turns: 12, SessionID: "s1",
-		Options: fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\"", OutputSchema: []byte(`{"type":"object"}`)}, RetryOf: "t0", Output: []byte(`{"ok": "ja \u0000"}`),
+		Options: fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\"", OutputSchema: []byte(`{"type":"object"}`)}, RetryOf: "t0", ParentID: "t-parent", RootID: "t-root", Output: []byte(`{"ok": "ja \u0000"}`),
 		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
+		Delegation: fleet.Delegation{
+			Depth: 2, Detached: true, Wake: fleet.WakeEach, Limit: 1_000_000, Backed: 1, Taken: 2, MaxRunning: 4, Grant: (&fleet.Grant{Roles: []string{"coder"}, MaxCostUSD: 0.5}).WithDefaults("webshop"),
+			Children: 3, Awaited: 2, Given: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Turns: 1, Total: 9, Made: []time.Time{noon},
+		},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
 		Spent: fleet.Spent{
 			Models: []fleet.ModelUsage{{StepUsed: fleet.StepUsed{Model: "m-1", Input: 1, CacheRead: 1 << 40, Output: 7, CostUSD: 0.1}, Requests: 2}},

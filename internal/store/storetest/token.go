@@ -14,7 +14,7 @@ var tokenCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Token{
 			Name: "Jörg", Kind: fleet.Controller, Scope: fleet.ScopeRun, Projects: []string{"Setup", "local/a, b"}, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
-			RevokedAt: noon.Add(time.Minute), AgentUID: "u1",
+			RevokedAt: noon.Add(time.Minute), AgentUID: "u1", TaskID: "t1",
 		}
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
 		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}

@@ -77,7 +77,7 @@ func (x Outcome_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Status.Descriptor instead.
 func (Outcome_Status) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7, 0}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Agent is the agent that executes a run.
@@ -208,7 +208,11 @@ type Run struct {
 	// Options for the agent's program. Only runners of protocol 2 have it.
 	Options *RunOptions `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`
 	// Files for the run. Only Dispatch has them.
-	Attachments   []*Attachment `protobuf:"bytes,13,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	Attachments []*Attachment `protobuf:"bytes,13,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Name of the conversation that the run begins or continues; empty for the one that all runs without a name continue.
+	Conversation string `protobuf:"bytes,14,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// How the agent's program reaches Fleet. Only Dispatch has it, and only runners that say in their handshake that they support it.
+	Report        *Report `protobuf:"bytes,15,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +338,75 @@ func (x *Run) GetAttachments() []*Attachment {
 	return nil
 }
 
+func (x *Run) GetConversation() string {
+	if x != nil {
+		return x.Conversation
+	}
+	return ""
+}
+
+func (x *Run) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// Report is an address of Fleet, with a token that is valid for the task.
+type Report struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Address of an MCP endpoint.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// The token. It is a secret.
+	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report) Reset() {
+	*x = Report{}
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report) ProtoMessage() {}
+
+func (x *Report) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report.ProtoReflect.Descriptor instead.
+func (*Report) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Report) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Report) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 // Attachment is a file for a run.
 type Attachment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -349,7 +422,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +434,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +447,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Attachment) GetName() string {
@@ -419,7 +492,7 @@ type RunOptions struct {
 
 func (x *RunOptions) Reset() {
 	*x = RunOptions{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +504,7 @@ func (x *RunOptions) String() string {
 func (*RunOptions) ProtoMessage() {}
 
 func (x *RunOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +517,7 @@ func (x *RunOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOptions.ProtoReflect.Descriptor instead.
 func (*RunOptions) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunOptions) GetModel() string {
@@ -502,7 +575,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +587,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +600,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Message) GetId() string {
@@ -569,7 +642,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +654,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +667,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Output) GetCursor() string {
@@ -692,7 +765,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +777,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +790,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Question) GetId() string {
@@ -880,7 +953,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +965,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +978,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Outcome) GetStatus() Outcome_Status {
@@ -1087,7 +1160,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1172,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1185,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Fault) GetReason() string {
@@ -1155,7 +1228,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\x8d\x04\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\xe2\x04\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -1170,7 +1243,12 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	" \x01(\tR\bfeedback\x12\x18\n" +
 	"\aallowed\x18\v \x03(\tR\aallowed\x125\n" +
 	"\aoptions\x18\f \x01(\v2\x1b.fleet.runner.v1.RunOptionsR\aoptions\x12=\n" +
-	"\vattachments\x18\r \x03(\v2\x1b.fleet.runner.v1.AttachmentR\vattachments\"Y\n" +
+	"\vattachments\x18\r \x03(\v2\x1b.fleet.runner.v1.AttachmentR\vattachments\x12\"\n" +
+	"\fconversation\x18\x0e \x01(\tR\fconversation\x12/\n" +
+	"\x06report\x18\x0f \x01(\v2\x17.fleet.runner.v1.ReportR\x06report\"0\n" +
+	"\x06Report\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"Y\n" +
 	"\n" +
 	"Attachment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
@@ -1279,43 +1357,45 @@ func file_fleet_runner_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_runner_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_fleet_runner_v1_run_proto_goTypes = []any{
 	(Outcome_Status)(0),           // 0: fleet.runner.v1.Outcome.Status
 	(*Agent)(nil),                 // 1: fleet.runner.v1.Agent
 	(*Run)(nil),                   // 2: fleet.runner.v1.Run
-	(*Attachment)(nil),            // 3: fleet.runner.v1.Attachment
-	(*RunOptions)(nil),            // 4: fleet.runner.v1.RunOptions
-	(*Message)(nil),               // 5: fleet.runner.v1.Message
-	(*Output)(nil),                // 6: fleet.runner.v1.Output
-	(*Question)(nil),              // 7: fleet.runner.v1.Question
-	(*Outcome)(nil),               // 8: fleet.runner.v1.Outcome
-	(*Fault)(nil),                 // 9: fleet.runner.v1.Fault
-	nil,                           // 10: fleet.runner.v1.Fault.MetadataEntry
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Report)(nil),                // 3: fleet.runner.v1.Report
+	(*Attachment)(nil),            // 4: fleet.runner.v1.Attachment
+	(*RunOptions)(nil),            // 5: fleet.runner.v1.RunOptions
+	(*Message)(nil),               // 6: fleet.runner.v1.Message
+	(*Output)(nil),                // 7: fleet.runner.v1.Output
+	(*Question)(nil),              // 8: fleet.runner.v1.Question
+	(*Outcome)(nil),               // 9: fleet.runner.v1.Outcome
+	(*Fault)(nil),                 // 10: fleet.runner.v1.Fault
+	nil,                           // 11: fleet.runner.v1.Fault.MetadataEntry
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_fleet_runner_v1_run_proto_depIdxs = []int32{
-	11, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
-	12, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
-	5,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
-	11, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
-	4,  // 4: fleet.runner.v1.Run.options:type_name -> fleet.runner.v1.RunOptions
-	3,  // 5: fleet.runner.v1.Run.attachments:type_name -> fleet.runner.v1.Attachment
-	7,  // 6: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
-	12, // 7: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
-	12, // 8: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 9: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
-	0,  // 10: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
-	12, // 11: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
-	12, // 12: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
-	10, // 13: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
-	11, // 14: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
+	13, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
+	6,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
+	12, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
+	5,  // 4: fleet.runner.v1.Run.options:type_name -> fleet.runner.v1.RunOptions
+	4,  // 5: fleet.runner.v1.Run.attachments:type_name -> fleet.runner.v1.Attachment
+	3,  // 6: fleet.runner.v1.Run.report:type_name -> fleet.runner.v1.Report
+	8,  // 7: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
+	13, // 8: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
+	13, // 9: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
+	13, // 10: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
+	0,  // 11: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
+	13, // 12: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
+	13, // 13: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
+	11, // 14: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
+	12, // 15: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_run_proto_init() }
@@ -1323,14 +1403,14 @@ func file_fleet_runner_v1_run_proto_init() {
 	if File_fleet_runner_v1_run_proto != nil {
 		return
 	}
-	file_fleet_runner_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
+	file_fleet_runner_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_run_proto_rawDesc), len(file_fleet_runner_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -358,6 +358,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Queue a task, which starts as soon as an agent is idle and nothing else is in its way: on one agent, on any agent of a pool, on any of your agents with a role in a project, or on a new agent. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or offline. `start_agent_task` starts a task now or refuses.",
 		}, c.QueueTask),
 		tool.Unary(tool.Spec{
+			Name:     "show_task_tree",
+			Title:    "Show task tree",
+			Method:   v1.FleetService_ShowTaskTree_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowTaskTreeInput,
+			Output:      fleetServiceShowTaskTreeOutput,
+			Description: "Show the tree of a task: the tasks that agents have delegated below it, with their cost.",
+		}, c.ShowTaskTree),
+		tool.Unary(tool.Spec{
 			Name:     "fan_out_task",
 			Title:    "Fan out task",
 			Method:   v1.FleetService_FanOutTask_FullMethodName,
@@ -1231,7 +1240,8 @@ const fleetServiceListTasksInput = `{"type":"object","properties":{
 "page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer; not with page."},
 "limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."},
-"selector":{"type":"string","description":"Only tasks whose labels match, such as env=prod,!old."}
+"selector":{"type":"string","description":"Only tasks whose labels match, such as env=prod,!old."},
+"root_task_id":{"type":"string","description":"Only this task and the tasks that agents have delegated below it."}
 },"additionalProperties":false}`
 
 const fleetServiceListTasksOutput = `{"type":"object","properties":{
@@ -1413,13 +1423,23 @@ const fleetServiceQueueTaskInput = `{"type":"object","properties":{
 "role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
 "new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
 "max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
-"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."}
+"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."},
+"wake":{"type":"string","enum":["all","each","none"],"description":"Optional, only for agents that delegate the task: when their own task goes on after its turn; by default, when all have ended."},
+"on_parent_end":{"type":"string","enum":["stop","detach"],"description":"Optional, only for agents that delegate the task: what becomes of it when their own task ends; by default, it is stopped."}
 },"required":["task_description"],"additionalProperties":false}`
 
 const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
 "task":{"$ref":"#/$defs/Task","description":"The task."},
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["task","message"]}`
+
+const fleetServiceShowTaskTreeInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of any task of the tree, or a unique prefix of the id. The tree below it is shown."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceShowTaskTreeOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/TreeTask"},"description":"The task and the tasks below it: each before those that it has delegated, which are in the order in which it has delegated them."}
+},"required":["tasks"]}`
 
 const fleetServiceFanOutTaskBriefInput = `{"type":"object","properties":{
 "task_description":{"type":"string","description":"The prompt."},
@@ -1511,6 +1531,8 @@ const fleetServiceRunTaskInput = `{"type":"object","properties":{
 "new_agent":{"type":"boolean","description":"Create an agent in the project for the task."},
 "max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
 "max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."},
+"wake":{"type":"string","enum":["all","each","none"],"description":"Optional, only for agents that delegate the task: when their own task goes on after its turn; by default, when all have ended."},
+"on_parent_end":{"type":"string","enum":["stop","detach"],"description":"Optional, only for agents that delegate the task: what becomes of it when their own task ends; by default, it is stopped."},
 "wait_seconds":{"type":"integer","maximum":2592000,"minimum":0,"default":50,"description":"Seconds to wait, at most 30 days; 0 only queues the task.\nDefault in a call of this tool: 50."}
 },"required":["task_description"],"additionalProperties":false}`
 
@@ -2205,7 +2227,9 @@ var fleetServiceInputs = tool.Defs{
 "role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
 "new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
 "max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
-"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."}
+"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."},
+"wake":{"type":"string","enum":["all","each","none"],"description":"Optional, only for agents that delegate the task: when their own task goes on after its turn; by default, when all have ended."},
+"on_parent_end":{"type":"string","enum":["stop","detach"],"description":"Optional, only for agents that delegate the task: what becomes of it when their own task ends; by default, it is stopped."}
 },"required":["task_description"],"additionalProperties":false,"description":"QueueTaskRequest describes the task, and when it starts."}`,
 }
 
@@ -2310,7 +2334,10 @@ var fleetServiceOutputs = tool.Defs{
 "cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
 "denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
 "labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."},
-"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch, without conflicts and checks; absent if it has changed nothing."},{"type":"null"}]}
+"landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch, without conflicts and checks; absent if it has changed nothing."},{"type":"null"}]},
+"parent_task_id":{"type":"string","description":"Id of the task whose agent has delegated this one; absent if no agent has."},
+"root_task_id":{"type":"string","description":"Id of the root of its tree of delegated tasks; absent for a root."},
+"delegated":{"type":"integer","description":"Number of tasks that it has delegated, see ` + "`" + `show_task_tree` + "`" + `; absent when there are none."}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","owner"],"description":"Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."}`,
 	"Landing": `{"type":"object","properties":{
 "state":{"type":"string","enum":["branch","review","changes_requested","approved","queued","conflict","landed","replaced","abandoned"],"description":"How far the work is.\n- branch: Nobody has looked at it.\n- review: People have commented on it, or it could not land.\n- changes_requested: People or checks demand changes.\n- approved: Somebody has approved it.\n- queued: It lands as soon as it is its turn.\n- conflict: It cannot be combined with the branch.\n- landed: The branch has it.\n- replaced: A later task of the agent goes on with it.\n- abandoned: Somebody has said that it is not needed."},
@@ -2402,7 +2429,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","task_landing","pool_changed","fleet_changed","schedule_changed","webhook_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- task_landing: The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.\n- webhook_changed: A webhook was created, changed, disabled or deleted, or was asked to send something; text says which webhook, and how."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","task_landing","task_delegated","pool_changed","fleet_changed","schedule_changed","webhook_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- task_landing: The work of the task is reviewed, lands, has landed, or does not land; text says which, and status how far it is.\n- task_delegated: The task has delegated another task, or one that it has delegated has ended; text says which.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.\n- webhook_changed: A webhook was created, changed, disabled or deleted, or was asked to send something; text says which webhook, and how."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -2560,7 +2587,11 @@ var fleetServiceOutputs = tool.Defs{
 "output":{"type":["object","null"],"description":"What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."},
 "landing":{"anyOf":[{"$ref":"#/$defs/Landing","description":"How far the work of the task is on its way into a branch; absent if it has changed nothing. ` + "`" + `list_reviews` + "`" + ` has its reviews."},{"type":"null"}]},
 "continues":{"type":"string","description":"Id of the task whose work this one goes on with; absent if it does not."},
-"fan_out":{"anyOf":[{"$ref":"#/$defs/FanOut","description":"The tasks with the same prompt; absent if it was queued alone."},{"type":"null"}]}
+"fan_out":{"anyOf":[{"$ref":"#/$defs/FanOut","description":"The tasks with the same prompt; absent if it was queued alone."},{"type":"null"}]},
+"parent_task_id":{"type":"string","description":"Id of the task whose agent has delegated this one; absent if no agent has."},
+"root_task_id":{"type":"string","description":"Id of the root of its tree of delegated tasks; absent for a root."},
+"delegated":{"type":"integer","description":"Number of tasks that it has delegated, see ` + "`" + `show_task_tree` + "`" + `; absent when there are none."},
+"tree_cost_usd":{"type":"number","description":"Cost of the task and of all tasks below it in US dollars; absent if it has delegated none."}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","preview","owner","turns","models"],"description":"TaskDetail is a task with all its details."}`,
 	"TaskChanges": `{"type":"object","properties":{
 "base":{"type":"string","description":"Commit at which the task began. It includes uncommitted changes of earlier tasks."},
@@ -2598,7 +2629,7 @@ var fleetServiceOutputs = tool.Defs{
 "attempts":{"type":"array","items":{"$ref":"#/$defs/Attempt"},"description":"The attempts that have failed, oldest first."}
 },"required":["position","waits","priority","depends_on","attempts"],"description":"Queued says when and how a pending task starts."}`,
 	"Wait": `{"type":"object","properties":{
-"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, budget, unconfined, retry, usage_window or behind."},
+"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, budget, unconfined, retry, usage_window, behind, delegated (it waits for tasks that it has delegated) or tree (as many delegated tasks run as may run at once)."},
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
 "until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."},
@@ -2761,6 +2792,21 @@ var fleetServiceOutputs = tool.Defs{
 "rules":{"type":"array","items":{"type":"string"},"description":"Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."}
 },"required":["id","task_id","agent_name","owner","kind","status","text","tool","options","asked_at","expires_at","rules"],"description":"Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."}`,
+	"TreeTask": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the task."},
+"parent_task_id":{"type":"string","description":"Id of the task whose agent has delegated it; absent for the root."},
+"depth":{"type":"integer","description":"Number of tasks above it."},
+"agent_name":{"type":"string","description":"Name of the agent that has the task; empty while it waits for one."},
+"summary":{"type":"string","description":"As in Task.summary."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task waits to start, see ` + "`" + `queue_task` + "`" + `.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
+"reason":{"type":"string","description":"Why it failed or was stopped; empty otherwise."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When it ended; null until then."},
+"cost_usd":{"type":"number","description":"Cost of the task alone in US dollars so far."},
+"tree_cost_usd":{"type":"number","description":"Cost of the task and of all tasks below it."},
+"limit_usd":{"type":"number","description":"What the task and all tasks below it may cost; absent if the tree does not limit that."},
+"awaits_results":{"type":"boolean","description":"Whether its turn is over, and it waits for tasks that it has delegated; absent otherwise."}
+},"required":["id","depth","agent_name","summary","status","reason","created_at","completed_at","cost_usd","tree_cost_usd"],"description":"TreeTask is a task of a tree."}`,
 	"Variant": `{"type":"object","properties":{
 "number":{"type":"integer","description":"Position, from 1."},
 "task":{"anyOf":[{"$ref":"#/$defs/Task","description":"The task; if another task makes requested changes of its work, that one."},{"type":"null"}]},

@@ -1,0 +1,222 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
+)
+
+// delegators is a fleet whose agents may delegate. It knows the token of each agent's last run, and what the run was told.
+type delegators struct {
+	*story
+	t *testing.T
+
+	mu      sync.Mutex
+	prompts map[string][]string // Run.Feedback of the runs of a task, by its id
+}
+
+// newDelegators returns a fleet of alice, with the grants by role.
+func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
+	t.Helper()
+	d := &delegators{t: t, prompts: map[string][]string{}}
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
+		Traits: fleet.Traits{TakesReport: true}, Grants: grants,
+		Before: func(_ context.Context, c fake.Call) error {
+			if c.Method != fake.Dispatch {
+				return nil
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if c.Report != nil {
+				d.secrets[c.Agent.Name] = c.Report.Token
+			}
+			d.prompts[c.Run.TaskID] = append(d.prompts[c.Run.TaskID], c.Run.Feedback)
+			return nil
+		},
+	}})
+	d.story = &story{testFleet: f, names: map[string]string{}}
+	return d
+}
+
+// call calls the method with the token of an agent or a person, and returns the answer.
+func (d *delegators) call(face, method, by string, with map[string]any) (map[string]any, *apiError) {
+	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	expanded, _ := d.expand(with).(map[string]any)
+	r, err := faces[face](d.testFleet, d.t.Context(), call{method: methods[method], args: expanded, by: by})
+	require.NoError(d.t, err)
+	answer, _ := r.answer.(map[string]any)
+	return answer, r.err
+}
+
+// must is call for a call that succeeds.
+func (d *delegators) must(method, by string, with map[string]any) map[string]any {
+	d.t.Helper()
+	answer, refused := d.call("grpc", method, by, with)
+	require.Nil(d.t, refused, method)
+	return answer
+}
+
+// refused is call for a call that fails, on every face, with the reason.
+func (d *delegators) refused(reason, method, by string, with map[string]any) (details map[string]any) {
+	d.t.Helper()
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		_, refused := d.call(face, method, by, with)
+		require.NotNil(d.t, refused, "%s of %s on %s: %v", method, by, face, with)
+		require.Equal(d.t, reason, refused.Reason, "%s of %s on %s: %s", method, by, face, refused.Message)
+		details = refused.Details
+	}
+	return details
+}
+
+// task returns the task with the id, as alice sees it.
+func (d *delegators) task(id string) map[string]any {
+	d.t.Helper()
+	task, _ := d.must("show_task", "alice", map[string]any{"task_id": id})["task"].(map[string]any)
+	return task
+}
+
+// until waits until the task has the status.
+func (d *delegators) until(id, status string) map[string]any {
+	d.t.Helper()
+	var task map[string]any
+	waittest.Until(d.t, "the task is "+status, func() bool { task = d.task(id); return task["status"] == status })
+	return task
+}
+
+// start creates an agent of alice that works on the task, and returns the task's id.
+func (d *delegators) start(agent, role, description string) string {
+	d.t.Helper()
+	d.must("create_agent", "alice", map[string]any{"name": agent, "project": "Setup", "role": role, "spec": "s"})
+	return d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": agent, "task_description": description}))
+}
+
+// id returns the id of the task in the answer, whose agent has the run.
+func (d *delegators) id(answer map[string]any) string {
+	task, _ := answer["task"].(map[string]any)
+	id, _ := task["id"].(string)
+	return id
+}
+
+// running waits until the agent has got a run of the task.
+func (d *delegators) running(id string) {
+	d.t.Helper()
+	waittest.Until(d.t, "the run begins", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.prompts[id]) > 0
+	})
+}
+
+// delegate makes the agent delegate a task to a new agent.
+func (d *delegators) delegate(by, description string, more map[string]any) string {
+	d.t.Helper()
+	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
+	for k, v := range more {
+		with[k] = v
+	}
+	return d.id(d.must("queue_task", by, with))
+}
+
+func (d *delegators) open(gate string) { d.world.Release(gate) }
+
+// TestDelegatedResults delegates two tasks, of which one ends while the parent works and one when its turn is over. The parent must get each result
+// once.
+func TestDelegatedResults(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}})
+	parent := d.start("boss", "manager", "listen\nwait turn\ndone all is well")
+	d.running(parent)
+	quick := d.delegate("boss", "done the quick one", nil)
+	slow := d.delegate("boss", "wait slow\ndone the slow one", nil)
+	require.Equal(t, parent, d.task(quick)["parent_task_id"])
+	d.until(quick, "completed")
+	waittest.Until(t, "the parent has the result", func() bool { return strings.Contains(d.task(parent)["preview"].(string), "the quick one") })
+	d.open("turn")
+	waiting := d.until(parent, "pending")
+	waits, _ := waiting["queue"].(map[string]any)["waits"].([]any)
+	require.Equal(t, "delegated", waits[0].(map[string]any)["reason"])
+	require.Equal(t, "idle", d.must("show_agent", "alice", map[string]any{"agent_name": "boss"})["agent"].(map[string]any)["status"], "the parent has given its agent back")
+	d.open("slow")
+	d.running(parent + "-2")
+	d.mu.Lock()
+	prompts := d.prompts[parent+"-2"]
+	d.mu.Unlock()
+	require.Len(t, prompts, 1)
+	require.Contains(t, prompts[0], "the slow one")
+	require.Contains(t, prompts[0], slow)
+	require.NotContains(t, prompts[0], "the quick one", "it got this result before")
+
+	d.must("send_task_message", "alice", map[string]any{"agent_name": "boss", "message": "go on"}) // the script listens again
+	d.until(parent, "completed")
+	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": slow})["tasks"].([]any)
+	require.Len(t, tree, 1)
+	tree, _ = d.must("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
+	require.Len(t, tree, 3)
+	require.Equal(t, json.Number("3"), d.must("list_tasks", "alice", map[string]any{"root_task_id": parent})["total_count"])
+}
+
+// TestDelegatedStop stops the root of a tree, whose tasks must end. One that goes on without its parent does so.
+func TestDelegatedStop(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}, "coder": {}})
+	parent := d.start("boss", "manager", "wait turn")
+	d.running(parent)
+	child := d.delegate("boss", "wait never", nil)
+	free := d.delegate("boss", "wait free\ndone free", map[string]any{"on_parent_end": "detach"})
+	held := d.delegate("boss", "done held", map[string]any{"hold": true})
+	d.running(child)
+	name, _ := d.task(child)["agent_name"].(string)
+	grandchild := d.delegate(name, "wait never", nil)
+	d.running(grandchild)
+	begun := time.Now()
+	d.must("stop_task", "alice", map[string]any{"task_id": parent})
+	for _, id := range []string{child, held, grandchild} {
+		require.Contains(t, d.until(id, "stopped")["reason"], "delegated it")
+	}
+	t.Logf("the tree had ended after %s", time.Since(begun))
+	require.Equal(t, "running", d.task(free)["status"])
+	d.open("free")
+	d.until(free, "completed")
+}
+
+// TestDelegatedPool has as many parents as a pool has agents, and each parent delegates to the pool. All tasks must end.
+func TestDelegatedPool(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {Pools: []string{"crew"}, PerMinute: 100}})
+	d.must("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "role": "manager", "max_agents": 4})
+	var parents []string
+	for range 4 {
+		parents = append(parents, d.id(d.must("queue_task", "alice", map[string]any{"pool": "crew", "task_description": "wait turn\ndone"})))
+	}
+	for _, id := range parents {
+		d.running(id)
+		name, _ := d.task(id)["agent_name"].(string)
+		for range 3 {
+			d.must("queue_task", name, map[string]any{"pool": "crew", "task_description": "done child"})
+		}
+	}
+	d.open("turn")
+	for _, id := range parents {
+		d.until(id, "completed")
+	}
+	listed := d.must("list_agents", "alice", nil)
+	require.LessOrEqual(t, len(listed["agents"].([]any)), 4)
+	require.Equal(t, json.Number("16"), d.must("list_tasks", "alice", map[string]any{"status": "completed"})["total_count"])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range parents {
+		require.Equal(t, 3, strings.Count(d.prompts[id+"-2"][0], "# The task that you delegated"), "every parent goes on once, with all results")
+		require.Empty(t, d.prompts[id+"-3"])
+	}
+}

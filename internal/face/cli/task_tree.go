@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskTree() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tree ID|AGENT",
+		Short: "Show the tasks that an agent has delegated, and their cost",
+		Long: `Show a task, or the newest task of an agent, with all tasks that agents have delegated below
+it. TREE is the cost of a task and of everything below it.
+
+An agent may delegate if its role has delegate in the configuration of the server.
+"fleet queue stop ID" stops a task of the tree, with everything below it.`,
+		Example: `  fleet task tree papi
+  fleet task tree 3f2a...`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			return s.withTask(ctx, args[0], func(id string) error {
+				resp, err := s.fleet.ShowTaskTree(ctx, &fleetv1.ShowTaskTreeRequest{TaskId: id})
+				return s.print(resp, err, func() { s.showTree(resp.GetTasks()) })
+			})
+		}),
+	}
+}
+
+func (s *session) showTree(tasks []*fleetv1.TreeTask) {
+	top := int32(0)
+	if len(tasks) > 0 {
+		top = tasks[0].GetDepth()
+	}
+	printList(s, tasks, "There is no such task.",
+		column{"ID", func(t *fleetv1.TreeTask) string { return s.shownID(t.GetId()) }},
+		column{"STATUS", func(t *fleetv1.TreeTask) string {
+			if t.GetAwaitsResults() {
+				return "waits"
+			}
+			return t.GetStatus().String()
+		}},
+		column{"COST", func(t *fleetv1.TreeTask) string { return dollars(t.GetCostUsd()) }},
+		column{"TREE", func(t *fleetv1.TreeTask) string { return dollars(t.GetTreeCostUsd()) }},
+		column{"AGENT", func(t *fleetv1.TreeTask) string { return printable(t.GetAgentName()) }},
+		column{"TASK", func(t *fleetv1.TreeTask) string {
+			return strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())
+		}})
+}

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// brief adds to the run what Fleet itself has to say to the agent: who has delegated the task, and how to delegate tasks. A program without
+// instructions of its own for a task does without.
+func (w *worker) brief(a *fleet.Agent, t *fleet.Task, run *fleet.Run) {
+	var texts []string
+	if t.ParentID != "" {
+		texts = append(texts, briefChild)
+	}
+	if run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart) {
+		texts = append(texts, briefParent)
+	}
+	if len(texts) == 0 || fleet.CheckOptions(w.places.Of(a).Place, *a, fleet.TaskOptions{AppendSystemPrompt: "x"}) != nil {
+		return
+	}
+	if own := run.Options.AppendSystemPrompt; own != "" {
+		texts = append(texts, own)
+	}
+	run.Options.AppendSystemPrompt = strings.Join(texts, "\n\n")
+}
+
+// briefChild is for an agent that works on a delegated task.
+const briefChild = `Another agent has delegated this task to you. Nobody reads along, so do not ask it anything: if something is missing, make a sensible choice and say so. End with a report of at most a page: what you did, where it is, and what is left. The other agent gets this report, and the branch with your work.`
+
+// briefParent is for an agent that may delegate.
+const briefParent = `You can delegate parts of your task to other agents with the tools of the MCP server "fleet": queue_task starts a task and returns at once. The other agents do not see this conversation, so put all they need into task_description. You get the result of each task as a message. When you have nothing left to do but to wait, end your turn: you are woken with the results. Do not poll. Your own task ends when your turn ends and no delegated task is open.`
