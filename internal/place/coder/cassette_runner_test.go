@@ -140,6 +140,36 @@ func runnerChanges(x *rig) {
 	x.Equal(fleet.CheckPassed, res.Status)
 }
 
+// runnerLands brings the work of an agent into the branch of the repository from which its clone comes.
+func runnerLands(x *rig) {
+	a := x.shell("lands")
+	r := script("lands", "echo one line >made")
+	_, o := x.runToEnd(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	c, err := x.place.Connect(a).Changes(x.ctx, r)
+	x.NoError(err)
+	_, err = x.place.Projects(x.ctx) // the clock of a replay may have jumped since the place has listed them
+	x.NoError(err)
+	repo, err := x.place.Repository("Runner")
+	x.NoError(err)
+	onto, err := repo.Branch(x.ctx, "")
+	x.NoError(err)
+	x.NoError(repo.Collect(x.ctx, a, *c))
+	combined, err := repo.Combine(x.ctx, fleet.Combination{
+		Contribution: fleet.Contribution{Name: r.TaskID, Head: c.Commit, Since: c.Base}, Onto: onto.Commit, Strategy: fleet.Squash, Message: "Land it",
+		Author: fleet.Person{Name: a.Name}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+	})
+	x.NoError(err)
+	x.Empty(combined.Conflicts)
+	res, err := repo.Check(x.ctx, combined.Commit, fleet.Check{ID: "land1", Command: "sleep 2; grep 'one line' made", Timeout: time.Minute})
+	x.NoError(err)
+	x.Equal(fleet.CheckPassed, res.Status, "%+v", res)
+	x.NoError(repo.Move(x.ctx, onto, combined.Commit))
+	now, err := repo.Branch(x.ctx, onto.Name)
+	x.NoError(err)
+	x.Equal(combined.Commit, now.Commit)
+}
+
 // runnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
 func runnerCrashed(x *rig) {
 	a := x.shell("crash")

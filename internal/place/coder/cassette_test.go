@@ -75,6 +75,7 @@ func TestCassettes(t *testing.T) {
 		"runner-busy":               {run: runnerBusy},
 		"runner-never-given":        {run: runnerNeverGiven},
 		"runner-changes":            {run: runnerChanges},
+		"runner-lands":              {run: runnerLands},
 		"runner-crashed":            {run: runnerCrashed},
 		"runner-stopped":            {run: runnerStopped},
 		"runner-other-key":          {run: runnerOtherKey},
