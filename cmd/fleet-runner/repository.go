@@ -51,12 +51,27 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}, m, tree.Dir}, nil
 }
 
-// exists creates the copy if there is none.
+// exists creates the copy if there is none. That can take long, so it goes on although the caller does not wait any more.
 func (r repository) exists(ctx context.Context) error {
 	if _, err := os.Stat(r.Path); err == nil {
 		return nil
 	}
-	return repositories.Wrap(ctx, "cannot fetch the project's repository", r.Git.Fetch(ctx, r.Source, r.Path))
+	done := make(chan error, 1)
+	go func() { done <- r.Git.Fetch(context.WithoutCancel(ctx), r.Source, r.Path) }()
+	select {
+	case err := <-done:
+		return repositories.Wrap(ctx, "cannot fetch the project's repository", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Branch implements remote.Repository.
+func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+	if err := r.exists(ctx); err != nil {
+		return fleet.Branch{}, err
+	}
+	return r.Repository.Branch(ctx, name)
 }
 
 // Collect implements remote.Repository. It also copies Git LFS files of the commit from the clone.
