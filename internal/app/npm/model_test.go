@@ -184,6 +184,17 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 		stream(w, q.Model, map[string]any{"type": "text", "text": s.text})
 	case "tool":
 		stream(w, q.Model, map[string]any{"type": "text", "text": "Now " + s.tool}, map[string]any{"type": "tool_use", "name": s.tool, "input": s.input})
+	case "tools":
+		var calls []struct {
+			Name  string          `json:"name"`
+			Input json.RawMessage `json:"input"`
+		}
+		_ = json.Unmarshal([]byte(s.text), &calls) // a test whose script is wrong sees no calls
+		content := []map[string]any{{"type": "text", "text": "Now several tools"}}
+		for _, c := range calls {
+			content = append(content, map[string]any{"type": "tool_use", "name": c.Name, "input": c.Input})
+		}
+		stream(w, q.Model, content...)
 	case "think":
 		stream(w, q.Model, map[string]any{"type": "thinking", "thinking": s.text},
 			map[string]any{"type": "tool_use", "name": "Bash", "input": map[string]any{"command": "echo thought"}})

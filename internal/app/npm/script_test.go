@@ -11,6 +11,7 @@ import (
 //	model: say TEXT         a text, and the end of the turn; \n begins a new line
 //	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b, and
 //	                        ${self} the agent_id that the model is told in its system prompt
+//	model: tools JSON      several calls in one answer: a list of {"name": ..., "input": ...}
 //	model: think TEXT       a thought, and a call of Bash that echoes one word
 //	model: later TEXT       the error that the model is overloaded, and after the retry the same as say
 //	model: limit TEXT       the first time, the error that the window of the subscription is used up; later the same as say

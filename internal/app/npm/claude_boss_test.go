@@ -1,0 +1,222 @@
+package npm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// boss is a Claude Code that runs tasks of a fleet, with the fleet's server.
+type boss struct {
+	*server
+	*model
+	home    home
+	path    string   // of Claude Code
+	port    string   // of the server's HTTP face, which stays the same, because sessions of Claude Code are bound to it
+	env     []string // of Claude Code
+	*window          // in which it runs
+}
+
+func newBoss(t *testing.T) *boss {
+	t.Helper()
+	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
+	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{
+		map[string]any{"name": "shell", "driver": "shell"},
+		map[string]any{"name": "code", "driver": "claude", "command": []string{b.path}, "env": b.model.env(), "roles": []any{
+			role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{"allow": []string{"Write"}}},
+		}},
+	}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.home.path("fleet.yaml"), config, 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, b.port, _ = net.SplitHostPort(l.Addr().String())
+	require.NoError(t, l.Close())
+	b.serve(t)
+
+	require.NoError(t, os.Mkdir(b.home.path("boss"), 0o700))
+	require.NoError(t, os.Mkdir(b.home.path("go"), 0o700))
+	state := map[string]any{
+		"hasCompletedOnboarding": true, "theme": "dark", "customApiKeyResponses": map[string]any{"approved": []string{"sk-stub"}},
+		"projects": map[string]any{b.home.path("boss"): map[string]any{"hasTrustDialogAccepted": true}},
+	}
+	for file, content := range map[string]any{
+		".claude.json": state,
+		"mcp.json":     map[string]any{"mcpServers": map[string]any{"fleet": map[string]any{"type": "http", "url": "http://127.0.0.1:" + b.port + "/mcp"}}},
+	} {
+		data, err := json.Marshal(content)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(b.home.path(file), data, 0o600))
+	}
+	b.env = b.home.env()
+	for k, v := range b.model.env() {
+		b.env = append(b.env, k+"="+v)
+	}
+	return b
+}
+
+// serve starts the server, or starts it again.
+func (b *boss) serve(t *testing.T) {
+	t.Helper()
+	b.server = serve(t, b.home, "--config", b.home.path("fleet.yaml"), "--http", "127.0.0.1:"+b.port)
+}
+
+// restart kills the server and starts it again.
+func (b *boss) restart(t *testing.T) {
+	t.Helper()
+	b.kill(t)
+	b.serve(t)
+}
+
+// argv is the command line of Claude Code.
+func (b *boss) argv(more ...string) []string {
+	return append([]string{b.path, "--mcp-config", b.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet"}, more...)
+}
+
+// run is a task that ends when the test lets it, with a result that only it has.
+func (b *boss) run(name string) map[string]any {
+	gate := b.home.path("go", name)
+	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
+		"project": "shell", "new_agent": true, "request_id": name,
+		"task_description": fmt.Sprintf(`until [ -e %s ]; do sleep 0.05; done; echo "result of $((40+2)) %s"`, gate, name),
+	}}
+}
+
+// release lets the task end.
+func (b *boss) release(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(b.home.path("go", name), nil, 0o600))
+}
+
+// prompt is a script whose model makes all calls in its first answer.
+func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) string {
+	t.Helper()
+	list, err := json.Marshal(calls)
+	require.NoError(t, err)
+	return words + "\nmodel: tools " + string(list) + "\nmodel: say All tasks run."
+}
+
+// turns returns the requests of the boss's conversation, oldest first. Requests without tools are about its title and the like.
+func (b *boss) turns(words string) []request {
+	return slices.DeleteFunc(b.asked(words), func(q request) bool { return len(q.tools()) == 0 })
+}
+
+// woken is what stands before a result with which Claude Code wakes its model.
+const woken = "<result>\n"
+
+// hears waits until the boss's model was woken by the result.
+func (b *boss) hears(t *testing.T, words, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		all := b.turns(words)
+		return len(all) > 0 && strings.Contains(all[len(all)-1].said(), woken+text)
+	}, time.Minute, 50*time.Millisecond, "the model was not told %q: %s", text, lazy(b.screen))
+}
+
+// tasks returns the fleet's tasks.
+func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
+	t.Helper()
+	r, err := b.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
+	require.NoError(t, err)
+	return r.GetTasks()
+}
+
+// TestClaudeBoss lets Claude Code run five tasks with one prompt, in a terminal. It makes no further call: each result wakes it. Meanwhile
+// the server is killed three times, an agent asks a question, and the session is closed and resumed.
+func TestClaudeBoss(t *testing.T) {
+	b := newBoss(t)
+	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+	asker := map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
+		"project": "code", "new_agent": true, "request_id": "asker",
+		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
+	}}
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), asker))...)
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazy(b.screen))
+
+	// The question of the agent shows in the terminal, and the answer reaches the agent once.
+	b.shows(t, "requests your input")
+	b.restart(t) // while the form is open
+	b.keys(t, "Right")
+	b.shows(t, "❯ ◯ allow")
+	b.keys(t, "Enter")
+	b.shows(t, "✔ Decision: allow")
+	b.keys(t, "Down")
+	b.shows(t, "❯ Accept")
+	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
+		b.keys(t, "Enter")
+		return !strings.Contains(b.screen(), "requests your input")
+	}, patience, time.Second, "%s", lazy(b.screen))
+	b.hears(t, words, "Touched 42")
+	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
+	require.NoError(t, err)
+	require.Len(t, r.GetQuestions(), 1)
+	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
+	asked := b.asked("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
+	require.Len(t, asked[len(asked)-1].results(), 1)
+
+	// The server is killed before a result, and the first result arrives.
+	b.restart(t)
+	b.release(t, "a")
+	b.hears(t, words, "result of 42 a")
+
+	// The session is closed. A task ends, the server is killed, and the resumed session hears of it, and of the others.
+	b.keys(t, "/exit", "Enter")
+	b.ends(t)
+	b.release(t, "b")
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == "result of 42 b" })
+	}, patience, 50*time.Millisecond)
+	b.restart(t)
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
+	b.hears(t, words, "result of 42 b")
+	b.release(t, "c")
+	b.release(t, "d")
+	b.hears(t, words, "result of 42 c")
+	b.hears(t, words, "result of 42 d")
+	b.keys(t, "/exit", "Enter")
+	b.ends(t)
+
+	require.Len(t, b.tasks(t), 5, "no call was repeated")
+	turns := b.turns(words)
+	require.Less(t, len(turns), 10, "fewer than two turns of the model a task")
+	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
+		require.Equal(t, 1, strings.Count(turns[len(turns)-1].said(), woken+result+"\n"), "%s must arrive once", result)
+	}
+	t.Logf("five tasks, %d turns of the model", len(turns))
+}
+
+// TestClaudeBossDetached is the same for a session that nobody looks at.
+func TestClaudeBossDetached(t *testing.T) {
+	b := newBoss(t)
+	const words = "Run two tasks."
+	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("--bg", "--", b.prompt(t, words, b.run("a"), b.run("b")))...)
+	require.Zero(t, code, stdout+stderr)
+	t.Cleanup(func() { // the session has a process that starts further ones
+		require.Eventually(t, func() bool {
+			left := slices.DeleteFunc(b.home.processes(), func(p process) bool { return p.pid == b.cmd.Process.Pid })
+			for _, p := range left {
+				_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			}
+			return len(left) == 0
+		}, patience, 50*time.Millisecond)
+	})
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 2 }, patience, 50*time.Millisecond, "%s", stdout+stderr)
+	b.restart(t)
+	b.release(t, "a")
+	b.hears(t, words, "result of 42 a")
+	b.release(t, "b")
+	b.hears(t, words, "result of 42 b")
+	require.LessOrEqual(t, len(b.turns(words)), 4)
+	require.Len(t, b.tasks(t), 2)
+}

@@ -1,0 +1,65 @@
+package npm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// window is a terminal of tmux, which shows what a person would see.
+type window struct{ socket string }
+
+// openWindow runs the program in a new terminal.
+func openWindow(t *testing.T, env []string, dir string, argv ...string) *window {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Fatal("tmux is not on PATH: install it")
+	}
+	w := &window{socket: filepath.Join(dir, fmt.Sprintf("tmux-%08x", rand.Uint32()))}
+	cmd := exec.CommandContext(t.Context(), "tmux", append([]string{"-S", w.socket, "-f", os.DevNull, "new-session", "-d", "-x", "160", "-y", "50", "--"}, argv...)...)
+	cmd.Env, cmd.Dir = append(env, "TERM=xterm-256color", "LANG=C.UTF-8"), dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", w.socket, "kill-server").Run() })
+	return w
+}
+
+// screen returns what the terminal shows; "" if there is none, or its program has ended.
+func (w *window) screen() string {
+	if w == nil {
+		return ""
+	}
+	out, _ := exec.Command("tmux", "-S", w.socket, "capture-pane", "-p").Output()
+	return string(out)
+}
+
+// shows waits until the terminal shows the text.
+func (w *window) shows(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazy(w.screen))
+}
+
+// keys presses keys, as tmux names them.
+func (w *window) keys(t *testing.T, keys ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "tmux", append([]string{"-S", w.socket, "send-keys"}, keys...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// ends waits until the program in the terminal has ended.
+func (w *window) ends(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazy(w.screen))
+}
+
+// lazy is a text that is made when it is printed.
+type lazy func() string
+
+func (f lazy) String() string { return f() }
