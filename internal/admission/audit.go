@@ -24,6 +24,7 @@ type callRecord struct {
 	stream          bool
 	caller          string         // name of the principal; empty if the caller is not identified
 	auditLine       *fleet.Audited // nil if the call is not audited
+	refusalOnly     bool           // it is audited only if it fails
 	call            fleet.Call
 	slot            slot
 	part            *callPart // nil if the call has no credentials, or did not come over gRPC

@@ -53,7 +53,7 @@ func (f *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 func (f *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Method: e.Method, Outcome: e.Outcome})
+	return f.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
 }
 
 // logOrCount reports whether fewer than most failures of the principal were logged in this window. Otherwise it counts the

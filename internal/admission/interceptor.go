@@ -189,7 +189,7 @@ func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecor
 		if !panicked {
 			i.logCall(ctx, method, rec.caller, took, s, err)
 		}
-		if rec.auditLine != nil {
+		if rec.auditLine != nil && (s != nil || !rec.refusalOnly) {
 			i.writeAudit(ctx, rec.auditLine, rec, s)
 		}
 		if s != nil {
@@ -229,9 +229,12 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 		return ctx, nil, id.limitErr
 	}
 	r := rightsOf(method)
-	if r.mutates {
+	switch {
+	case r.mutates:
 		rec.auditLine = i.newAuditLine(ctx, method, id.principal, rec)
 		ctx = fleet.WithAudit(ctx, rec.auditLine)
+	case id.principal.AgentUID != "": // what an agent tries, and may not, is worth a line also if it would change nothing
+		rec.auditLine, rec.refusalOnly = i.newAuditLine(ctx, method, id.principal, rec), true
 	}
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err

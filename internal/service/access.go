@@ -75,7 +75,7 @@ func (s *Service) withGroups(ctx context.Context, p fleet.Principal) (fleet.Prin
 
 // accessToTask is accessTo for the agent of a task, which may not have one yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
-	if p.AgentUID != "" {
+	if belowOwnTask(p) {
 		return accessBelow(tx, p, t)
 	}
 	if t.AgentUID != "" || p.OwnsAll(t.Owner) {

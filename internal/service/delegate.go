@@ -31,18 +31,29 @@ func (s *Service) delegator(ctx context.Context, p fleet.Principal) (fleet.Princ
 // delegates reports whether the principal delegates tasks in the name of an agent.
 func delegates(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != nil }
 
+// belowOwnTask reports whether the principal is an agent, or its owner in whose name it delegates, which reaches only the tasks below its own.
+func belowOwnTask(p fleet.Principal) bool { return p.AgentUID != "" || delegates(p) }
+
 // refuseTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It says the same whether the target exists
 // or not.
 func refuseTarget(g *fleet.Grant, r QueueTaskRequest) error {
 	switch {
 	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool):
-		return fleet.DelegationRefused("pools", 0, 0, "your role may not delegate tasks to the pool %q: it may use %s", fleet.Shorten(r.Pool, 60), listed(g.Pools)).With("field", "pool")
+		return refusedTarget(g, r)
 	case r.Project != "" && !g.NamesProject(r.Project):
-		return fleet.DelegationRefused("projects", 0, 0, "your role may not delegate tasks to the project %q: it may use %s", fleet.Shorten(r.Project, 60), listed(g.Projects)).With("field", "project")
+		return refusedTarget(g, r)
 	case r.Role != "" && !g.AllowsRole(r.Role):
 		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q: it may use %s", fleet.Shorten(r.Role, 60), listed(g.Roles)).With("field", "role")
 	}
 	return nil
+}
+
+// refusedTarget returns the error for a pool or a project that the grant does not name, or that does not exist.
+func refusedTarget(g *fleet.Grant, r QueueTaskRequest) error {
+	if r.Pool != "" {
+		return fleet.DelegationRefused("pools", 0, 0, "your role may not delegate tasks to the pool %q: it may use %s", fleet.Shorten(r.Pool, 60), listed(g.Pools)).With("field", "pool")
+	}
+	return fleet.DelegationRefused("projects", 0, 0, "your role may not delegate tasks to the project %q: it may use %s", fleet.Shorten(r.Project, 60), listed(g.Projects)).With("field", "project")
 }
 
 func listed(names []string) string {

@@ -49,7 +49,11 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 		}
 		ctx = fleet.WithPrincipal(ctx, p)
 	}
-	to, err := s.assignee(ctx, p, r)
+	find := s.assignee
+	if r.delegated {
+		find = s.delegatee
+	}
+	to, err := find(ctx, p, r)
 	c.Refused = err
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
 	if err != nil {

@@ -17,15 +17,7 @@ type assignee struct {
 
 // assignee finds the agent, the pool or the role that the request names, and checks that p may use it.
 func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
-	if delegates(p) {
-		if err := refuseTarget(p.Grant, r); err != nil {
-			return to, err
-		}
-	}
 	switch {
-	case r.Agent != "" && delegates(p):
-		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
-		return to, err
 	case r.Agent != "":
 		to.agent, _, err = s.agent(ctx, r.Agent, fleet.AccessRun)
 		return to, err
@@ -49,6 +41,22 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	project, role, place, err := s.projectRole(ctx, r.Project, r.Role)
 	if err == nil {
 		to.owner, to.target.ProjectRole = p.Name, fleet.ProjectRole{Place: place.Name, Project: project.Name, Role: role.Name}
+	}
+	return to, err
+}
+
+// delegatee is assignee for a task that an agent delegates. It says the same of what does not exist and of what the grant does not allow.
+func (s *Service) delegatee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+	if r.Agent != "" {
+		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
+		return to, err
+	}
+	if err := refuseTarget(p.Grant, r); err != nil {
+		return to, err
+	}
+	to, err = s.assignee(ctx, p, r)
+	if reason := fleet.ReasonOf(err); reason == fleet.ReasonProjectNotFound || reason == fleet.ReasonPoolNotFound {
+		err = refusedTarget(p.Grant, r)
 	}
 	return to, err
 }

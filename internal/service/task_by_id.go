@@ -18,7 +18,7 @@ const MinTaskPrefix = 6
 // PERMISSION_DENIED if p may see the task but does not have the needed access to its agent.
 func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
 	t, err := s.seenTask(tx, p, id)
-	if err != nil || p.OwnsAll(t.Owner) {
+	if err != nil || p.OwnsAll(t.Owner) && !belowOwnTask(p) {
 		return t, err
 	}
 	access, err := accessToTask(tx, p, t)
@@ -44,7 +44,7 @@ func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 			return t, err
 		}
 	}
-	if p.AgentUID == "" && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+	if !belowOwnTask(p) && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
 			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)

@@ -1,0 +1,251 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/waittest"
+)
+
+// trick is a call of an agent that must fail with one of the reasons.
+type trick struct {
+	method  string
+	with    map[string]any
+	reasons []string
+}
+
+// TestDelegationTricks lets an agent try with its own token what it may not. Nothing may succeed, on any face, and each attempt is in the
+// audit log.
+func TestDelegationTricks(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{
+		"manager": {Roles: []string{"coder"}, MaxChildren: 3, MaxTotal: 5, PerMinute: 100, MaxCostUSD: 1, May: []fleet.DelegatedAct{fleet.ActStart, fleet.ActMessage, fleet.ActStop}},
+		"coder":   {MaxDepth: 5, MaxTotal: 1000, MaxChildren: 1000, PerMinute: 1000},
+	})
+	boss := d.start("boss", "manager", "wait turn")
+	d.running(boss)
+	other := d.start("other", "coder", "wait turn")
+	d.must("create_agent", "bob", map[string]any{"name": "foreign", "project": "Setup", "spec": "s"})
+	foreign := d.id(d.must("start_agent_task", "bob", map[string]any{"agent_name": "foreign", "task_description": "wait turn"}))
+	d.must("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "max_agents": 1})
+	child := d.delegate("boss", "wait turn", nil)
+	d.running(child)
+	name, _ := d.task(child)["agent_name"].(string)
+	grandchild := d.delegate(name, "wait turn", nil)
+	require.InDelta(t, 0.25, d.limit(child), 0.001, "an equal part of a dollar for three children and the task itself")
+	require.InDelta(t, 0.0, d.limit(grandchild), 1, "a part of the child's part")
+	d.running(grandchild)
+	sibling := d.delegate("boss", "wait turn", nil)
+	d.running(sibling)
+	siblingName, _ := d.task(sibling)["agent_name"].(string)
+
+	unknown := "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+	new := func(more map[string]any) map[string]any {
+		with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": "done"}
+		maps.Copy(with, more)
+		return with
+	}
+	notFound, refused := []string{"TASK_NOT_FOUND"}, []string{"DELEGATION_REFUSED"}
+	var tricks []trick
+	add := func(method string, with map[string]any, reasons ...string) {
+		tricks = append(tricks, trick{method, with, reasons})
+	}
+	// Everything that is not for delegated tasks: other agents, budgets, questions, tokens, its own place in the tree, and more.
+	x := target{agent: "other", task: other, contract: unknown, session: unknown, question: other + "-1"}
+	for _, method := range slices.Sorted(maps.Keys(methods)) {
+		m := methods[method]
+		if says(m, fleetv1.E_ForAgents) || toolsetOf(m) == "" || delegatedOf(m) != "" {
+			continue
+		}
+		add(method, x.attack(t, m), "PERMISSION_DENIED")
+	}
+	// Tasks of others, the task above, and names of tasks that do not exist: all look alike.
+	for _, id := range []string{other, foreign, unknown, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
+		for _, method := range []string{"show_task", "stop_task", "show_task_tree"} {
+			reason := notFound
+			if id == "" {
+				reason = []string{"INVALID_ARGUMENT"}
+			}
+			add(method, map[string]any{"task_id": id}, reason...)
+		}
+		if id != "" {
+			add("wait_tasks", map[string]any{"task_ids": []any{child, id}, "timeout_seconds": json.Number("1")}, notFound...)
+		}
+	}
+	add("stop_task", map[string]any{"task_id": boss}, "PERMISSION_DENIED") // it sees its own task, and does not stop it
+	for _, method := range []string{"show_task_output", "list_task_steps", "show_task_changes"} {
+		add(method, map[string]any{"task_id": child}, refused...) // its role may not
+	}
+	for _, agent := range []string{"other", "foreign", "foreign@bob", "boss", "other@alice", "nobody"} {
+		add("send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, "AGENT_NOT_FOUND")
+		add("queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, "AGENT_NOT_FOUND")
+		add("run_task", map[string]any{"agent_name": agent, "task_description": "done"}, "AGENT_NOT_FOUND")
+	}
+	// Targets outside the grant, whether they exist or not.
+	for _, with := range []map[string]any{
+		{"project": "DataOne"}, {"project": "Nothing"}, {"project": "fake/DataOne"}, {"project": "other/Setup"}, {"role": "manager"}, {"role": "operator"}, {"role": "nobody"},
+	} {
+		add("queue_task", new(with), refused...)
+		add("run_task", new(with), refused...)
+	}
+	for _, pool := range []string{"crew", "none", "crew@alice", "crew@bob"} {
+		add("queue_task", map[string]any{"pool": pool, "task_description": "done"}, refused...)
+	}
+	// Forged origin and rights.
+	for _, field := range []string{"parent_task_id", "root_task_id", "depth", "owner", "by", "scope", "grant", "source", "principal", "agent_uid"} {
+		add("queue_task", new(map[string]any{field: boss}), "INVALID_ARGUMENT")
+	}
+	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": other, "give_result": true}}}), notFound...)
+	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": foreign, "give_result": true}}}), notFound...)
+	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": unknown}}}), notFound...)
+	// Money.
+	for _, usd := range []string{"0.75", "1", "1000", "1e6"} {
+		add("queue_task", new(map[string]any{"max_cost_usd": json.Number(usd)}), refused...)
+	}
+	add("queue_task", new(map[string]any{"max_cost_usd": json.Number("-1")}), "INVALID_ARGUMENT")
+	add("queue_task", new(map[string]any{"max_cost_usd": json.Number("0")}), "INVALID_ARGUMENT")
+	require.GreaterOrEqual(t, len(tricks), 200)
+	d.try("boss", tricks)
+
+	// An agent below reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
+	var below []trick
+	for _, id := range []string{boss, sibling} {
+		below = append(below, trick{"show_task", map[string]any{"task_id": id}, notFound}, trick{"stop_task", map[string]any{"task_id": id}, notFound})
+	}
+	for _, agent := range []string{"boss", siblingName} {
+		below = append(below, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
+			trick{"queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, []string{"AGENT_NOT_FOUND"}})
+	}
+	d.try(name, below)
+	grandName, _ := d.task(grandchild)["agent_name"].(string)
+	require.Equal(t, "max_depth", d.refused("DELEGATION_REFUSED", "queue_task", grandName, new(nil))["limit"], "depth")
+	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
+	require.Equal(t, "max_children", d.refused("DELEGATION_REFUSED", "queue_task", "boss", new(nil))["limit"], "width")
+	d.delegate(name, "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
+	require.Equal(t, "max_total", d.refused("DELEGATION_REFUSED", "queue_task", name, new(nil))["limit"], "total")
+
+	// The token is worth nothing after the task.
+	d.open("turn")
+	d.until(boss, "completed")
+	for _, method := range []string{"show_task", "stop_task"} {
+		d.refused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
+	}
+	d.refused("UNAUTHENTICATED", "queue_task", "boss", new(nil))
+}
+
+// TestDelegationSpeed lets an agent delegate faster than it may.
+func TestDelegationSpeed(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {PerMinute: 3}})
+	d.running(d.start("boss", "manager", "wait turn"))
+	for range 3 {
+		d.delegate("boss", "done", map[string]any{"hold": true})
+	}
+	details := d.refused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done"})
+	require.Equal(t, map[string]any{"limit": "per_minute", "used": "3", "max": "3", "retry_after_seconds": json.Number("60")}, details)
+}
+
+// limit returns what the task may cost.
+func (d *delegators) limit(id string) float64 {
+	d.t.Helper()
+	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": id})["tasks"].([]any)
+	usd, _ := tree[0].(map[string]any)["limit_usd"].(json.Number)
+	f, err := usd.Float64()
+	require.NoError(d.t, err)
+	return f
+}
+
+// try makes the calls on every face that offers them. All must fail with one of the expected reasons, change nothing, and be in the audit log.
+func (d *delegators) try(by string, tricks []trick) {
+	d.t.Helper()
+	before, audited, tried := d.state(), d.audited(), 0
+	for _, x := range tricks {
+		for _, face := range []string{"grpc", "rest", "mcp"} {
+			if !offers(face, methods[x.method]) {
+				continue
+			}
+			_, refused := d.attempt(face, x, by)
+			if refused == nil {
+				continue
+			}
+			require.Contains(d.t, append(x.reasons, "INVALID_ARGUMENT"), refused.Reason, "%s on %s with %v: %s", x.method, face, x.with, refused.Message)
+			if refused.Reason != "INVALID_ARGUMENT" { // what nobody could call is not a call
+				tried++
+			}
+		}
+	}
+	require.Equal(d.t, before, d.state(), "a trick has changed something")
+	waittest.Until(d.t, "all tricks are audited", func() bool { return d.audited()-audited >= tried })
+}
+
+// attempt makes the call, which must fail. It returns nil if the face cannot express it.
+func (d *delegators) attempt(face string, x trick, by string) (map[string]any, *apiError) {
+	d.t.Helper()
+	known := map[string]any{}
+	fields := methods[x.method].Input().Fields()
+	for name, v := range x.with {
+		if fields.ByName(protoreflect.Name(name)) == nil && face == "grpc" { // a gRPC client cannot even say it
+			return nil, nil
+		}
+		known[name] = v
+	}
+	answer, refused := d.call(face, x.method, by, known)
+	require.NotNil(d.t, refused, "%s on %s with %v succeeded: %v", x.method, face, x.with, answer)
+	return answer, refused
+}
+
+// delegatedOf returns the act that an agent must be allowed to call the method; empty if no agent may.
+func delegatedOf(m protoreflect.MethodDescriptor) string {
+	act, _ := proto.GetExtension(m.Options(), fleetv1.E_Delegated).(string)
+	return act
+}
+
+// state returns what tricks could change, as alice and bob see it.
+func (d *delegators) state() (all []any) {
+	d.t.Helper()
+	for _, by := range []string{"alice", "bob"} {
+		for _, task := range d.must("list_tasks", by, map[string]any{"page_size": json.Number("100")})["tasks"].([]any) {
+			t := task.(map[string]any)
+			all = append(all, []any{t["id"], t["status"], t["delegated"]})
+		}
+		agents, _ := d.must("list_agents", by, nil)["agents"].([]any)
+		all = append(all, len(agents))
+	}
+	return all
+}
+
+// audited counts the refused calls of agents in the audit log.
+func (d *delegators) audited() (n int) {
+	d.t.Helper()
+	for cursor := ""; ; {
+		with := map[string]any{"limit": json.Number("1000")}
+		if cursor != "" {
+			with["cursor"] = cursor
+		}
+		page := d.must("list_audit", "root", with)
+		for _, line := range page["entries"].([]any) {
+			e := line.(map[string]any)
+			if e["caller"] == nil || e["outcome"] == "ok" {
+				continue
+			}
+			count, err := strconv.Atoi(e["count"].(json.Number).String())
+			require.NoError(d.t, err)
+			n += count
+		}
+		next, more := page["next_cursor"].(string)
+		if !more {
+			return n
+		}
+		cursor = next
+	}
+}

@@ -1,0 +1,191 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// wakePoints are between the end of a delegated task and the next turn of its parent.
+var wakePoints = []string{
+	reconcile.FaultFinishBefore, reconcile.FaultResultsAwaited, reconcile.FaultDispatchRecorded, reconcile.FaultDispatchAfter, reconcile.FaultMessageBefore, reconcile.FaultMessageAfter,
+}
+
+// mortals is a fleet whose servers die at wakePoints, one after the other. Each has a successor.
+type mortals struct {
+	*servicetest.Harness
+	mu      sync.Mutex
+	left    int // how often one dies
+	died    int
+	random  *rand.Rand
+	tokens  map[string]string            // of the last run, by task
+	prompts map[string]map[string]string // Run.Feedback by run, by task
+}
+
+func newMortals(t *testing.T, kills int) *mortals {
+	t.Helper()
+	m := &mortals{left: kills, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, prompts: map[string]map[string]string{}} //nolint:gosec // repeatable
+	world := fake.Config{
+		Traits: fleet.Traits{TakesReport: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
+		Before: func(_ context.Context, c fake.Call) error {
+			if c.Method != fake.Dispatch {
+				return nil
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			id := c.Run.TaskID[:min(36, len(c.Run.TaskID))]
+			if c.Report != nil {
+				m.tokens[id] = c.Report.Token
+			}
+			if m.prompts[id] == nil {
+				m.prompts[id] = map[string]string{}
+			}
+			if before, again := m.prompts[id][c.Run.TaskID]; again && before != c.Run.Feedback {
+				t.Errorf("the run %s is told something else when it is handed over again:\n%s\n%s", c.Run.TaskID, before, c.Run.Feedback)
+			}
+			m.prompts[id][c.Run.TaskID] = c.Run.Feedback
+			return nil
+		},
+	}
+	m.Harness = servicetest.New(t, world, func(c *state.Config) {
+		c.LeaseTTL, c.MCPURL = 300*time.Millisecond, func() string { return "http://127.0.0.1:1/mcp" }
+	})
+	return m
+}
+
+// succeed starts another server, which may die.
+func (m *mortals) succeed() {
+	r := &servicetest.Harness{T: m.T, World: m.World, Store: m.Store, Path: m.Path, Config: m.Config}
+	die := sync.OnceFunc(func() {
+		go r.Reconciler.Stop()
+		<-r.Reconciler.Stopping()
+		go m.succeed()
+	})
+	r.Config.Fault = func(point string) {
+		m.mu.Lock()
+		now := slices.Contains(wakePoints, point) && m.left > 0 && m.random.IntN(3) == 0
+		if now {
+			m.left--
+			m.died++
+		}
+		m.mu.Unlock()
+		if now {
+			die()
+		}
+	}
+	r.Restart()
+	m.T.Cleanup(r.Reconciler.Stop)
+}
+
+// TestWokenOnceAcrossKills kills servers between the end of delegated tasks and the next turn of their parents. Each parent must get every
+// result once, and each of its runs must be handed over once.
+func TestWokenOnceAcrossKills(t *testing.T) {
+	t.Parallel()
+	m := newMortals(t, 500)
+	for i := range 4 {
+		m.Create(fmt.Sprintf("boss-%d", i))
+	}
+	m.Reconciler.Stop() // the others do the work
+	m.succeed()
+	for round := 0; ; round++ {
+		m.mu.Lock()
+		done := m.left == 0
+		m.mu.Unlock()
+		if done && round > 0 {
+			break
+		}
+		var families sync.WaitGroup
+		for i := range 4 {
+			families.Go(func() { m.family(t, fmt.Sprintf("boss-%d", i), fmt.Sprintf("%d-%d", round, i)) })
+		}
+		families.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d servers died", m.died)
+}
+
+// family lets the agent delegate three tasks, which end before, while and after its turn ends.
+func (m *mortals) family(t *testing.T, boss, gate string) {
+	t.Helper()
+	parent := m.Start(boss, "wait turn-"+gate+"\ndone")
+	var ctx context.Context
+	waittest.Until(t, "the parent runs", func() bool {
+		m.mu.Lock()
+		token := m.tokens[parent.ID]
+		m.mu.Unlock()
+		p, err := m.Authenticate(t.Context(), token)
+		ctx = fleet.WithPrincipal(t.Context(), p)
+		return err == nil && p.TaskID == parent.ID
+	})
+	var children []*fleet.Task
+	for n := range 3 {
+		r := service.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, MaxIdle: time.Hour}
+		r.Description = fmt.Sprintf("wait child-%s-%d\ndone result %d", gate, n, n)
+		var c *fleet.Task
+		waittest.Until(t, "the task is delegated", func() (ok bool) { // the token changes if the parent is handed over again
+			var err error
+			if c, err = m.QueueTask(ctx, r); err != nil {
+				m.mu.Lock()
+				token := m.tokens[parent.ID]
+				m.mu.Unlock()
+				if p, err := m.Authenticate(t.Context(), token); err == nil {
+					ctx = fleet.WithPrincipal(t.Context(), p)
+				}
+			}
+			return err == nil
+		})
+		children = append(children, c)
+	}
+	m.World.Release(fmt.Sprintf("child-%s-0", gate))
+	m.WaitTask(children[0].ID)
+	m.World.Release("turn-" + gate)
+	m.World.Release(fmt.Sprintf("child-%s-1", gate))
+	m.WaitTask(children[1].ID)
+	m.World.Release(fmt.Sprintf("child-%s-2", gate))
+	ended := m.WaitTask(parent.ID)
+	if ended.Status != fleet.TaskCompleted {
+		t.Errorf("the parent is %s: %s", ended.Status, ended.Reason)
+		return
+	}
+	got := map[string]int{}
+	count := func(text string) {
+		for _, c := range children {
+			got[c.ID] += strings.Count(text, "task_id: "+c.ID)
+		}
+	}
+	m.mu.Lock()
+	runs := m.prompts[parent.ID]
+	m.mu.Unlock()
+	for run, prompt := range runs {
+		count(prompt)
+		for _, text := range m.World.Messages(run) {
+			count(text)
+		}
+		if n := m.World.Deliveries(run); n != 1 {
+			t.Errorf("the run %s was handed over %d times", run, n)
+		}
+	}
+	for _, c := range children {
+		if got[c.ID] != 1 {
+			t.Errorf("the parent %s got the result of %s %d times: %v", parent.ID, c.ID, got[c.ID], runs)
+		}
+		require.Equal(t, fleet.TaskCompleted, m.WaitTask(c.ID).Status)
+	}
+}
