@@ -333,10 +333,10 @@ func TestAPIIsCovered(t *testing.T) {
 		require.True(t, answered[m] || methods[m].IsStreamingClient(), "no behaviour checks the complete answer of %s", m)
 	}
 	elsewhere := []string{
-		"SESSION_EXISTS",                     // tested in the core
-		"CURSOR_EXPIRED",                     // tested in the core
-		"CHECKS_FAILED",                      // the reason_code of tasks
-		"BRANCH_MOVED", "BRANCH_CHECKED_OUT", // tested with repositories
+		"SESSION_EXISTS",                                     // tested in the core
+		"CURSOR_EXPIRED",                                     // tested in the core
+		"CHECKS_FAILED",                                      // the reason_code of tasks
+		"BRANCH_MOVED", "BRANCH_CHECKED_OUT", "PUSH_REFUSED", // tested with repositories
 		"DELEGATION_REFUSED",             // tested with tokens of agents
 		"PLAN_OUTDATED",                  // the reason of items of a bulk
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller does not wait for these any more

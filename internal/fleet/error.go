@@ -84,6 +84,7 @@ const (
 	ReasonBranchMoved        Reason = "BRANCH_MOVED"
 	ReasonBranchCheckedOut   Reason = "BRANCH_CHECKED_OUT"
 	ReasonRemoteNotFound     Reason = "REMOTE_NOT_FOUND"
+	ReasonPushRefused        Reason = "PUSH_REFUSED"
 	ReasonWorkSettled        Reason = "WORK_SETTLED"
 	ReasonWebhookNotFound    Reason = "WEBHOOK_NOT_FOUND"
 	ReasonWebhookExists      Reason = "WEBHOOK_EXISTS"
@@ -155,6 +156,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonBranchMoved:        Aborted,
 	ReasonBranchCheckedOut:   FailedPrecondition,
 	ReasonRemoteNotFound:     NotFound,
+	ReasonPushRefused:        FailedPrecondition,
 	ReasonWorkSettled:        FailedPrecondition,
 	ReasonWebhookNotFound:    NotFound,
 	ReasonWebhookExists:      AlreadyExists,

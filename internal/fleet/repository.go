@@ -44,12 +44,12 @@ type Repository interface {
 	Check(ctx context.Context, commit string, c Check) (CheckResult, error)
 
 	// Move changes the branch from the commit Branch.Commit to the commit to, which has it in its history. The error is BRANCH_MOVED if
-	// the branch is no longer there, and BRANCH_CHECKED_OUT if people have checked it out with changes that would be overwritten. If
+	// the branch is no longer there, PUSH_REFUSED if it is in another repository that does not want it, and BRANCH_CHECKED_OUT if people have checked it out with changes that would be overwritten. If
 	// people have checked it out without such changes, their files follow.
 	Move(ctx context.Context, b Branch, to string) error
 
 	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that the
-	// pushed one does not have, and REMOTE_NOT_FOUND if the repository has no such remote. The credentials are those of whoever has
+	// pushed one does not have, PUSH_REFUSED if that repository does not want it, and REMOTE_NOT_FOUND if there is no such remote. The credentials are those of whoever has
 	// the repository: the user of the server, or the workspace.
 	Push(ctx context.Context, p Push) (Pushed, error)
 }

@@ -12,7 +12,7 @@ type Overlaps struct {
 	Into    fleet.Branch
 	Work    []*LandingView // without reviews, newest first
 	Pairs   []fleet.WorkOverlap
-	Missing []*LandingView // work that the repository has lost
+	Missing []*LandingView // work that the repository does not have, or that is in a workspace that does not run
 }
 
 // MaxCompared is how many works ShowOverlaps compares.
@@ -64,7 +64,7 @@ func (s *Service) compareWork(ctx context.Context, repo fleet.Repository, o *Ove
 	var all []fleet.Contribution
 	for _, v := range open {
 		switch err := s.collect(ctx, repo, v.Task); {
-		case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
+		case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound, fleet.ReasonOf(err) == fleet.ReasonAgentOffline:
 			o.Missing = append(o.Missing, v)
 		case err != nil:
 			return err

@@ -39,6 +39,7 @@ type Service struct {
 	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
 	estimates    estimates
 	observed     sync.Map               // what ObserveLandings has last seen, by fleet.Train
+	stuck        sync.Map               // how long a train that could not move its branch has paused last, by fleet.Train
 	webhookRoot  atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
 }
 

@@ -36,7 +36,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 	if err != nil {
 		return time.Time{}, s.refuseAll(ctx, t, err)
 	}
-	stuck := map[string]bool{} // branches into which nothing can land now, and tasks whose work cannot be reached now
+	stuck := map[string]bool{} // branches into which nothing can land now
 	for ctx.Err() == nil {
 		cars, err := s.cars(ctx, t, stuck)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 		if len(cars) == 0 {
 			break
 		}
-		switch err = s.landBatch(ctx, repo, cars, stuck); {
+		switch err = s.landBatch(ctx, repo, cars); {
 		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // then the next try begins with the new commit
 		case fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 			return time.Time{}, err
@@ -56,10 +56,16 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 			}
 		}
 	}
-	if len(stuck) > 0 {
-		again = s.now().Add(trainAgain)
+	if len(stuck) == 0 {
+		s.stuck.Delete(t)
+		return time.Time{}, ctx.Err()
 	}
-	return again, ctx.Err()
+	pause := trainAgain
+	if last, ok := s.stuck.Load(t); ok {
+		pause = min(2*last.(time.Duration), maxTrainAgain) //nolint:forcetypeassert // only durations are stored
+	}
+	s.stuck.Store(t, pause)
+	return s.now().Add(pause), ctx.Err()
 }
 
 // refuseAll takes all work of the train out of the queue, because its project is gone or has no repository.
@@ -77,10 +83,10 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 	}
 }
 
-// trainAgain is after what time a train goes on that could not move its branch.
-const trainAgain = 10 * time.Second
+// trainAgain is after what time a train goes on that could not move its branch; each further time is twice as long, up to maxTrainAgain.
+const trainAgain, maxTrainAgain = 10 * time.Second, time.Minute
 
-// cars returns the work that lands next together, in the order of the orders, without what is stuck.
+// cars returns the work that lands next together, in the order of the orders, in none of the branches that are stuck.
 func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]bool) (cars []*Landed, err error) {
 	var failed []*Landed
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -93,7 +99,7 @@ func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]boo
 			return cmp.Or(a.Order.At.Compare(b.Order.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
-			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] || stuck[l.TaskID] {
+			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -122,8 +128,8 @@ func (s *Service) cars(ctx context.Context, of fleet.Train, stuck map[string]boo
 	return cars, err
 }
 
-// landBatch lands the cars together, or fewer of them. It adds to stuck what cannot land now.
-func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*Landed, stuck map[string]bool) error {
+// landBatch lands the cars together, or fewer of them.
+func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*Landed) error {
 	b, err := repo.Branch(ctx, cars[0].Order.Into)
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBranchNotFound, fleet.ReasonProjectNotFound, fleet.ReasonRemoteNotFound, fleet.ReasonUnimplemented: // waiting changes nothing
@@ -150,7 +156,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*
 	if recovered, err := s.recoverCars(ctx, repo, b, cars); err != nil || recovered {
 		return err
 	}
-	batch, err := s.couple(ctx, repo, b, cars, stuck)
+	batch, err := s.couple(ctx, repo, b, cars)
 	if err != nil || len(batch) == 0 {
 		return err
 	}
@@ -163,7 +169,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, cars []*
 		for _, c := range batch[:len(batch)/2] {
 			half = append(half, c.Landed)
 		}
-		return s.landBatch(ctx, repo, half, stuck)
+		return s.landBatch(ctx, repo, half)
 	case !passed:
 		return s.failChecks(ctx, b, batch[0].Landed, results)
 	}
@@ -203,7 +209,7 @@ type coupled struct {
 }
 
 // couple combines the cars one after the other, as far as they can be combined.
-func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Branch, cars []*Landed, stuck map[string]bool) (batch []coupled, err error) {
+func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Branch, cars []*Landed) (batch []coupled, err error) {
 	tip := b.Commit
 	for _, w := range cars {
 		err := s.collect(ctx, repo, w.Task)
@@ -214,9 +220,6 @@ func (s *Service) couple(ctx context.Context, repo fleet.Repository, b fleet.Bra
 		switch {
 		case ctx.Err() != nil || fleet.ReasonOf(err) == fleet.ReasonInternal || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 			return nil, err
-		case fleet.ReasonOf(err) == fleet.ReasonAgentOffline: // the others need not wait for it
-			stuck[w.Task.ID] = true
-			err = s.delay(ctx, []*Landed{w}, err)
 		case err != nil:
 			err = s.refuse(ctx, w, fleet.LandingReview, fleet.PublicMessage(err))
 		case combined.Commit == "" && tip == b.Commit:
@@ -363,6 +366,13 @@ const (
 func (s *Service) withdraw(ctx context.Context, cars []*Landed, why error) error {
 	switch fleet.ReasonOf(why) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:
+	case fleet.ReasonPushRefused: // waiting changes nothing
+		for _, w := range cars {
+			if err := s.refuse(ctx, w, fleet.LandingReview, fleet.PublicMessage(why)); err != nil {
+				return err
+			}
+		}
+		return nil
 	default:
 		return why
 	}

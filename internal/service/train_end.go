@@ -36,7 +36,7 @@ func (s *Service) land(ctx context.Context, w *Landed, commit string, results []
 // refuse takes the work out of the queue.
 func (s *Service) refuse(ctx context.Context, w *Landed, state fleet.LandingState, why string) error {
 	return s.changeQueued(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) {
-		l.State, l.Order, l.Problem = state, nil, why
+		l.State, l.Order, l.Candidate, l.Problem = state, nil, "", why
 		return "does not land: " + why, nil
 	})
 }

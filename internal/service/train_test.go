@@ -135,3 +135,23 @@ func TestObserveLandings(t *testing.T) {
 	require.Equal(t, "main", l[0].Into())
 	require.Equal(t, fleet.LandingBranch, l[1].State)
 }
+
+// TestTrainRefusedPush checks that work leaves the queue if the other repository refuses it, and can land when it no longer does.
+func TestTrainRefusedPush(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld("has a.txt"), nil)
+	id := work(h, 0, "change a.txt x").ID
+	h.World.ProtectBranches(true)
+	land := func() *fleet.Landing {
+		_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{id}})
+		require.NoError(t, err)
+		return landings(h, id)[0]
+	}
+	l := land()
+	require.Equal(t, fleet.LandingReview, l.State)
+	require.Equal(t, "the branch main is protected", l.Problem)
+	require.Empty(t, l.Candidate)
+	require.Nil(t, l.Order)
+	h.World.ProtectBranches(false)
+	require.Equal(t, fleet.LandingLanded, land().State)
+}

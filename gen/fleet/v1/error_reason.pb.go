@@ -161,6 +161,8 @@ const (
 	ErrorReason_BRANCH_CHECKED_OUT ErrorReason = 66
 	// The repository of the project has no such remote. Metadata: remote, project.
 	ErrorReason_REMOTE_NOT_FOUND ErrorReason = 67
+	// The other repository refuses the push, for example because the branch is protected. Metadata: branch.
+	ErrorReason_PUSH_REFUSED ErrorReason = 90
 	// The work of the task has landed or was abandoned already. Metadata: task_id, state.
 	ErrorReason_WORK_SETTLED ErrorReason = 68
 	// No webhook with this name that the caller may see. Metadata: webhook.
@@ -248,6 +250,7 @@ var (
 		65: "BRANCH_MOVED",
 		66: "BRANCH_CHECKED_OUT",
 		67: "REMOTE_NOT_FOUND",
+		90: "PUSH_REFUSED",
 		68: "WORK_SETTLED",
 		70: "WEBHOOK_NOT_FOUND",
 		71: "WEBHOOK_EXISTS",
@@ -321,6 +324,7 @@ var (
 		"BRANCH_MOVED":             65,
 		"BRANCH_CHECKED_OUT":       66,
 		"REMOTE_NOT_FOUND":         67,
+		"PUSH_REFUSED":             90,
 		"WORK_SETTLED":             68,
 		"WEBHOOK_NOT_FOUND":        70,
 		"WEBHOOK_EXISTS":           71,
@@ -364,7 +368,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xed\v\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xff\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -430,6 +434,7 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\fBRANCH_MOVED\x10A\x12\x16\n" +
 	"\x12BRANCH_CHECKED_OUT\x10B\x12\x14\n" +
 	"\x10REMOTE_NOT_FOUND\x10C\x12\x10\n" +
+	"\fPUSH_REFUSED\x10Z\x12\x10\n" +
 	"\fWORK_SETTLED\x10D\x12\x15\n" +
 	"\x11WEBHOOK_NOT_FOUND\x10F\x12\x12\n" +
 	"\x0eWEBHOOK_EXISTS\x10G\x12\x14\n" +

@@ -10005,7 +10005,7 @@ type ShowOverlapsResponse struct {
 	Tasks []*ReviewedTask `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// The work of two tasks that overlaps.
 	Overlaps []*Overlap `protobuf:"bytes,4,rep,name=overlaps,proto3" json:"overlaps,omitempty"`
-	// Ids of tasks whose work the repository does not have any more.
+	// Ids of tasks whose work the repository does not have any more, or whose workspaces do not run.
 	MissingTaskIds []string `protobuf:"bytes,5,rep,name=missing_task_ids,json=missingTaskIds,proto3" json:"missing_task_ids,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -108,6 +108,13 @@ func TestLanding(t *testing.T) {
 	x.remove(t, "bo")
 	late := x.work(t, "carl", "git fetch -q; git reset -q --hard origin/main; echo late >keys/late; git add .; git commit -qm late")
 	x.remove(t, "carl")
+	hook := filepath.Join(x.origin, "hooks", "pre-receive")
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho protected; exit 1\n"), 0o755)) //nolint:gosec // git executes it
+	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
+	l = x.landed(t, late)
+	require.Equal(t, "review", l[0]["state"], "%v", l[0])
+	require.Contains(t, l[0]["problem"], "pre-receive hook declined", "a protected branch does not hold up the train")
+	require.NoError(t, os.Remove(hook))
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
 	l = x.landed(t, late)
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])

@@ -192,7 +192,7 @@ func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Rep
 	case err != nil:
 		return nil, err
 	case w == nil:
-		return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the workspace of the agent %q, which has the work, was deleted", a.Name)
+		return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the work is not in a workspace any more, because that of the agent %q was deleted", a.Name)
 	}
 	client, err := r.place.client(a, w)
 	if err != nil {

@@ -135,7 +135,7 @@ func (s screenPlace) Traits() fleet.Traits {
 // TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
 // and deletes workspaces with the prefix e2e-. They have the template setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
-	real := realPlace(t, func(*coder.Config) {})
+	real := realPlace(t, func(*testing.T, *coder.Config) {})
 	open := func(t *testing.T) fleet.Place { return screenPlace{real(t)} }
 	placetest.Run(t, placetest.Harness{
 		New:    open,
@@ -162,8 +162,12 @@ func TestSuiteRunner(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", "git init -q --bare -b main $0; cd $1; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q $0 main",
 		origin, t.TempDir()).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	open := realPlace(t, func(c *coder.Config) {
+	open := realPlace(t, func(t *testing.T, c *coder.Config) {
 		c.Projects = map[string]coder.Project{"Runner": {Template: "runner", Settings: coder.Settings{Repository: origin}}}
+		if strings.HasSuffix(t.Name(), "work_comes_together") { // other cases delete their workspaces, in one of which work would come together
+			own := "e2e-land-"
+			c.Prefix = &own
+		}
 	})
 	placetest.Run(t, placetest.Harness{
 		New:    open,
@@ -203,7 +207,7 @@ func TestSuiteRunner(t *testing.T) {
 
 // realPlace returns a function that opens places on a real Coder deployment. All places have the same key for runners.
 // realPlace skips the test if there is no deployment.
-func realPlace(t *testing.T, change func(*coder.Config)) func(t *testing.T) fleet.Place {
+func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")
 	}
@@ -222,7 +226,7 @@ func realPlace(t *testing.T, change func(*coder.Config)) func(t *testing.T) flee
 			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		}
-		change(&c)
+		change(t, &c)
 		p, err := coder.New(c)
 		require.NoError(t, err)
 		h.Place = p

@@ -108,6 +108,7 @@ type Place struct {
 	branches     map[string]string               // the newest commits of the branches main, by project
 	commitChecks map[[3]string]fleet.CheckResult // by the commit, the id and the command
 	commits      map[string]*commit
+	protected    bool // see ProtectBranches
 	// otherCaller means that the host takes the place for another caller.
 	otherCaller bool
 }

@@ -192,10 +192,20 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 	return result, nil
 }
 
+// ProtectBranches sets whether the repositories refuse to move their branches.
+func (p *Place) ProtectBranches(protected bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.protected = protected
+}
+
 // Move moves the branch.
 func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()
+	if r.place.protected {
+		return fleet.Errorf(fleet.ReasonPushRefused, "the branch %s is protected", b.Name).With("branch", b.Name)
+	}
 	if r.place.branches[r.project] != b.Commit {
 		return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %s has moved", b.Name).With("branch", b.Name)
 	}

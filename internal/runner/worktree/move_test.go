@@ -203,6 +203,7 @@ func TestPush(t *testing.T) {
 	p.Branch = "refused"
 	_, err = g.Push(t.Context(), repo, "", p)
 	require.ErrorContains(t, err, "pre-receive hook declined")
+	require.Equal(t, fleet.ReasonPushRefused, reasonOf(err))
 
 	sh(t, repo, "git remote add secret https://user:hunter2secret@localhost:1/x.git")
 	p.Remote = "secret"

@@ -3,7 +3,6 @@ package worktree
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -105,13 +104,13 @@ func (g *Git) push(ctx context.Context, p pushing) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	for _, why := range []string{"(non-fast-forward)", "(fetch first)", "(stale info)"} {
+	for _, why := range []string{"(non-fast-forward)", "(fetch first)", "(stale info)", "(cannot lock ref", "(incorrect old value"} {
 		if strings.Contains(out.String(), why) {
 			return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q of %s has commits that the pushed one does not have", p.branch, Scrub(plain))
 		}
 	}
 	if m := refusedPush.FindStringSubmatch(out.String()); m != nil {
-		err = &Error{Message: fmt.Sprintf("%s refused the branch %q: %s", Scrub(plain), p.branch, m[1])}
+		return fleet.Errorf(fleet.ReasonPushRefused, "%s refused the branch %q: %s", Scrub(plain), p.branch, m[1]).With("branch", p.branch)
 	}
 	return scrubSecrets(err, env)
 }

@@ -1640,7 +1640,7 @@ const fleetServiceShowOverlapsOutput = `{"type":"object","properties":{
 "sha":{"type":"string","description":"The newest commit of the branch."},
 "tasks":{"type":"array","items":{"$ref":"#/$defs/ReviewedTask"},"description":"The work that was compared, without reviews, newest first; at most 100 tasks."},
 "overlaps":{"type":"array","items":{"$ref":"#/$defs/Overlap"},"description":"The work of two tasks that overlaps."},
-"missing_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of tasks whose work the repository does not have any more."}
+"missing_task_ids":{"type":"array","items":{"type":"string"},"description":"Ids of tasks whose work the repository does not have any more, or whose workspaces do not run."}
 },"required":["into","sha","tasks","overlaps","missing_task_ids"]}`
 
 const fleetServiceLandTasksInput = `{"type":"object","properties":{
