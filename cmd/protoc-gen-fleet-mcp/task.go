@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// writeTask writes the field Task of a method's tool: the path of the field with the id of the task that a call has started.
+// writeTask writes the fields Task and TaskOutlivesCall of a method's tool.
 func (g generator) writeTask(m *protogen.Method) error {
 	path := g.options.Text(m.Desc, taskOption, "task_id")
 	if path == "" {
@@ -25,6 +25,9 @@ func (g generator) writeTask(m *protogen.Method) error {
 		return fmt.Errorf("%s needs a request with a request_id, because a call may be repeated", taskOption)
 	}
 	g.P("Task: ", strconv.Quote(path), ",")
+	if v, _ := g.options.Get(m.Desc, taskOption); v.Message().Get(v.Message().Descriptor().Fields().ByName("outlives_call")).Bool() {
+		g.P("TaskOutlivesCall: true,")
+	}
 	return nil
 }
 

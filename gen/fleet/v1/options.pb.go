@@ -311,7 +311,9 @@ func (x *Command) GetInterrupt() string {
 type McpTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the response field with the id of the task, such as "task.id".
-	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The task goes on if the call ends early. So a call that waits can ask its caller a question of the task's agent, and be repeated.
+	OutlivesCall  bool `protobuf:"varint,2,opt,name=outlives_call,json=outlivesCall,proto3" json:"outlives_call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +353,13 @@ func (x *McpTask) GetTaskId() string {
 		return x.TaskId
 	}
 	return ""
+}
+
+func (x *McpTask) GetOutlivesCall() bool {
+	if x != nil {
+		return x.OutlivesCall
+	}
+	return false
 }
 
 // Shown says what a field means for people, if its type does not say that. The command line derives its texts and tables
@@ -1074,9 +1083,10 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a\x14fleet/v1/scope.proto\x1a google/protobuf/descriptor.proto\";\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\"\n" +
+	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"G\n" +
 	"\aMcpTask\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x93\x04\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
+	"\routlives_call\x18\x02 \x01(\bR\foutlivesCall\"\x93\x04\n" +
 	"\x05Shown\x12(\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x14.fleet.v1.Shown.RoleR\x04role\x12!\n" +
 	"\ffailed_value\x18\x02 \x01(\tR\vfailedValue\x12\x1b\n" +

@@ -93,6 +93,14 @@ func (b *boss) run(name string) map[string]any {
 	}}
 }
 
+// askingTask is a task whose agent asks for a permission.
+func askingTask() map[string]any {
+	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
+		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 5,
+		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
+	}}
+}
+
 // release lets the task end.
 func (b *boss) release(t *testing.T, name string) {
 	t.Helper()
@@ -137,11 +145,7 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
 	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-	asker := map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
-		"project": "code", "new_agent": true, "request_id": "asker",
-		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
-	}}
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), asker))...)
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), askingTask()))...)
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazy(b.screen))
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
@@ -219,4 +223,19 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.hears(t, words, "result of 42 b")
 	require.LessOrEqual(t, len(b.turns(words)), 4)
 	require.Len(t, b.tasks(t), 2)
+}
+
+// TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.
+func TestClaudeBossPrints(t *testing.T) {
+	b := newBoss(t)
+	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingTask()))...)
+	require.Zero(t, code, stdout+stderr)
+	turns := b.turns("Run a task.")
+	require.Contains(t, turns[len(turns)-1].said(), "The task is running and goes on")
+	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
+	require.NoError(t, err)
+	require.Len(t, r.GetQuestions(), 1)
+	require.Equal(t, fleetv1.Question_waiting, r.GetQuestions()[0].GetStatus())
+	_, err = b.api.StopTask(t.Context(), &fleetv1.StopTaskRequest{TaskId: r.GetQuestions()[0].GetTaskId()})
+	require.NoError(t, err)
 }

@@ -124,16 +124,25 @@ func timestamp(times ...*timestamppb.Timestamp) string {
 	return last.UTC().Format(time.RFC3339)
 }
 
-// takesTasks reports whether the client of the call accepts a task as its result. Only the call itself counts: a client may declare
-// the extension elsewhere, and not take a task for this call.
-func takesTasks(m *mcp.Meta) bool {
+// capabilities returns what the client can do with the answer to this request; nil for a client of an older revision. Only the request
+// itself counts: a client may declare something elsewhere, and not for this request.
+func capabilities(m *mcp.Meta) *mcp.ClientCapabilities {
 	if !mcp.IsModernProtocol(m.ProtocolVersion()) {
-		return false
+		return nil
 	}
-	c := m.ClientCapabilities()
+	return m.ClientCapabilities()
+}
+
+// takesTasks reports whether the client accepts a task as the result of a call.
+func takesTasks(c *mcp.ClientCapabilities) bool {
 	if c == nil {
 		return false
 	}
 	_, ok := c.Extensions[tasksExtension]
 	return ok
+}
+
+// takesForms reports whether the client can ask a person with a form.
+func takesForms(c *mcp.ClientCapabilities) bool {
+	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }

@@ -27,7 +27,11 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 		return x.Handler
 	}
 	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if !takesTasks(r.Params.Meta) {
+		switch c := capabilities(r.Params.Meta); {
+		case takesTasks(c):
+		case x.TaskOutlivesCall && takesForms(c):
+			return t.callWithForms(ctx, x.Handler, r)
+		default:
 			return x.Handler(ctx, r)
 		}
 		began := time.Now()

@@ -40,6 +40,8 @@ type taskStub struct {
 	running   chan struct{} // closed when RunTask has begun
 	detach    chan struct{} // if not nil: RunTask answers a detached call when it is closed
 	stopped   chan struct{} // closed when the task is stopped
+	ended     chan struct{} // if not nil: RunTask waits until it is closed
+	requests  []string      // the request ids of RunTask
 	stop      func()
 }
 
@@ -74,7 +76,7 @@ func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
 }
 
 // RunTask answers at once: with the pending task if the call is detached, and else with the task when it has ended.
-func (s *taskStub) RunTask(_ *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
+func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
 	md, _ := metadata.FromIncomingContext(out.Context())
 	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
 	if len(md.Get("fleet-detached")) > 0 && !s.agent {
@@ -84,7 +86,29 @@ func (s *taskStub) RunTask(_ *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 			<-s.detach
 		}
 	}
+	if s.ended != nil {
+		s.mu.Lock()
+		s.requests = append(s.requests, q.GetRequestId())
+		s.mu.Unlock()
+		if err := out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Task: &fleetv1.Task{Id: taskID}}); err != nil {
+			return err
+		}
+		select {
+		case <-s.ended:
+		case <-out.Context().Done():
+			return out.Context().Err()
+		}
+	}
 	return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_result, Task: task, Message: "It is so"})
+}
+
+// WatchFleet says that there is a question, and then nothing.
+func (s *taskStub) WatchFleet(_ *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Type: fleetv1.Event_task_question}}}); err != nil {
+		return err
+	}
+	<-out.Context().Done()
+	return out.Context().Err()
 }
 
 func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
@@ -351,4 +375,49 @@ func TestTasksOnStdio(t *testing.T) {
 	out.Reset()
 	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(about("tasks/get", taskID, "")+"\n"), &out))
 	require.Contains(t, out.String(), `"status":"cancelled"`)
+}
+
+const takesForms = `{"elicitation":{"form":{},"url":{}}}`
+
+// TestQuestionDuringACall lets a client that takes no tasks, but shows forms, answer a question of the task for which its call waits.
+func TestQuestionDuringACall(t *testing.T) {
+	t.Parallel()
+	question := func() []*fleetv1.Question {
+		return []*fleetv1.Question{{Id: taskID + "-1", AgentName: "papi", Kind: fleetv1.Question_permission, Status: fleetv1.Question_waiting, Tool: "Bash"}}
+	}
+	headers := modernHeaders("tools/call", "run_task")
+	plain := post(t, newTaskStub().serve(t), runTask(modernMeta(`{}`)), headers...).body
+	for _, c := range []struct {
+		action string
+		want   []string
+	}{
+		{`{"action":"accept","content":{"decision":"allow"}}`, []string{taskID + "-1 allow "}},
+		{`{"action":"decline"}`, []string{taskID + "-1 deny "}},
+		{`{"action":"cancel"}`, nil}, // nobody is there, so the question stays open
+	} {
+		s := newTaskStub()
+		s.ended, s.questions = make(chan struct{}), question()
+		url := s.serve(t)
+		asked := resultIn(t, post(t, url, runTask(modernMeta(takesForms)), headers...))
+		require.Equal(t, "input_required", asked["resultType"])
+		require.Contains(t, asked["inputRequests"], taskID+"-1")
+		state, err := json.Marshal(asked["requestState"])
+		require.NoError(t, err)
+		close(s.ended)
+		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(takesForms)), headers...)
+		require.Equal(t, plain, again.body, "the result is that of a client without forms")
+		require.Equal(t, c.want, s.answers)
+		require.Len(t, s.requests, 2)
+		require.NotEmpty(t, s.requests[0])
+		require.Equal(t, s.requests[0], s.requests[1], "the repeated call waits for the same task")
+		require.Zero(t, s.stops)
+	}
+	// Clients of older revisions, and those that show no forms, wait as before.
+	s := newTaskStub()
+	s.ended, s.questions = make(chan struct{}), question()
+	close(s.ended)
+	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(`{"elicitation":{"url":{}}}`)), headers...).body)
+	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+takesForms+`}`))
+	require.Contains(t, legacy.body, "It is so")
+	require.Equal(t, []string{"", ""}, s.requests)
 }

@@ -401,11 +401,12 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Run task",
 			Method:   v1.FleetService_RunTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
-			Input:       fleetServiceRunTaskInput,
-			Output:      fleetServiceRunTaskOutput,
-			BriefInput:  fleetServiceRunTaskBriefInput,
-			Task:        "task.id",
-			Description: "Queue a task, which starts as soon as an agent is free, and wait for its end. A task that has not ended by then goes on: `wait_tasks` waits for it.",
+			Input:            fleetServiceRunTaskInput,
+			Output:           fleetServiceRunTaskOutput,
+			BriefInput:       fleetServiceRunTaskBriefInput,
+			Task:             "task.id",
+			TaskOutlivesCall: true,
+			Description:      "Queue a task, which starts as soon as an agent is free, and wait for its end. A task that has not ended by then goes on: `wait_tasks` waits for it.",
 		}, c.RunTask, fleetServiceRunTaskTexts, func(m *v1.RunTaskResponse) bool { return m.GetType() == v1.RunTaskResponse_result }, tool.Defaults(func(q *v1.RunTaskRequest) {
 			tool.Default(&q.WaitSeconds, 50)
 		})),

@@ -309,6 +309,9 @@ func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	return r
 }
 
+// Failure is the result of a call that has failed before it was made.
+func Failure(ctx context.Context, err error) *mcp.CallToolResult { return failure(ctx, err) }
+
 // failure returns the error object as text. It is not structured content, because clients check that against the output
 // schema even if the result is an error.
 func failure(ctx context.Context, err error) *mcp.CallToolResult {

@@ -6,24 +6,28 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Started has the id of the task that a call has started; empty if it has started none.
-type Started struct{ ID string }
+// Started has the id of the task that a call has started.
+type Started struct {
+	ID    string        // empty if there is none
+	Known chan struct{} // closed when ID is set, which can be long before the call ends
+}
 
 type startedKey struct{}
 
 // WithStarted returns a context for one call, which sets the id of the task that it has started.
 func WithStarted(ctx context.Context) (context.Context, *Started) {
-	s := &Started{}
+	s := &Started{Known: make(chan struct{})}
 	return context.WithValue(ctx, startedKey{}, s), s
 }
 
-// noteTask sets the id of the task that the answer names.
+// noteTask sets the id of the task that a message of the answer names first.
 func (s Spec) noteTask(ctx context.Context, m proto.Message) {
 	started, _ := ctx.Value(startedKey{}).(*Started)
-	if started == nil || s.Task == "" {
+	if started == nil || s.Task == "" || started.ID != "" {
 		return
 	}
-	if in, f := parentAt(m.ProtoReflect(), s.Task); f != nil {
+	if in, f := parentAt(m.ProtoReflect(), s.Task); f != nil && in.Get(f).String() != "" {
 		started.ID = in.Get(f).String()
+		close(started.Known)
 	}
 }

@@ -26,6 +26,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 		var result PR
 		p := progressOf(ctx)
 		err := receive(ctx, call, q, func(m PR) error {
+			s.noteTask(ctx, m)
 			if last(m) {
 				result = m
 				return nil
@@ -38,7 +39,6 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 		if err != nil {
 			return failure(ctx, err)
 		}
-		s.noteTask(ctx, result)
 		return s.resultOf(ctx, q, result, nil)
 	})
 }

@@ -1,0 +1,132 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/mcp/tool"
+)
+
+// formState is what a call that was answered with a form leaves with its client, which repeats the call with it.
+type formState struct {
+	Task      string   `json:"task"`
+	RequestID string   `json:"request_id"` // with it, the repeated call waits for the same task
+	Left      []string `json:"left"`       // questions that the person has left open, which the call does not ask again
+}
+
+// callWithForms calls a tool that starts a task and waits for it, for a client that can show forms. If the task's agent asks a question
+// meanwhile, the answer is the form. The client then repeats the call with the answer. A client without a person cancels the form; then the
+// question stays open for others, and the repeated call waits as if there were no form.
+func (t tasks) callWithForms(ctx context.Context, call server.ToolHandlerFunc, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var state formState
+	if json.Unmarshal([]byte(r.Params.RequestState), &state) != nil || state.Task == "" {
+		state = formState{RequestID: rand.Text()}
+	} else if result := t.answered(ctx, &state, r.Params.InputResponses); result != nil {
+		return result, nil
+	}
+	r.Params.RawArguments = withRequestID(r.Params.RawArguments, state.RequestID)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	waiting, started := tool.WithStarted(waiting)
+	forms := make(chan mcp.InputRequests, 1)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-started.Known:
+			if asked := t.nextForms(waiting, started.ID, state.Left); asked != nil {
+				forms <- asked
+				stop() // the call is answered with the form
+			}
+		case <-waiting.Done():
+		}
+	}()
+	result, err := call(waiting, r)
+	stop()
+	<-watched
+	select {
+	case asked := <-forms:
+		if err == nil && result != nil && !result.IsError { // the task has ended meanwhile
+			return result, nil
+		}
+		state.Task = started.ID
+		text, err := json.Marshal(state)
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{
+			Result:               mcp.Result{ResultType: mcp.ResultTypeInputRequired},
+			MultiRoundTripResult: mcp.MultiRoundTripResult{InputRequests: asked, RequestState: string(text)},
+		}, nil
+	default:
+		return result, err
+	}
+}
+
+// answered gives the client's answers to the questions of the task. It returns the result of a call whose answers are refused.
+func (t tasks) answered(ctx context.Context, state *formState, responses mcp.InputResponses) *mcp.CallToolResult {
+	raw := map[string]json.RawMessage{}
+	for id, response := range responses {
+		text, err := json.Marshal(response)
+		if err != nil {
+			continue
+		}
+		raw[id] = text
+		if !slices.Contains(state.Left, id) {
+			state.Left = append(state.Left, id)
+		}
+	}
+	if err := t.update(ctx, state.Task, raw); err != nil {
+		return tool.Failure(ctx, err)
+	}
+	return nil
+}
+
+// nextForms waits for a question of the task that is not one of the left ones, and returns the forms of all of them; nil if the task ends,
+// or ctx, or if the caller may not answer.
+func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.InputRequests {
+	events, err := t.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Quiet: true})
+	if err != nil {
+		return nil
+	}
+	for {
+		batch, err := events.Recv()
+		if err != nil {
+			return nil // the call goes on without forms
+		}
+		if !slices.ContainsFunc(batch.GetEvents(), func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question }) {
+			continue
+		}
+		asked, err := t.questions(ctx, id)
+		if err != nil {
+			return nil
+		}
+		for _, known := range left {
+			delete(asked, known)
+		}
+		if len(asked) > 0 {
+			return asked
+		}
+	}
+}
+
+// withRequestID returns the arguments with a request id, if they are an object without one.
+func withRequestID(arguments json.RawMessage, id string) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(arguments, &object) != nil || object == nil || object["request_id"] != nil {
+		return arguments
+	}
+	member, _ := json.Marshal(map[string]string{"request_id": id}) // cannot fail
+	rest := bytes.TrimSpace(arguments)[1:]
+	if len(object) == 0 {
+		return member
+	}
+	return append(append(member[:len(member)-1:len(member)-1], ','), rest...)
+}
