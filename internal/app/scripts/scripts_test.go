@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/app"
+	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
@@ -69,6 +70,14 @@ func TestAskingScripts(t *testing.T) {
 	play(t, "../../../testdata/cli/asking", local.Project{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(rm *)"},
 	}}}})
+}
+
+// TestDelegationScripts runs the scripts about agents that delegate tasks.
+func TestDelegationScripts(t *testing.T) {
+	t.Parallel()
+	play(t, "../../../testdata/cli/delegation", local.Project{Name: "shell", Roles: []local.Role{
+		{Name: "coder", Default: true}, {Name: "manager", Delegate: &fleet.Grant{Roles: []string{"coder"}, MaxChildren: 2}},
+	}})
 }
 
 // TestPageScripts runs the scripts about lists, usage and the search.

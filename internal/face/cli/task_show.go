@@ -70,6 +70,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Id", t.GetId(), ""},
 		{"Agent", t.GetAgentName(), ""},
 		{"Status", t.GetStatus(), t.GetReason()},
+		{"Waits", waitsLine(t.GetQueue().GetWaits()), "fleet queue why " + t.GetId()},
 		{"Waiting", valueIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
 		{"Stalled", valueIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
 		{"Collecting", valueIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
@@ -77,6 +78,8 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Options", optionsLine(o), ""},
 		{"Labels", labelsText(t.GetLabels()), ""},
 		{"Retry of", t.GetRetryOf(), ""},
+		{"Delegated by", t.GetParentTaskId(), ""},
+		{"Delegated", valueIf(t.GetDelegated() > 0, fmt.Sprintf("%s, %s with them", countText(t.GetDelegated(), "task"), dollars(t.GetTreeCostUsd()))), "fleet task tree " + t.GetId()},
 		{"Read from", valueIf(t.GetFromTerminal(), terminalNote), ""},
 		{"Source", t.GetSource(), ""},
 		{"Owner", t.GetOwner(), ""},
@@ -109,6 +112,14 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		cardLine{"Last output", t.GetPreview(), ""},
 	)
 	s.screen.output(s.card(lines...))
+}
+
+// waitsLine returns the first reason why the task is pending; empty if it is not.
+func waitsLine(waits []*fleetv1.Wait) string {
+	if len(waits) == 0 {
+		return ""
+	}
+	return printable(waits[0].GetText())
 }
 
 // contextText says how much of the model's context window the task uses. It returns "" if that is not known.
