@@ -76,7 +76,7 @@ func TestLanding(t *testing.T) {
 	x := newLandingBed(t, b, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
 	start := shell(t, "", "git -C "+x.origin+" rev-parse main")
 	ann := x.work(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
-	bo := x.work(t, "bo", "echo bo >keys/bo") // not committed
+	bo := x.work(t, "bo", "echo bo >keys/bo; head -c 30000000 /dev/urandom >large") // not committed
 	carl := x.work(t, "carl", "sed -i 's/^line 3$/carl/' lines; git commit -qam carl")
 	dave := x.work(t, "dave", "echo ann >keys/dave; git add .; git commit -qm dave")
 

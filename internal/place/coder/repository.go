@@ -68,17 +68,19 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 		a := fleet.Agent{UID: cmp.Or(r.place.index.agent(w.ws.ID), w.ws.ID.String()), Name: w.name, Owner: w.owner, Project: proj.Name}
 		client, cerr := r.place.client(a, w.workspace)
 		if cerr == nil {
-			client.Forget() // a runner that has died since the last handshake must not be the host
-			cerr = client.CheckLanding(ctx, a)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			r.host = client.Repository(a, remote.Source{URL: proj.Repository, Branch: proj.Branch})
+			_, cerr = r.host.Contains(ctx, "", "") // a runner that cannot do it, or that is another Fleet's, must not be the host
 		}
 		if cerr != nil {
-			err = cmp.Or(err, cerr)
+			r.host = nil
+			if fleet.ReasonOf(cerr) == fleet.ReasonUnauthenticated {
+				cerr = fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of the agent %q belongs to another Fleet: restart the agent with take_over", a.Name).WithCause(cerr)
+			}
+			if err = cmp.Or(err, cerr); ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			continue
 		}
-		r.host = client.Repository(a, remote.Source{URL: proj.Repository, Branch: proj.Branch})
 		r.place.landers.set(r.project, w.name)
 		return r.host, nil
 	}

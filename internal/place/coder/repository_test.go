@@ -112,6 +112,8 @@ func (w *landingWorkspace) Unpack(_ context.Context, commit string, in io.Reader
 	return found, err
 }
 
+func (w *landingWorkspace) Contains(context.Context, string, string) (bool, error) { return false, nil }
+
 func (w *landingWorkspace) Branch(context.Context, string) (fleet.Branch, error) {
 	w.note("branch")
 	return fleet.Branch{Name: "main", Commit: w.agent.Name}, nil
@@ -143,7 +145,12 @@ func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landin
 		if strings.HasPrefix(name, "old") {
 			runners = oldRunners{w}
 		}
-		server, err := remote.NewServer(runners, remote.ServerConfig{Key: public})
+		of := public
+		if strings.HasPrefix(name, "foreign") {
+			of, _, err = ed25519.GenerateKey(nil)
+			x.NoError(err)
+		}
+		server, err := remote.NewServer(runners, remote.ServerConfig{Key: of})
 		x.NoError(err)
 		w.handler = http.StripPrefix("/@fleet/agent-"+name+".main/apps/fleet-runner", server.Handler())
 		all[name] = w
@@ -181,7 +188,7 @@ func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landin
 
 // TestLandingHost checks in which workspace work comes together, and how the commits of other agents get there.
 func TestLandingHost(t *testing.T) {
-	x, all := landingWorld(t, "old", "ann", "bob", "carl")
+	x, all := landingWorld(t, "old", "foreign", "ann", "bob", "carl")
 	p, ctx := x.newPlace(), t.Context()
 	ann, bob, carl := all["ann"], all["bob"], all["carl"]
 	r, err := p.Repository("setup")
@@ -244,11 +251,19 @@ func TestLandingHost(t *testing.T) {
 	_, err = again.Branch(ctx, "")
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
 	x.ErrorContains(err, "restart its workspace with a newer fleet-runner")
-	for _, w := range all {
+	for name, w := range all {
+		if name == "foreign" {
+			continue
+		}
 		w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	}
 	_, err = again.Branch(ctx, "")
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, "belongs to another Fleet")
+	all["foreign"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
+	_, err = again.Branch(ctx, "")
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, "start one of its agents")
 	none, err := p.Repository("no")
 	x.NoError(err)
 	_, err = none.Branch(ctx, "")

@@ -177,8 +177,7 @@ func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	return o.Unsupported(at.options, "the runner of the agent", nil)
 }
 
-// Forget makes the next call begin with a handshake.
-func (c *Client) Forget() {
+func (c *Client) forgetSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = nil
@@ -195,7 +194,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if e := fromError(err); e != nil {
 		switch e.Metadata[metaRefused] {
 		case refusedOld, refusedTime:
-			c.Forget()
+			c.forgetSession()
 			return errors.Join(errLost, e)
 		}
 		return e

@@ -135,7 +135,7 @@ func TestExpired(t *testing.T) {
 	b.client.config.Patience = waittest.Limit // Fleet itself reads the runner's clock again
 	require.NoError(t, b.interrupt())
 
-	b.client.Forget()
+	b.client.forgetSession()
 	// The client must not sign requests that a program in place of the runner could use for a long time.
 	b.now = b.now.Add(time.Hour)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.interrupt()))
