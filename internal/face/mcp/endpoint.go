@@ -152,6 +152,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		e.answerTask(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), w, r, m, body)
 		return
 	}
+	if m.subscribes() {
+		e.answerSubscription(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), out, r, m, body)
+		return
+	}
 	ctx, h := withHandle(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
@@ -165,6 +169,21 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	if ctx.Err() != nil {
 		e.tasks.abandon(ctx, h)
 	}
+}
+
+// answerSubscription notifies a client of changes, in a stream that ends with the answer.
+func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, r *http.Request, m envelope, body []byte) {
+	mismatch := checkTaskHeaders(r.Header, m, body)
+	if mismatch == nil && !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		mismatch = &rpcError{Code: mcp.INVALID_REQUEST, Message: "accept text/event-stream, in which notifications are sent"}
+	}
+	out.Header().Set("Content-Type", "application/json") // until there is a stream
+	if mismatch != nil {
+		out.WriteHeader(http.StatusBadRequest)
+		_, _ = out.Write(append(mismatch.response(m.ID), '\n')) // the client may have disconnected
+		return
+	}
+	_, _ = out.Write(e.tasks.listen(ctx, m, out.notify)) // the client may have disconnected
 }
 
 // answerTask answers a request of the extension for tasks.

@@ -26,6 +26,8 @@ type envelope struct {
 	Params struct {
 		Meta      meta            `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
+		// Notifications is what a client subscribes to.
+		Notifications mcp.SubscriptionFilter `json:"notifications"`
 	} `json:"params"`
 	// Result and Error are set in a client's response to a request of the server.
 	Result json.RawMessage `json:"result"`
@@ -44,7 +46,7 @@ func (e envelope) needsSlot() bool {
 	case mcp.MethodToolsCall, mcp.MethodPing, mcp.MethodPromptsGet, mcp.MethodResourcesList, mcp.MethodResourcesRead:
 		return false
 	}
-	return len(e.ID) > 0 && !e.isTaskMethod()
+	return len(e.ID) > 0 && !e.isTaskMethod() && !e.subscribes()
 }
 
 // isModern reports whether the message uses a protocol revision without sessions.

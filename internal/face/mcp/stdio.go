@@ -39,9 +39,13 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
+	var end context.CancelFunc
+	s.ended, end = context.WithCancel(ctx)
+	defer end()
 	lines := make(chan line)
 	go readLines(ctx, in, c.MaxBody, lines)
 	s.serve(ctx, lines)
+	end()
 	s.pings.close()
 	s.running.Wait()
 	select {
@@ -56,6 +60,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 type stdio struct {
 	server *server.MCPServer
 	tasks  tasks
+	ended  context.Context //nolint:containedctx // ends when the input has ended
 	client *client
 	pings  *pinger
 	log    *slog.Logger
@@ -164,6 +169,12 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	if m.isTaskMethod() {
 		response, _ := s.tasks.respond(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...), m, message)
 		return response
+	}
+	if m.subscribes() {
+		ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
+		defer cancel()
+		defer context.AfterFunc(s.ended, cancel)() // otherwise it would wait for ever
+		return s.tasks.listen(ctx, m, func(n mcp.JSONRPCNotification) error { return s.notify(n, nil) })
 	}
 	progress := false
 	message, x := replaceInexact(message, m)
