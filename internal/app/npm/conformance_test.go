@@ -42,6 +42,11 @@ func TestConformance(t *testing.T) {
 		require.Empty(t, stderr, "the servers that the clients started must print no errors")
 		t.Log("\n" + stdout)
 	})
+	t.Run("tasks", func(t *testing.T) {
+		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "tasks.mjs"), s.mcp())
+		require.Zero(t, code, stdout+stderr)
+		t.Log("\n" + stdout)
+	})
 	t.Run("inspector", func(t *testing.T) {
 		fake := scene{project: "Setup", role: "operator", task: `echo hello\ndone Well done`}
 		shell := scene{project: "shell", role: "operator", task: `echo Well done`}

@@ -34,7 +34,7 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 		link := mcp.NewResourceLink("fleet://task/"+d.GetId()+"/payload", "payload of task "+d.GetId(), "The whole result; show_task with include_payload reads it too.", "text/plain")
 		content = append(content, link)
 	}
-	return &mcp.CallToolResult{Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
 }
 
 // answer returns the agent's report. If the summary is only its beginning, answer returns the payload, which is the whole report, and
