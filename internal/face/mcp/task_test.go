@@ -338,7 +338,13 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	s.detach = make(chan struct{})
 	s.task.CreatedAt = timestamppb.Now()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.serve(t), strings.NewReader(runTask(modernMeta(takesTasks))))
+	noticed, h := make(chan struct{}), mcp.Handler(s.conn(), mcp.Config{})
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), sync.OnceFunc(func() { close(noticed) }))
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(ts.Close)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ts.URL+"/mcp", strings.NewReader(runTask(modernMeta(takesTasks))))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -357,6 +363,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	<-s.running
 	cancel()
 	<-left
+	<-noticed // the server hears of it later than the client
 	close(s.detach)
 	<-s.stopped
 }
