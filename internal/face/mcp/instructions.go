@@ -17,7 +17,7 @@ const fleetInstructions = `Fleet runs AI coding agents. Each agent has a workspa
 
 To get work done:
 1. list_agents shows the agents. To make a new agent, choose with list_agent_projects and list_agent_roles, then call create_agent; it waits until the agent is idle.
-2. start_agent_task hands an idle agent a task and returns at once. The agent does not see this conversation: put all it needs into task_description.
+2. run_task gives a task to an agent, a pool, or a new agent of a project, and waits for its end. If it goes on in the background, its result comes by itself: do not ask for it. start_agent_task needs an idle agent and returns at once. The agent does not see this conversation: put all it needs into task_description.
 3. wait_tasks waits up to 50 seconds for any or all of several tasks. A task that still runs is not an error: call wait_tasks again.
 4. show_task with payload_tail 4000 gives the end of the result, which can be long; include_payload gives it from the beginning. show_agent_task_history lists what an agent has done, by pages.
 
