@@ -1,0 +1,50 @@
+package repository
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// TestLinger checks that an execution goes on for a while without callers, that a caller in this time gets its result, and that it ends
+// when nobody has come.
+func TestLinger(t *testing.T) {
+	for name, later := range map[string]time.Duration{"in time": 30 * time.Second, "too late": 2 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s calls
+				started, ended := 0, 0
+				check := func(ctx context.Context) (fleet.CheckResult, error) {
+					started++
+					select {
+					case <-time.After(3 * time.Minute):
+						return fleet.CheckResult{Status: fleet.CheckPassed}, nil
+					case <-ctx.Done():
+						ended++
+						return fleet.CheckResult{}, ctx.Err()
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := s.do(ctx, "home", time.Minute, check)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				time.Sleep(later)
+				synctest.Wait()
+				result, err := s.do(t.Context(), "home", time.Minute, check)
+				require.NoError(t, err)
+				require.Equal(t, fleet.CheckPassed, result.Status)
+				if later < time.Minute {
+					require.Equal(t, []int{1, 0}, []int{started, ended})
+				} else {
+					require.Equal(t, []int{2, 1}, []int{started, ended})
+				}
+				s.running.Wait()
+			})
+		})
+	}
+}
