@@ -220,3 +220,49 @@ func TestDelegatedPool(t *testing.T) {
 		require.Empty(t, d.prompts[id+"-3"])
 	}
 }
+
+// TestDelegatedMoney gives a task all that a budget has. What it delegates must come out of that, also if the budget has nothing left, and what
+// is not used must return.
+func TestDelegatedMoney(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {MaxChildren: 4}})
+	d.must("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
+	d.must("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
+	parent := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.2 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
+	d.running(parent)
+	d.budget(1, 0)
+	child := d.delegate("boss", "cost 0.1 1\nwait child\ndone", map[string]any{"max_cost_usd": json.Number("0.4"), "wake": "none"})
+	d.running(child)
+	d.budget(1, 0)
+	require.Equal(t, "0.4", d.refused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done", "max_cost_usd": json.Number("0.7")})["used"])
+	held := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.3"), "hold": true, "wake": "none"})
+	d.must("stop_task", "boss", map[string]any{"task_id": held}) // gives it back
+	d.open("child")
+	d.until(child, "completed")
+	d.budget(0.9, 0.1)
+	rest := d.delegate("boss", "wait never", map[string]any{"max_cost_usd": json.Number("0.8"), "wake": "none"})
+	d.running(rest)
+	d.budget(0.9, 0.1)
+	d.must("stop_task", "boss", map[string]any{"task_id": rest})
+	d.open("turn")
+	done := d.until(parent, "completed")
+	require.Equal(t, json.Number("0.2"), done["cost_usd"])
+	require.InDelta(t, 0.3, number(t, done["tree_cost_usd"]), 1e-9)
+	d.budget(0, 0.3)
+}
+
+// budget checks what the budget has reserved and spent.
+func (d *delegators) budget(reserved, spent float64) {
+	d.t.Helper()
+	b, _ := d.must("show_budget", "root", map[string]any{"name": "all"})["budget"].(map[string]any)
+	require.InDelta(d.t, reserved, number(d.t, b["reserved_usd"]), 1e-9, "reserved")
+	require.InDelta(d.t, spent, number(d.t, b["spent_usd"]), 1e-9, "spent")
+}
+
+func number(t *testing.T, v any) float64 {
+	t.Helper()
+	n, _ := v.(json.Number)
+	f, err := n.Float64()
+	require.NoError(t, err)
+	return f
+}

@@ -218,8 +218,8 @@ func share(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
 	if usd := t.Options.MaxCostUSD; usd != nil {
 		part = fleet.MicrosOf(*usd)
 	}
-	if part <= 0 || part > left {
-		return 0, fleet.DelegationRefused("max_cost_usd", parent.Delegation.Given.USD(), most.USD(), "you have %s left for tasks that you delegate: give less as max_cost_usd, or do the work yourself", left)
+	if part <= 0 || part >= left { // a task that has nothing left for itself is interrupted
+		return 0, fleet.DelegationRefused("max_cost_usd", parent.Delegation.Given.USD(), most.USD(), "you have %s left for yourself and for tasks that you delegate: give less as max_cost_usd, or do the work yourself", left)
 	}
 	return part, nil
 }

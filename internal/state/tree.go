@@ -219,7 +219,7 @@ func kindOf(s fleet.Source) fleet.Kind {
 	return fleet.Human
 }
 
-// unreadResults counts the results that the task has not got yet. ready reports whether it goes on with them although it awaits others.
+// unreadResults counts the results that the task has awaited and has not got yet. ready reports whether it goes on with them although it awaits others.
 func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error) {
 	if !t.HasMessages {
 		return 0, false, nil
@@ -232,12 +232,13 @@ func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error
 		if m.FromTask == "" || !m.Open() {
 			continue
 		}
-		n++
 		from, err := tx.Task(m.FromTask)
 		if err != nil {
 			return 0, false, err
 		}
-		ready = ready || from != nil && from.Delegation.Wake == fleet.WakeEach
+		if from != nil && from.Delegation.Wake.Awaited() {
+			n, ready = n+1, ready || from.Delegation.Wake == fleet.WakeEach
+		}
 	}
 	return n, ready, nil
 }

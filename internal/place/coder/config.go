@@ -37,6 +37,9 @@ type Config struct {
 	// environment or from Coder's own login.
 	TokenFile string `yaml:"token_file"`
 
+	// FleetURL is the address at which workspaces reach Fleet. Without it, their agents cannot report, run subagents or delegate tasks.
+	FleetURL string `yaml:"fleet_url"`
+
 	Settings `yaml:",inline"`
 
 	// Projects configures templates, by project name. Templates that can host agents are projects even if they are not
@@ -85,6 +88,8 @@ type Settings struct {
 	Credential string `yaml:"credential"`
 	// MaxCostUSD is what a task may cost if its caller does not say; 0: no limit.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
+	// Delegate says what agents may delegate, by role. Agents with other roles may not delegate.
+	Delegate map[string]*fleet.Grant `yaml:"delegate"`
 	// Repository is the URL of the repository into which the work of agents lands. Empty: the remote of the clone in the workspace that
 	// lands it.
 	Repository string `yaml:"repository"`
@@ -202,6 +207,9 @@ func (c *Config) prepare() (*url.URL, error) {
 	if err := c.checkProjects(); err != nil {
 		return nil, err
 	}
+	if err := c.checkFleetURL(); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Organizations)) {
 		if err := c.Organizations[name].Access.Validate(); err != nil {
 			return nil, fmt.Errorf("coder.organizations.%s: %w", name, err)
@@ -261,6 +269,11 @@ func (s Settings) validate() error {
 	if err := s.checks().Validate(); err != nil {
 		return errors.New(fleet.PublicMessage(err))
 	}
+	for role, g := range s.Delegate {
+		if err := g.Validate(); err != nil {
+			return fmt.Errorf("role %q: %s", role, fleet.PublicMessage(err))
+		}
+	}
 	if usd := s.MaxCostUSD; usd != 0 {
 		if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
 			return errors.New(fleet.PublicMessage(err))
@@ -279,6 +292,9 @@ func (s Settings) withDefaults(d Settings) Settings {
 	}
 	if s.App == "" {
 		s.App = d.App
+	}
+	if s.Delegate == nil {
+		s.Delegate = d.Delegate
 	}
 	if s.Credential == "" {
 		s.Credential = d.Credential

@@ -25,6 +25,8 @@ owner: principal
 role_parameter: agent_kind
 prefix: ""
 poll_interval: 5s
+fleet_url: https://fleet.example.com/
+delegate: {Manager: {max_total: 3}}
 projects:
   Setup: setup-devcontainer
   DataOne:
@@ -56,7 +58,17 @@ metadata:
 	} {
 		require.Equal(t, project.group, p.Groups(codersdk.Template{Name: project.template, OrganizationName: project.organization})[0], project)
 	}
+	require.Equal(t, "https://fleet.example.com/mcp", p.Traits().FleetURL)
+	require.Equal(t, 3, p.Grant("Setup", "manager").MaxTotal)
+	require.Equal(t, []string{"DataOne"}, p.Grant("DataOne", "manager").Projects, "a project has the defaults of all")
+	require.Nil(t, p.Grant("Setup", "coder"))
 	require.NoError(t, p.Close())
+	c.FleetURL = ""
+	_, err = coder.New(c)
+	require.ErrorContains(t, err, "coder.delegate needs coder.fleet_url")
+	c.FleetURL = "fleet.example.com"
+	_, err = coder.New(c)
+	require.ErrorContains(t, err, "coder.fleet_url is \"fleet.example.com\"")
 	require.Error(t, yaml.UnmarshalWithOptions([]byte("projects: {Setup: {tempalte: x}}"), &c, yaml.Strict()))
 }
 

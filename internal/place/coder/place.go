@@ -82,6 +82,7 @@ func New(c Config) (*Place, error) {
 func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
+		TakesReport: p.config.FleetURL != "", FleetURL: mcpURL(p.config.FleetURL),
 		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
 		Asks: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, Versions: true, Wakes: true, // in workspaces that have fleet-runner
 	}

@@ -48,6 +48,8 @@ func TestConfigErrors(t *testing.T) {
 		`effort is "huge": the driver claude has low, medium, high, xhigh, max`:                                                   {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "huge"}}}})},
 		`effort is "max": the driver codex has minimal, low`:                                                                      {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "max"}}}})},
 		"max_turns is -1: give 1 to":                                                 {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: -1}}}})},
+		"delegate.max_depth is 9: give 1 to 8":                                       {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Delegate: &fleet.Grant{MaxDepth: 9}}}})},
+		`delegate.may has "everything": give`:                                        {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Delegate: &fleet.Grant{May: []fleet.DelegatedAct{"everything"}}}}})},
 		"max_cost_usd is NaN: give more than 0":                                      {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: math.NaN()}}}})},
 		`permission_mode is "yolo": use one of acceptEdits, auto, bypassPermissions`: {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", PermissionMode: "yolo"}}})},
 		`permission_mode is "default": use one of acceptEdits`:                       {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", PermissionMode: "default"}}})},
