@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app/e2e/faultproxy"
 )
 
 // landingBed is a project in Coder whose agents work in clones of one repository.
@@ -20,14 +22,14 @@ type landingBed struct {
 }
 
 // newLandingBed starts a server and creates the agents. Each begins with a clone of the repository.
-func newLandingBed(t *testing.T, b *bed, face, settings string, agents ...string) *landingBed {
+func newLandingBed(t *testing.T, b *bed, url, face, settings string, agents ...string) *landingBed {
 	t.Helper()
 	x := &landingBed{origin: filepath.Join(t.TempDir(), "shop.git")}
 	require.NoError(t, os.Chmod(filepath.Dir(x.origin), 0o755)) //nolint:gosec // the workspaces can have other users
 	first := t.TempDir()
 	shell(t, first, "git init -q --bare -b main "+x.origin+"; git init -q -b main; for n in $(seq 20); do echo line $n; done >lines; mkdir keys; echo first >keys/first; git add .; "+
 		"git -c user.name=ada -c user.email=ada@example.com commit -qm first; git push -q "+x.origin+" main")
-	x.setup = setup{coder: "  projects:\n    Runner:\n      template: runner\n      repository: " + x.origin + "\n" + settings}
+	x.setup = setup{url: url, coder: "  projects:\n    Runner:\n      template: runner\n      repository: " + x.origin + "\n" + settings}
 	x.caller = b.serve(t, x.setup).through(face)
 	x.setup.prefix, x.setup.data = x.prefix, x.data
 	for _, name := range agents {
@@ -73,7 +75,7 @@ func (x *landingBed) landed(t *testing.T, ids ...string) (landings []object) {
 // TestLanding reviews the work of agents in workspaces, brings it together, and pushes it.
 func TestLanding(t *testing.T) {
 	b := newBed(t, "bob")
-	x := newLandingBed(t, b, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
+	x := newLandingBed(t, b, b.url, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
 	start := shell(t, "", "git -C "+x.origin+" rev-parse main")
 	ann := x.work(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
 	bo := x.work(t, "bo", "echo bo >keys/bo; head -c 30000000 /dev/urandom >large") // not committed
@@ -127,6 +129,38 @@ func TestLanding(t *testing.T) {
 	x.fail(t, "show_overlaps", object{"project": "Runner"}, "AGENT_OFFLINE", 400, "start one of its agents")
 }
 
+// TestLandingOverBadNetwork lands the work of agents while requests to Coder and its workspaces are slow, refused, and cut off, also after they have
+// arrived. Each work must land once.
+func TestLandingOverBadNetwork(t *testing.T) {
+	b := newBed(t, "bob")
+	proxy, err := faultproxy.New(b.url, 20261128, func(faultproxy.Seen) {})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+	names := []string{"a0", "a1", "a2", "a3"}
+	x := newLandingBed(t, b, proxy.URL(), "grpc", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
+	var ids []string
+	for n, name := range names {
+		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; head -c 10000000 /dev/urandom >%s", 3*n+1, name, name, name, name)))
+	}
+	proxy.Set(faultproxy.Faults{Latency: 500 * time.Millisecond, Slow: 0.2, Refuse: 0.2, Cut: 0.1})
+	before := proxy.Stats()
+	order := object{"task_ids": []any{ids[0], ids[1], ids[2], ids[3]}, "no_fix": true, "request_id": "land"}
+	b.eventually(t, "the order is accepted", func() bool {
+		_, problem := x.try(t, "land_tasks", order)
+		return problem == nil
+	})
+	x.landed(t, ids...)
+	s := proxy.Stats()
+	proxy.Set(faultproxy.Faults{})
+	t.Logf("%d requests: %d slow, %d refused, %d refused after they had arrived, %d answers cut",
+		s.Requests-before.Requests, s.Slow-before.Slow, s.Refused-before.Refused, s.RefusedAfter-before.RefusedAfter, s.Cut-before.Cut)
+	require.Positive(t, s.Refused-before.Refused)
+	for n, l := range x.landed(t, ids...) {
+		require.Equal(t, "landed", l["state"], "%s: %v", names[n], l)
+	}
+	require.Equal(t, "5", shell(t, "", "git -C "+x.origin+" rev-list --count main"), "each work lands once")
+}
+
 // TestLandingSurvivesKills lands the work of agents while the runner of the workspace in which that happens, Coder's agent there, the Coder server and
 // the Fleet server are killed. Each work must land exactly once, and each commit of the branch must pass the check.
 func TestLandingSurvivesKills(t *testing.T) {
@@ -135,7 +169,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 	for n := range 6 {
 		names = append(names, fmt.Sprintf("a%d", n))
 	}
-	x := newLandingBed(t, b, "grpc", "      checks: ['sleep 2; test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
+	x := newLandingBed(t, b, b.url, "grpc", "      checks: ['sleep 2; test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
 	var ids []any
 	for n, name := range names {
 		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; git add .; git commit -qm %s", 3*n+1, name, name, name, name)))
