@@ -1,0 +1,121 @@
+package app
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// taskOf is a response about a task of MCP.
+type taskOf struct {
+	Result struct {
+		ResultType    string
+		TaskID        string
+		Status        string
+		StatusMessage string
+		InputRequests map[string]any
+		Result        struct{ Content []struct{ Text string } }
+	}
+	Error struct {
+		Code    int
+		Message string
+	}
+}
+
+// asTask sends a request of a client that takes tasks.
+func (f *testFleet) asTask(t *testing.T, by, method, name string, params map[string]any) (r taskOf) {
+	t.Helper()
+	const version = "2026-07-28"
+	params["_meta"] = map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    version,
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	require.NoError(t, err)
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp/all", strings.NewReader(string(body)))
+	require.NoError(t, err)
+	for k, v := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f.authorization(by),
+		"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		q.Header.Set(k, v)
+	}
+	resp, err := f.http.Do(q)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &r), "%s", text)
+	return r
+}
+
+// TestTasksOfMCP follows the task of a call of each method that starts one, and checks that nobody else reaches it.
+func TestTasksOfMCP(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}})
+	s := &story{testFleet: f, names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
+	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+	for tool, args := range map[string]map[string]any{
+		"run_task":              {"agent_name": "papi", "task_description": "wait run_task\ndone the answer"},
+		"run_subagent":          {"agent_name": "web-search", "prompt": "wait run_subagent\ndone the answer"},
+		"execute_agent_request": {"agent_name": "claude", "prompt": "wait execute_agent_request\ndone the answer"},
+		"invoke_agent":          {"agent": "echo", "message": "wait invoke_agent\ndone the answer"},
+		"send_message":          {"agent_session_id": s.names["session"], "message": "wait send_message\ndone the answer"},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			args["request_id"] = tool
+			created := f.asTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			require.Equal(t, []string{"task", "working"}, []string{created.ResultType, created.Status})
+			again := f.asTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			require.Equal(t, created.TaskID, again.TaskID, "a repeated call gets the same task")
+			about := func(by, method string) taskOf {
+				return f.asTask(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
+			}
+			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+				for _, by := range []string{"bob", "reader"} {
+					refused := about(by, method)
+					require.Equal(t, []any{-32602, "there is no such task"}, []any{refused.Error.Code, refused.Error.Message}, "%s by %s", method, by)
+				}
+			}
+			require.Equal(t, "working", about("alice", "tasks/get").Result.Status)
+			require.NoError(t, s.do(t.Context(), step{World: map[string]any{"release": tool}}))
+			require.Eventually(t, func() bool { return about("alice", "tasks/get").Result.Status == "completed" }, 30*time.Second, 10*time.Millisecond)
+			require.True(t, strings.HasPrefix(about("alice", "tasks/get").Result.Result.Content[0].Text, "the answer\n\nTask "+created.TaskID))
+		})
+	}
+
+	// A call that starts nothing is answered, and errors are.
+	require.Equal(t, "complete", f.asTask(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
+	require.Equal(t, "complete", f.asTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
+
+	// A question of the agent is answered once. The task is stopped once.
+	run := func(script string) string {
+		return f.asTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"agent_name": "papi", "task_description": script}}).Result.TaskID
+	}
+	id := run("ask How many?\nwork 1h")
+	var question string
+	require.Eventually(t, func() bool {
+		requests := f.asTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
+		question = strings.Join(slices.Collect(maps.Keys(requests)), ",") // there is one
+		return question != ""
+	}, 30*time.Second, 10*time.Millisecond)
+	for _, answer := range []string{"seven", "eight"} { // the second one comes too late, and is ignored
+		acknowledged := f.asTask(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
+			question: map[string]any{"action": "accept", "content": map[string]any{"answer": answer}},
+		}})
+		require.Equal(t, "complete", acknowledged.Result.ResultType, acknowledged.Error.Message)
+	}
+	require.NoError(t, s.do(t.Context(), step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}}))
+	for range 2 {
+		require.Equal(t, "complete", f.asTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
+	}
+	require.Equal(t, "cancelled", f.asTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
+}
