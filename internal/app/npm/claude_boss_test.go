@@ -140,6 +140,22 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	return r.GetTasks()
 }
 
+// allow answers the form for a permission.
+func (b *boss) allow(t *testing.T) {
+	t.Helper()
+	b.shows(t, "requests your input")
+	b.keys(t, "Right")
+	b.shows(t, "❯ ◯ allow")
+	b.keys(t, "Enter")
+	b.shows(t, "✔ Decision: allow")
+	b.keys(t, "Down")
+	b.shows(t, "❯ Accept")
+	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
+		b.keys(t, "Enter")
+		return !strings.Contains(b.screen(), "requests your input")
+	}, patience, time.Second, "%s", lazy(b.screen))
+}
+
 // TestClaudeBoss lets Claude Code run five tasks with one prompt, in a terminal. It makes no further call: each result wakes it. Meanwhile
 // the server is killed three times, an agent asks a question, and the session is closed and resumed.
 func TestClaudeBoss(t *testing.T) {
@@ -151,16 +167,7 @@ func TestClaudeBoss(t *testing.T) {
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
 	b.shows(t, "requests your input")
 	b.restart(t) // while the form is open
-	b.keys(t, "Right")
-	b.shows(t, "❯ ◯ allow")
-	b.keys(t, "Enter")
-	b.shows(t, "✔ Decision: allow")
-	b.keys(t, "Down")
-	b.shows(t, "❯ Accept")
-	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
-		b.keys(t, "Enter")
-		return !strings.Contains(b.screen(), "requests your input")
-	}, patience, time.Second, "%s", lazy(b.screen))
+	b.allow(t)
 	b.hears(t, words, "Touched 42")
 	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
 	require.NoError(t, err)
@@ -238,4 +245,21 @@ func TestClaudeBossPrints(t *testing.T) {
 	require.Equal(t, fleetv1.Question_waiting, r.GetQuestions()[0].GetStatus())
 	_, err = b.api.StopTask(t.Context(), &fleetv1.StopTaskRequest{TaskId: r.GetQuestions()[0].GetTaskId()})
 	require.NoError(t, err)
+}
+
+// TestClaudeBossOverStdio runs a task with a server that Claude Code starts itself, and answers the question of its agent.
+func TestClaudeBossOverStdio(t *testing.T) {
+	b := newBoss(t)
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"fleet": map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.home.path("mcp.json"), config, 0o600))
+	const words = "Run two tasks."
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.run("a"), askingTask()))...)
+	b.allow(t)
+	b.hears(t, words, "Touched 42")
+	b.release(t, "a")
+	b.hears(t, words, "result of 42 a")
+	b.keys(t, "/exit", "Enter")
+	b.ends(t)
+	require.Len(t, b.tasks(t), 2)
 }
