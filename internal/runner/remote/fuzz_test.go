@@ -20,6 +20,8 @@ func FuzzMessages(f *testing.F) {
 	for _, m := range []proto.Message{
 		runTo(fleet.Run{TaskID: "t", Prompt: "do it", Timeout: time.Minute}), outputTo(fleet.Output{Text: "hi", Cursor: "1"}),
 		outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "done", Payload: []byte("x")}), agentTo(fleet.Agent{UID: "u"}),
+		combinationTo(fleet.Combination{Onto: "1", Message: "land"}), combinedTo(fleet.Combined{Conflicts: []fleet.Conflict{{Path: "a"}}}),
+		overlapsTo([]fleet.WorkOverlap{{A: "a", B: "b", Files: []fleet.OverlapFile{{Path: "p", Lines: [][2]int{{1, 2}}}}}}),
 	} {
 		b, err := proto.Marshal(m)
 		require.NoError(f, err)
@@ -38,6 +40,15 @@ func FuzzMessages(f *testing.F) {
 		}
 		if m := (&runnerv1.Agent{}); proto.Unmarshal(data, m) == nil {
 			sent = append(sent, agentTo(agentFrom(m)))
+		}
+		if m := (&runnerv1.Combination{}); proto.Unmarshal(data, m) == nil {
+			sent = append(sent, combinationTo(combinationFrom(m)))
+		}
+		if m := (&runnerv1.Combined{}); proto.Unmarshal(data, m) == nil {
+			sent = append(sent, combinedTo(combinedFrom(m)))
+		}
+		if m := (&runnerv1.Overlaps{}); proto.Unmarshal(data, m) == nil {
+			sent = append(sent, overlapsTo(overlapsFrom(m)))
 		}
 		for _, m := range sent {
 			_, err := proto.Marshal(m)
