@@ -98,7 +98,7 @@ func (r right) mayCall(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && p.Grant != nil && r.delegated != "" && !p.Grant.Allows(r.delegated):
 		return fleet.DelegationRefused("may", 0, 0, "your role does not let you do this with the tasks that you delegate: it needs %s", r.delegated)
-	case p.AgentUID != "" && !r.forAgents && !p.Grant.Allows(r.delegated):
+	case p.AgentUID != "" && (!r.forAgents || p.OnlyDelegates) && !p.Grant.Allows(r.delegated):
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not valid for this call: it may report on its task and call what its definition allows")
 	case p.Scope < r.needs:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "this call needs scope %s, and %q has scope %s", r.needs, p.Name, p.Scope).

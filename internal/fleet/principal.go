@@ -58,8 +58,9 @@ type Principal struct {
 	AgentUID, AgentName string
 	// TaskID is the task of the agent for which its token is valid. A task that is started in its name is delegated by that task.
 	TaskID string
-	// Grant is what that agent may delegate; nil: nothing.
-	Grant *Grant
+	// Grant is what that agent may delegate; nil: nothing. With OnlyDelegates, its token is for nothing else.
+	Grant         *Grant
+	OnlyDelegates bool
 	// UnconfinedIn is the place where the principal may run unconfined programs without being an admin; empty: nowhere.
 	UnconfinedIn string
 }

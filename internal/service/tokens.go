@@ -15,7 +15,7 @@ import (
 func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if t != nil {
-		p.TaskID, p.Grant = t.ID, t.Delegation.Grant
+		p.TaskID, p.Grant, p.OnlyDelegates = t.ID, t.Delegation.Grant, t.Delegation.Grant != nil && a.Config == nil
 	}
 	if a.Config != nil && a.Config.Name != "" {
 		p.AgentName = a.Config.Name
