@@ -56,4 +56,6 @@ func TestPrompt(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.GetTasks(), 3)
 	require.Contains(t, r.GetTasks()[0].GetAgentName(), "web")
+	b.goTo("/")
+	b.sees("3 ended today") // what has happened, in one line
 }

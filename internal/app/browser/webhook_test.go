@@ -11,7 +11,7 @@ import (
 	"fleet/internal/app"
 )
 
-// TestWebhooks shows a webhook in the room Admin, tests it, and disables and enables it.
+// TestWebhooks shows a webhook in the room Admin, tests it, and disables and enables it. While it is disabled, it is in Attention.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -30,4 +30,12 @@ func TestWebhooks(t *testing.T) {
 	b.seesRows("Webhooks", "ops "+receiver.URL+" needs_me, task_ended 0 0 disabled by local Enable")
 	b.press("Enable ops")
 	b.seesRows("Webhooks", "ops "+receiver.URL+" needs_me, task_ended 0 0 active Test Disable")
+
+	_, err = s.api.UpdateWebhook(t.Context(), &fleetv1.UpdateWebhookRequest{Name: "ops", Disabled: new(true)})
+	require.NoError(t, err)
+	b.goTo("/attention")
+	b.sees("ops sends nothing any more")
+	b.sees("disabled by local")
+	b.press("Enable ops")
+	require.NoError(t, b.until(`() => !document.body.textContent.includes('sends nothing any more')`))
 }
