@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc/codes"
@@ -137,23 +138,30 @@ func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 }
 
 // update gives the answers to the open questions of the task. Other answers are ignored: their questions were answered before, or
-// their task has ended.
+// their task has ended. So is an answer that the API refuses, because a client stops the task after an error; its question stays open for
+// others.
 func (t tasks) update(ctx context.Context, id string, responses map[string]json.RawMessage) error {
 	all, err := t.open(ctx, id)
 	if err != nil {
 		return err
 	}
-	for _, q := range all {
+	errs := make([]error, len(all))
+	var answering sync.WaitGroup // each answer waits until its agent has it
+	for i, q := range all {
 		var r response
 		raw, ok := responses[q.GetId()]
 		if !ok || json.Unmarshal(raw, &r) != nil {
 			continue
 		}
-		a := r.answerTo(q)
-		if a == nil {
-			continue
+		if a := r.answerTo(q); a != nil {
+			answering.Go(func() { _, errs[i] = t.api.AnswerQuestion(ctx, a) })
 		}
-		if _, err := t.api.AnswerQuestion(ctx, a); err != nil && status.Code(err) != codes.FailedPrecondition && status.Code(err) != codes.NotFound {
+	}
+	answering.Wait()
+	for _, err := range errs {
+		switch status.Code(err) {
+		case codes.OK, codes.InvalidArgument, codes.FailedPrecondition, codes.NotFound, codes.PermissionDenied:
+		default:
 			return err
 		}
 	}
