@@ -78,6 +78,8 @@ const (
 	Webhook_webhook_changed Webhook_Topic = 23
 	// The work of a task is reviewed, lands, has landed, or does not land.
 	Webhook_task_landing Webhook_Topic = 24
+	// A task has delegated another one, or one that it has delegated has ended.
+	Webhook_task_delegated Webhook_Topic = 25
 )
 
 // Enum value maps for Webhook_Topic.
@@ -108,6 +110,7 @@ var (
 		22: "fleet_changed",
 		23: "webhook_changed",
 		24: "task_landing",
+		25: "task_delegated",
 	}
 	Webhook_Topic_value = map[string]int32{
 		"topic_unspecified": 0,
@@ -135,6 +138,7 @@ var (
 		"fleet_changed":     22,
 		"webhook_changed":   23,
 		"task_landing":      24,
+		"task_delegated":    25,
 	}
 )
 
@@ -1578,7 +1582,7 @@ var File_fleet_v1_webhook_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_webhook_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/webhook.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\b\n" +
+	"\x16fleet/v1/webhook.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\b\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x10\n" +
@@ -1594,7 +1598,7 @@ const file_fleet_v1_webhook_proto_rawDesc = "" +
 	"\x06failed\x18\v \x01(\x05R\x06failed\x12L\n" +
 	"\x12old_secret_ends_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampH\x03R\x0foldSecretEndsAt\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xd0\x03\n" +
+	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe4\x03\n" +
 	"\x05Topic\x12\x15\n" +
 	"\x11topic_unspecified\x10\x00\x12\f\n" +
 	"\bneeds_me\x10\x01\x12\a\n" +
@@ -1622,7 +1626,8 @@ const file_fleet_v1_webhook_proto_rawDesc = "" +
 	"\x10schedule_changed\x10\x15\x12\x11\n" +
 	"\rfleet_changed\x10\x16\x12\x13\n" +
 	"\x0fwebhook_changed\x10\x17\x12\x10\n" +
-	"\ftask_landing\x10\x18B\x12\n" +
+	"\ftask_landing\x10\x18\x12\x12\n" +
+	"\x0etask_delegated\x10\x19B\x12\n" +
 	"\x10_disabled_reasonB\x10\n" +
 	"\x0e_failing_sinceB\x10\n" +
 	"\x0e_waiting_sinceB\x15\n" +
