@@ -254,7 +254,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		}
 	}
 	if t := q.Delegation; t.Waits && !t.Ready {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %d tasks that it has delegated", t.Awaited), Next: "`show_task_tree` shows them"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.Awaited)), Next: "`show_task_tree` shows them"})
 	}
 	if most, n := q.Delegation.MaxRunning, d.trees[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
@@ -352,6 +352,13 @@ const nextDependency = "`update_queued_task` lets it depend on other tasks or on
 
 // placeAgain is after what time the decision looks again whether a place can be used. No event says so.
 const placeAgain = 2 * time.Second
+
+func delegatedTasks(n int) string {
+	if n == 1 {
+		return "a delegated task"
+	}
+	return fmt.Sprintf("%d delegated tasks", n)
+}
 
 // text returns the text of a reason, if texts are wanted.
 func (d *decider) text(format string, args ...any) string {
