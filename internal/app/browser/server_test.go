@@ -15,6 +15,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
+	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
@@ -23,12 +24,13 @@ import (
 
 // server is a fleet server in this process, whose agents run on this machine.
 type server struct {
-	cfg  app.Config
-	beat time.Duration // app.Options.Heartbeat
-	home string
-	api  fleetv1.FleetServiceClient
-	stop func()
-	late atomic.Int64 // how far the server's clock is behind, as a time.Duration
+	cfg    app.Config
+	beat   time.Duration // app.Options.Heartbeat
+	places []fleet.Place // instead of this machine
+	home   string
+	api    fleetv1.FleetServiceClient
+	stop   func()
+	late   atomic.Int64 // how far the server's clock is behind, as a time.Duration
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
@@ -41,6 +43,14 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 // applies.
 func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
+	s := &server{beat: beat}
+	s.serve(t, change)
+	return s
+}
+
+// serve starts the server for the first time, and stops it at the end of the test.
+func (s *server) serve(t *testing.T, change func(*app.Config)) {
+	t.Helper()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 	require.NoError(t, sqlitetest.Create(filepath.Join(cfg.Data, "fleet.db")))
@@ -51,16 +61,15 @@ func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *s
 	if change != nil {
 		change(&cfg)
 	}
-	s := &server{cfg: cfg, beat: beat}
+	s.cfg = cfg
 	s.start(t)
 	t.Cleanup(func() { s.stop() })
-	return s
 }
 
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.beat, Core: func(c *state.Config) {
+	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.beat, Places: s.places, Core: func(c *state.Config) {
 		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.late.Load())) }
 	}})
 	require.NoError(t, err)

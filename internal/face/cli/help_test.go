@@ -100,7 +100,7 @@ const pageTable = "../page/src/lib/calls.json"
 // copyableTools are the tools whose calls the page offers to copy.
 var copyableTools = []string{
 	"create_agent", "start_agent", "stop_agent", "restart_agent", "delete_agent", "show_agent_log", "share_agent", "unshare_agent",
-	"start_agent_task", "send_task_message", "stop_agent_task", "stop_task", "show_task", "retry_task", "delete_task", "answer_question",
+	"start_agent_task", "send_task_message", "stop_agent_task", "stop_task", "show_task", "show_task_tree", "retry_task", "delete_task", "answer_question",
 	"create_agent_session", "send_message", "interrupt_agent_session", "close_agent_session",
 	"agent_stop", "probe_agent_status", "run_subagent",
 	"create_token", "rotate_token", "revoke_token", "list_audit", "list_principals", "list_queue",

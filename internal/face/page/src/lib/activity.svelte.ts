@@ -1,11 +1,13 @@
-import { api, data, type AgentSummary, type FleetEvent, type Task } from './api'
+import { api, data, type AgentSummary, type FleetEvent, type QueuedTask, type Task } from './api'
 import { fleet } from './fleet.svelte'
+import { awaitsDelegated } from './queue'
 import { stream } from './stream.svelte'
 
 const newest = 500 // tasks that are read at first
 const pace = 1000 // milliseconds between two reads
 const mostSingle = 20 // agents whose task is read alone
 const mostWatched = 60 // tasks whose steps are watched
+const mostQueued = 500 // tasks of the queue that are searched for those that wait for others
 
 export const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.name
 
@@ -16,6 +18,8 @@ export const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.n
 class Activity {
   tasks = $state.raw(new Map<string, Task>())
   steps = $state.raw(new Map<string, { text: string; at: number }>()) // by task
+  /** delegating has the tasks that wait for tasks that they have delegated, by the agent that goes on with them. */
+  delegating = $state.raw(new Map<string, QueuedTask>())
 
   private shown = new Map<string, AgentSummary>()
   private stale = new Set<string>()
@@ -51,12 +55,26 @@ class Activity {
   /** failed reports whether the newest task of the agent has failed. */
   failed = (a: AgentSummary): boolean => a.status === 'idle' && this.failures.size > 0 && this.failures.has(keyOf(a))
 
+  /** readDelegating reads which tasks wait for others, if the summary of the queue has such tasks. */
+  async readDelegating() {
+    if (!fleet.queue?.reasons.some((r) => r.reason === 'delegated')) {
+      if (this.delegating.size > 0) this.delegating = new Map()
+      return
+    }
+    try {
+      const { tasks } = await data(api.GET('/v1/queue', { params: { query: { limit: mostQueued } } }))
+      this.delegating = new Map(tasks.filter(awaitsDelegated).map((t) => [t.owner + '/' + t.agent_name, t]))
+    } catch {
+      // The next change of the queue causes another try.
+    }
+  }
+
   private take(e: FleetEvent) {
     const key = e.owner + '/' + e.agent_name
     if (e.type === 'task_step') {
       this.fresh.set(e.task_id, { text: e.text, at: Date.parse(e.time) })
       this.later()
-    } else if (['task_ended', 'task_started', 'task_assigned'].includes(e.type)) {
+    } else if (['task_ended', 'task_started', 'task_assigned', 'task_delegated'].includes(e.type)) {
       this.stale.add(key)
       this.later()
     }

@@ -20,6 +20,9 @@ export const waitEvents: FleetEvent['type'][] = [
   'agent_deleted',
 ]
 
+/** awaitsDelegated returns the reason of a task that waits for tasks that it has delegated. */
+export const awaitsDelegated = ({ queue: q }: QueuedTask) => q.waits.find((w) => w.reason === 'delegated')
+
 /** targetOf names the agents that may work on a task that has no agent yet, as in `fleet task queue`. */
 export function targetOf({ queue: q }: QueuedTask): string {
   return q.pool ? `pool:${q.pool}` : `project:${q.project ?? ''} ${q.role ?? ''}`

@@ -1,0 +1,164 @@
+package browser
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
+)
+
+// delegators is a server whose agents may delegate tasks. It knows the token of each agent's last run.
+type delegators struct {
+	*server
+	world *fake.Place
+
+	mu     sync.Mutex
+	tokens map[string]string
+}
+
+func serveDelegators(t *testing.T) *delegators {
+	t.Helper()
+	d := &delegators{tokens: map[string]string{}}
+	d.world = fake.New(fake.Config{
+		Traits: fleet.Traits{TakesReport: true, Output: true},
+		Grants: map[string]*fleet.Grant{"manager": {}, "coder": {}},
+		Before: func(_ context.Context, c fake.Call) error {
+			if c.Method == fake.Dispatch && c.Report != nil {
+				d.mu.Lock()
+				d.tokens[c.Agent.Name] = c.Report.Token
+				d.mu.Unlock()
+			}
+			return nil
+		},
+	})
+	d.server = &server{places: []fleet.Place{d.world}}
+	d.serve(t, func(cfg *app.Config) { cfg.Places = []string{"fake"} })
+	return d
+}
+
+// as returns a context for calls of the agent with the task, which must have a run.
+func (d *delegators) as(t *testing.T, id string) context.Context {
+	t.Helper()
+	var token string
+	waittest.Until(t, "the agent has a run", func() bool {
+		r, err := d.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
+		require.NoError(t, err)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		token = d.tokens[r.GetTask().GetAgentName()]
+		return token != ""
+	})
+	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+}
+
+// delegate makes the agent with the task delegate another to a new agent.
+func (d *delegators) delegate(t *testing.T, by, script string) string {
+	t.Helper()
+	r, err := d.api.QueueTask(d.as(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
+	require.NoError(t, err)
+	return r.GetTask().GetId()
+}
+
+// seesNode waits until the tree has a node at the depth that begins with the text.
+func (b *tab) seesNode(depth int, text string) {
+	b.t.Helper()
+	err := b.until(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
+		let up = 0
+		for (let e = li.parentElement; !e.classList.contains('tree'); e = e.parentElement) if (e.tagName === 'UL') up++
+		return up === depth && li.firstElementChild.innerText.replace(/\s+/g, ' ').trim().startsWith(text)
+	})`, depth, text)
+	if err != nil {
+		require.Fail(b.t, "the tree does not have the node", "%q at depth %d: %v, but\n%s", text, depth, err, b.text())
+	}
+}
+
+// TestTree lets agents delegate tasks, and follows their tree: its costs, how it grows, how a task waits for results, and how a task is
+// stopped with everything below it.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	d := serveDelegators(t)
+	for _, gate := range []string{"turn", "notes", "build", "links", "never"} {
+		t.Cleanup(func() { d.world.Release(gate) })
+	}
+	_, err := d.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "boss", Project: "Setup", Role: "manager", Spec: "s"})
+	require.NoError(t, err)
+	started, err := d.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
+		AgentName: "boss", TaskDescription: "echo " + hostile + "\ncost 0.25 1\nwait turn\ndone planned", MaxCostUsd: new(9.0),
+	})
+	require.NoError(t, err)
+	root := started.GetTask().GetId()
+	b := open(t, d.home)
+	b.expect("/changes") // the place keeps no changes
+	b.goTo("/tasks/" + root)
+	b.sees("running")
+	require.NotContains(t, b.text(), "tree")
+
+	notes := d.delegate(t, root, "echo write the notes\nwait notes\ndone")
+	build := d.delegate(t, root, "echo build it\ncost 0.5 1\nwait build\ndone built")
+	d.delegate(t, notes, "echo check the links\ncost 0.125 1\nwait links\ndone checked")
+	b.press("2 delegated")
+	b.seesNode(0, "▶ running echo "+hostile+" boss own cost $0.00 with all below $0.00 limit $9.00")
+	b.seesNode(1, "▶ running echo write the notes")
+	b.seesNode(1, "▶ running echo build it")
+	b.seesNode(2, "▶ running echo check the links")
+	require.False(t, eval[bool](b, `'owned' in window`))
+
+	d.world.Release("links")
+	b.seesNode(2, "✓ completed checked")
+	d.world.Release("turn")
+	b.seesNode(0, "▶ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
+	b.sees("waits for 2 delegated tasks")
+	fix := d.delegate(t, notes, "echo fix a link\nwait never\ndone")
+	b.seesNode(2, "▶ running echo fix a link")
+	b.sees("5 tasks, of which 4 have not ended, $0.38 together")
+	b.picture("tree", 400, 1280, 2560)
+	b.fits("tree")
+	b.checkRings("tree")
+	b.checkAxe("tree")
+
+	b.goTo("/?status=busy")
+	b.sees("delegating")
+	b.sees("waits for 2 delegated tasks")
+	b.picture("tree-fleet", 400, 1280, 2560)
+	b.goTo("/queue")
+	b.seesRows("Queue", "1 echo "+hostile+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
+	b.picture("tree-queue", 400, 1280, 2560)
+	b.fits("queue")
+	b.checkAxe("queue")
+	b.press("Stop echo " + hostile)
+	b.sees("Stop the task and everything below it?")
+	b.press("No")
+	b.goTo("/tasks")
+	require.NoError(t, b.until(`() => [...document.querySelectorAll('table a[href$="?view=tree"]')].map(a => a.innerText.trim()).join() === '2 delegated,2 delegated'`))
+	b.picture("tree-tasks", 400, 1280, 2560)
+	b.fits("tasks")
+	b.checkAxe("tasks")
+
+	b.goTo("/tasks/" + fix)
+	b.sees("Delegated by another task.")
+	b.press("tree")
+	b.press("Stop echo write the notes")
+	b.sees("Stop the task and everything below it?")
+	b.run(chromedp.EmulateViewport(400, 900))
+	b.fits("the question")
+	b.press("Yes")
+	b.seesNode(1, "■ stopped echo write the notes")
+	b.seesNode(2, "■ stopped echo fix a link")
+	b.seesNode(2, "✓ completed checked")
+	b.seesNode(1, "▶ running echo build it")
+	d.world.Release("build")
+	d.ended(t, build)
+	d.ended(t, root)
+	b.seesNode(0, "✓ completed")
+	b.sees("5 tasks, all ended, $1.13 together")
+	require.False(t, eval[bool](b, `!!document.querySelector('ul.tree button')`))
+}
