@@ -24,6 +24,14 @@ func (s TaskStatus) Ended() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskStopped
 }
 
+// Was says how a task with the final status has ended, in a sentence.
+func (s TaskStatus) Was() string {
+	if s == TaskStopped {
+		return "was stopped"
+	}
+	return "has " + string(s)
+}
+
 // Source says who assigned a task.
 type Source string
 

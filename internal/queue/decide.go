@@ -250,7 +250,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		case !status.Ended():
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts when %s has %s; that is %s", name, dep.Ends(), status)})
 		case status != fleet.TaskCompleted && !dep.Ended:
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, was(status)), Next: nextDependency})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, status.Was()), Next: nextDependency})
 		}
 	}
 	if t := q.Delegation; t.Waits && !t.Ready {
@@ -373,12 +373,4 @@ func (d *decider) sooner(at time.Time) {
 	if at.After(d.Now) && (d.Next.IsZero() || at.Before(d.Next)) {
 		d.Next = at
 	}
-}
-
-// was says how a task has ended, in a sentence.
-func was(s fleet.TaskStatus) string {
-	if s == fleet.TaskStopped {
-		return "was stopped"
-	}
-	return "has " + string(s)
 }

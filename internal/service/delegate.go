@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/state"
 )
 
 // delegator returns the principal in whose name the caller starts a task. For an agent with its own token, that is its owner, and the task
@@ -38,9 +36,7 @@ func belowOwnTask(p fleet.Principal) bool { return p.AgentUID != "" || delegates
 // or not.
 func refuseTarget(g *fleet.Grant, r QueueTaskRequest) error {
 	switch {
-	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool):
-		return refusedTarget(g, r)
-	case r.Project != "" && !g.NamesProject(r.Project):
+	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool), r.Project != "" && !g.NamesProject(r.Project):
 		return refusedTarget(g, r)
 	case r.Role != "" && !g.AllowsRole(r.Role):
 		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q: it may use %s", fleet.Shorten(r.Role, 60), listed(g.Roles)).With("field", "role")
@@ -118,110 +114,6 @@ func accessBelow(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acces
 		return fleet.AccessNone, err
 	}
 	return fleet.AccessRun, nil
-}
-
-// join makes a new task of the agent a part of the tree of the task that delegates it, within the limits of that task's grant. A task that
-// an agent starts in another way, as a subagent, has no grant. It writes the parent.
-func (s *Service) join(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
-	parent, err := tx.Task(p.TaskID)
-	if err != nil {
-		return err
-	}
-	if parent == nil || !parent.Running() || !parent.StopAsked.IsZero() {
-		return fleet.Errorf(fleet.ReasonNoRunningTask, "your own task has ended or is being stopped, so it delegates nothing more")
-	}
-	counter := parent // the root, as long as it is there
-	if parent.RootID != "" {
-		root, err := tx.Task(parent.RootID)
-		if err != nil {
-			return err
-		}
-		if root != nil && root.Active() {
-			counter = root
-		}
-	}
-	now := s.now()
-	d := &counter.Delegation
-	d.Made = slices.DeleteFunc(slices.Clone(d.Made), func(at time.Time) bool { return now.Sub(at) >= time.Minute })
-	t.ParentID, t.RootID, t.Delegation.Depth = parent.ID, parent.Root(), parent.Delegation.Depth+1
-	part := remaining(parent) / 2
-	if delegates(p) {
-		g := parent.Delegation.Grant
-		if err := within(g, parent, counter, a); err != nil {
-			return err
-		}
-		if part, err = share(g, parent, t); err != nil {
-			return err
-		}
-		t.Delegation.MaxRunning = g.MaxRunning
-		d.Total, d.Made = d.Total+1, append(d.Made, now)
-	}
-	state.Give(parent, t, part)
-	parent.Delegation.Children++
-	if t.Delegation.Wake.Awaited() {
-		parent.Delegation.Awaited++
-	}
-	if counter != parent {
-		if err := tx.Update(counter); err != nil {
-			return err
-		}
-	}
-	if err := tx.Update(parent); err != nil {
-		return err
-	}
-	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, "delegated the task "+t.Ref()))
-}
-
-// within returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. The counter is the root.
-func within(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
-	role := fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}
-	switch d := counter.Delegation; {
-	case !g.Allows(fleet.ActStart):
-		return fleet.DelegationRefused("may", 0, 0, "your role may not delegate tasks")
-	case a.Owner != parent.Owner:
-		return fleet.DelegationRefused("owner", 0, 0, "tasks can be delegated only to agents of %q, who owns yours", parent.Owner)
-	case a.Pool != "" && (!slices.Contains(g.Pools, a.Pool) || !g.AllowsRole(a.Role)), a.Pool == "" && !g.AllowsProject(role):
-		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q of the project %q", a.Role, a.Project)
-	case parent.Delegation.Depth >= g.MaxDepth:
-		return fleet.DelegationRefused("max_depth", parent.Delegation.Depth, g.MaxDepth, "your task is at depth %d, the lowest at which tasks may be: do the work yourself", parent.Delegation.Depth)
-	case parent.Delegation.Children >= g.MaxChildren:
-		return fleet.DelegationRefused("max_children", parent.Delegation.Children, g.MaxChildren, "you have delegated %d tasks, as many as you may: do the rest yourself", parent.Delegation.Children)
-	case d.Total >= g.MaxTotal:
-		return fleet.DelegationRefused("max_total", d.Total, g.MaxTotal, "%d tasks were delegated below the first task, as many as may be: do the rest yourself", d.Total)
-	case len(d.Made) >= g.PerMinute:
-		return fleet.DelegationRefused("per_minute", len(d.Made), g.PerMinute, "%d tasks were delegated in the last minute, as many as may be: wait a minute", len(d.Made)).After(time.Minute)
-	}
-	return nil
-}
-
-// remaining returns what a task with a limit of cost may still cost; 0 if it has used it up or has no limit.
-func remaining(t *fleet.Task) fleet.Micros {
-	r := t.Spent.Reserve
-	if r == nil || !r.Fixed {
-		return 0
-	}
-	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
-}
-
-// share returns what the task may cost that the parent delegates: what its caller has said, or an equal part of what the parent has left; 0 if
-// nothing limits that.
-func share(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
-	limited := parent.Spent.Reserve != nil && parent.Spent.Reserve.Fixed
-	left, most := remaining(parent), remaining(parent)+parent.Delegation.Given
-	if usd := fleet.MicrosOf(g.MaxCostUSD); usd > 0 && (!limited || usd-parent.Delegation.Given < left) {
-		limited, left, most = true, max(0, usd-parent.Delegation.Given), usd
-	}
-	if !limited {
-		return 0, nil
-	}
-	part := left / fleet.Micros(g.MaxChildren-parent.Delegation.Children+1)
-	if usd := t.Options.MaxCostUSD; usd != nil {
-		part = fleet.MicrosOf(*usd)
-	}
-	if part <= 0 || part >= left { // a task that has nothing left for itself is interrupted
-		return 0, fleet.DelegationRefused("max_cost_usd", parent.Delegation.Given.USD(), most.USD(), "you have %s left for yourself and for tasks that you delegate: give less as max_cost_usd, or do the work yourself", left)
-	}
-	return part, nil
 }
 
 // stopper names the caller in the reason of a stopped task.

@@ -162,3 +162,28 @@ func names(listed []subagents.Listed) (all []string) {
 	}
 	return all
 }
+
+// TestSubagentsAreInTheTree runs a subagent by another one: it must be below that one's task, and end with it.
+func TestSubagentsAreInTheTree(t *testing.T) {
+	t.Parallel()
+	w := newTestService(t, nil)
+	w.define("lead", "calls: [worker]", "You lead.")
+	w.define("worker", "allowed_callers: [lead]", "You work.")
+	lead, end := w.startHanging(w.ctx(), "lead")
+	defer end()
+	p, err := fleet.PrincipalFrom(asAgent(t.Context(), lead))
+	require.NoError(t, err)
+	for _, v := range w.agents() {
+		if v.UID == lead.UID {
+			p.TaskID = v.Task.ID
+		}
+	}
+	r, err := w.Run(fleet.WithPrincipal(t.Context(), p), subagents.Request{Agent: "worker", Prompt: "say done"})
+	require.NoError(t, err)
+	tree, err := w.core.TaskTree(w.ctx(), p.TaskID)
+	require.NoError(t, err)
+	require.Len(t, tree, 2)
+	require.Equal(t, r.TaskID, tree[1].ID)
+	require.Equal(t, 1, tree[1].Delegation.Depth)
+	require.Equal(t, fleet.TaskRunning, tree[0].Status, "the answer of the call is the result, so nothing waits for it")
+}

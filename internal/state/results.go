@@ -1,0 +1,189 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// handOff gives the result of a task that has ended to the task that delegated it, as a message, and returns the money that is left. A
+// parent whose turn is over goes on with it, see AwaitResults.
+func handOff(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if t.ParentID == "" {
+		return nil
+	}
+	parent, err := tx.Task(t.ParentID)
+	if err != nil || parent == nil || !parent.Active() || !parent.StopAsked.IsZero() {
+		return err
+	}
+	if err := giveBack(tx, parent, t, now); err != nil {
+		return err
+	}
+	d := &parent.Delegation
+	if wake := t.Delegation.Wake; wake != fleet.WakeQuiet {
+		if wake.Awaited() {
+			d.Awaited = max(0, d.Awaited-1)
+		}
+		d.Ready = d.Waits && (d.Ready || wake == fleet.WakeEach || d.Awaited == 0)
+		text, err := resultText(tx, t)
+		if err != nil {
+			return err
+		}
+		if err := tx.Insert(&fleet.Message{ID: "result/" + t.ID, TaskID: parent.ID, Text: text, CreatedAt: now, FromTask: t.ID}); err != nil {
+			return err
+		}
+	}
+	if err := tx.Update(parent); err != nil {
+		return err
+	}
+	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, fmt.Sprintf("the delegated task %s %s", t.Ref(), t.Status.Was())))
+}
+
+// maxResultText limits the summary in a result, in characters. The parent can read the rest.
+const maxResultText = 4000
+
+// resultText returns what the parent of the task is told about its end. Each line begins with #, so that a shell, which runs some prompts,
+// takes it for a comment.
+func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The task that you delegated, %s, %s.", t.Ref(), t.Status.Was())
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "\n# "+format, args...) }
+	line("task_id: %s, agent: %s", t.ID, t.AgentName)
+	if t.ReasonCode != "" {
+		line("reason_code: %s", t.ReasonCode)
+	}
+	if t.Status != fleet.TaskCompleted && t.Reason != "" {
+		line("reason: %s", strings.Join(strings.Fields(t.Reason), " "))
+	}
+	if cost := t.Used().Micros + t.Delegation.Given; cost > 0 {
+		line("cost: %s", cost)
+	}
+	if t.HasChecks {
+		checks, err := tx.Checks(t.ID)
+		if err != nil {
+			return "", err
+		}
+		if checks != nil && len(checks.Results) > 0 {
+			passed := 0
+			for _, r := range checks.Results {
+				if r.Status == fleet.CheckPassed {
+					passed++
+				}
+			}
+			line("checks: %d of %d passed", passed, len(checks.Results))
+		}
+	}
+	changes, err := tx.Changes(t.ID)
+	if err != nil {
+		return "", err
+	}
+	if changes != nil && changes.Files > 0 {
+		line("changes: %d files, +%d -%d, %d commits", changes.Files, changes.Insertions, changes.Deletions, changes.Commits)
+		if changes.Branch != "" {
+			line("branch: %s", changes.Branch)
+		}
+	}
+	for text := range strings.Lines(fleet.Shorten(t.Headline(), maxResultText)) {
+		line("%s", strings.TrimRight(text, "\r\n"))
+	}
+	return b.String(), nil
+}
+
+// AwaitResults makes a task pending whose turn is over, although tasks that it has delegated have not ended, or their results are unread.
+// It goes on when the results are there, and until then other tasks can have its agent. Otherwise AwaitResults does nothing and returns
+// false.
+func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
+	d := &t.Delegation
+	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopAsked.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
+		return false, nil
+	}
+	unread, ready, err := unreadResults(tx, t)
+	if err != nil || unread == 0 && d.Awaited == 0 {
+		return false, err
+	}
+	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
+	if err != nil {
+		return false, err
+	}
+	if q == nil {
+		e := &fleet.QueueEntry{Direct: true, By: t.Owner, Kind: kindOf(t.Source), Scope: fleet.ScopeRun}
+		if err := tx.Put(t.ID, e); err != nil {
+			return false, err
+		}
+	}
+	recordConversation(a, o)
+	d.Waits, d.Ready, d.WokenTry, d.Turns = true, ready || d.Awaited == 0, t.Try+1, d.Turns+1
+	d.Conversation = a.Conversation
+	text := "its turn is over, and it goes on with the results of the tasks that it has delegated"
+	if d.Awaited > 0 {
+		text = fmt.Sprintf("its turn is over, and it waits for %d tasks that it has delegated", d.Awaited)
+	}
+	return true, waitAgain(tx, a, t, o, now, text)
+}
+
+// kindOf returns the kind of the principals whose tasks have the source.
+func kindOf(s fleet.Source) fleet.Kind {
+	switch s {
+	case fleet.SourceAIController:
+		return fleet.Controller
+	case fleet.SourceAgent:
+		return fleet.AgentKind
+	}
+	return fleet.Human
+}
+
+// unreadResults counts the results that the task has awaited and has not got yet. ready reports whether it goes on with them although it awaits others.
+func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error) {
+	if !t.HasMessages {
+		return 0, false, nil
+	}
+	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
+	if err != nil {
+		return 0, false, err
+	}
+	for _, m := range all {
+		if m.FromTask == "" || !m.Open() {
+			continue
+		}
+		from, err := tx.Task(m.FromTask)
+		if err != nil {
+			return 0, false, err
+		}
+		if from != nil && from.Delegation.Wake.Awaited() {
+			n, ready = n+1, ready || from.Delegation.Wake == fleet.WakeEach
+		}
+	}
+	return n, ready, nil
+}
+
+// TakeResults puts the unread results of delegated tasks into the prompt of the try that begins.
+func TakeResults(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if !t.HasMessages || t.Delegation.WokenTry == 0 || t.Try < t.Delegation.WokenTry {
+		return nil
+	}
+	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
+	for _, m := range all {
+		if err == nil && m.FromTask != "" && m.Open() {
+			m.Turn, m.GivenAt = t.Try, now
+			err = tx.Update(m)
+		}
+	}
+	return err
+}
+
+// Results returns the results that are in the prompts of the task since the try; empty if there are none.
+func Results(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
+	if !t.HasMessages || t.Delegation.WokenTry == 0 {
+		return "", nil
+	}
+	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
+	var texts []string
+	for _, m := range all {
+		if m.Turn >= since && m.Turn > 0 {
+			texts = append(texts, m.Text)
+		}
+	}
+	return strings.Join(texts, "\n\n"), err
+}
