@@ -128,6 +128,7 @@ func TestTree(t *testing.T) {
 	b.goTo("/?status=busy")
 	b.sees("delegating")
 	b.sees("waits for 2 delegated tasks")
+	require.NoError(t, b.until(`() => [...document.querySelectorAll('[role=cell].task')].filter(cell => cell.innerText.includes('2 delegated')).length === 2`))
 	b.picture("tree-fleet", 400, 1280, 2560)
 	b.goTo("/queue")
 	b.seesRows("Queue", "1 echo "+hostile+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
