@@ -30,13 +30,22 @@ type boss struct {
 
 func newBoss(t *testing.T) *boss {
 	t.Helper()
+	return newBossOf(t, "", "Write")
+}
+
+// newBossOf is newBoss with the repository of the project code, and with the rules that allow its agents something. The pool web has agents of it.
+func newBossOf(t *testing.T, repository string, allow ...string) *boss {
+	t.Helper()
 	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
-	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{
-		map[string]any{"name": "shell", "driver": "shell"},
-		map[string]any{"name": "code", "driver": "claude", "command": []string{b.path}, "env": b.model.env(), "roles": []any{
-			role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{"allow": []string{"Write"}}},
+	config, err := yaml.Marshal(map[string]any{
+		"local": map[string]any{"projects": []any{
+			map[string]any{"name": "shell", "driver": "shell"},
+			map[string]any{"name": "code", "driver": "claude", "command": []string{b.path}, "env": b.model.env(), "repository": repository, "roles": []any{
+				role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{"allow": allow}},
+			}},
 		}},
-	}}})
+		"pools": []any{map[string]any{"name": "web", "project": "code", "max_agents": 5}},
+	})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(b.home.path("fleet.yaml"), config, 0o600))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -140,20 +149,31 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	return r.GetTasks()
 }
 
-// allow answers the form for a permission.
-func (b *boss) allow(t *testing.T) {
+// choose answers the form of a question with the last of the options, which are the first ones of the field.
+func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
 	b.shows(t, "requests your input")
 	b.keys(t, "Right")
-	b.shows(t, "❯ ◯ allow")
+	for i, option := range options {
+		if i > 0 {
+			b.keys(t, "Down")
+		}
+		b.shows(t, "❯ ◯ "+option)
+	}
 	b.keys(t, "Enter")
-	b.shows(t, "✔ Decision: allow")
+	b.shows(t, "✔ "+field+": "+options[len(options)-1])
 	b.keys(t, "Down")
 	b.shows(t, "❯ Accept")
 	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
 		b.keys(t, "Enter")
 		return !strings.Contains(b.screen(), "requests your input")
 	}, patience, time.Second, "%s", lazy(b.screen))
+}
+
+// allow answers the form for a permission.
+func (b *boss) allow(t *testing.T) {
+	t.Helper()
+	b.choose(t, "Decision", "allow")
 }
 
 // TestClaudeBoss lets Claude Code run five tasks with one prompt, in a terminal. It makes no further call: each result wakes it. Meanwhile

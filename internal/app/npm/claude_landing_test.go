@@ -3,6 +3,7 @@ package npm
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,21 +13,30 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestClaudeLanding lets Claude Code agents go from a prompt to landed work: one makes the changes that a review requests, and one rebases
-// its work that conflicts with that of the other.
-func TestClaudeLanding(t *testing.T) {
-	claude(t) // skips the test
-	repo := t.TempDir()
-	git := func(args ...string) string {
-		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=ada", "-c", "user.email=ada@example.com"}, args...)...) //nolint:gosec // the test's own repository
+// newRepository makes a repository with one commit of the files. The function runs git there.
+func newRepository(t *testing.T, files map[string]string) (path string, git func(args ...string) string) {
+	t.Helper()
+	path = t.TempDir()
+	git = func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", path, "-c", "user.name=ada", "-c", "user.email=ada@example.com"}, args...)...) //nolint:gosec // the test's own repository
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 		return strings.TrimSpace(string(out))
 	}
 	git("init", "-q", "-b", "main")
-	require.NoError(t, os.WriteFile(repo+"/a.txt", []byte("first\n"), 0o600))
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte(content), 0o600))
+	}
 	git("add", ".")
 	git("commit", "-qm", "first")
+	return path, git
+}
+
+// TestClaudeLanding lets Claude Code agents go from a prompt to landed work: one makes the changes that a review requests, and one rebases
+// its work that conflicts with that of the other.
+func TestClaudeLanding(t *testing.T) {
+	claude(t) // skips the test
+	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})
 	c := newCrewOn(t, newModel(t), repo, role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	c.create(t, "sony", "coder")

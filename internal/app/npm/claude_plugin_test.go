@@ -11,6 +11,14 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+// pluginOfDocs returns the directory of the plugin.
+func pluginOfDocs(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(root, "docs", "use", "claude-code"))
+	require.NoError(t, err)
+	return dir
+}
+
 // TestClaudePlugin loads the plugin of the documents in the real Claude Code. Claude sees its skill, its MCP server, and the prompts of that; the server
 // has the tools that the skill names, and acts on the running server.
 func TestClaudePlugin(t *testing.T) {
@@ -24,8 +32,7 @@ func TestClaudePlugin(t *testing.T) {
 	for k, v := range m.env() {
 		env = append(env, k+"="+v)
 	}
-	plugin, err := filepath.Abs(filepath.Join(root, "docs", "use", "claude-code"))
-	require.NoError(t, err)
+	plugin := pluginOfDocs(t)
 	stdout, stderr, code := run(t, env, string(h), path, "plugin", "validate", "--strict", plugin)
 	require.Zero(t, code, stdout+stderr)
 

@@ -63,10 +63,12 @@ type message struct {
 type blocks []block
 
 type block struct {
-	Type    string `json:"type"`
-	Text    string `json:"text"`
-	Content blocks `json:"content"` // the content of a tool_result
-	IsError bool   `json:"is_error"`
+	Type    string          `json:"type"`
+	Text    string          `json:"text"`
+	Name    string          `json:"name"`    // of the tool that a tool_use calls
+	Input   json.RawMessage `json:"input"`   // of that tool
+	Content blocks          `json:"content"` // the content of a tool_result
+	IsError bool            `json:"is_error"`
 }
 
 func (b *blocks) UnmarshalJSON(data []byte) error {

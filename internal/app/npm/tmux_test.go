@@ -53,6 +53,13 @@ func (w *window) keys(t *testing.T, keys ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
+// paste inserts the text as a terminal does when a person pastes it.
+func (w *window) paste(t *testing.T, text string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "tmux", "-S", w.socket, "set-buffer", "--", text, ";", "paste-buffer", "-dp").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 // ends waits until the program in the terminal has ended.
 func (w *window) ends(t *testing.T) {
 	t.Helper()

@@ -1,0 +1,200 @@
+package npm
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
+)
+
+// says types a prompt with the answers of the model, and waits until it was asked for all of them.
+func (b *boss) says(t *testing.T, words string, answers ...string) {
+	t.Helper()
+	b.keys(t, "-l", words) // a pasted command is no command
+	script := strings.Join(answers, "\n")
+	b.paste(t, "\n"+script+"\n-")       // the text of a command goes on behind its arguments
+	require.Eventually(t, func() bool { // what is pasted arrives in pieces, and Enter among them ends no prompt
+		if len(b.turns(script)) == 0 {
+			b.keys(t, "Enter")
+		}
+		return len(b.turns(script)) >= len(answers)
+	}, patience, time.Second, "not all answers were asked for: %s", lazy(b.screen))
+}
+
+// calls is an answer that makes all calls.
+func calls(t *testing.T, tool string, inputs ...map[string]any) string {
+	t.Helper()
+	var all []map[string]any
+	for _, input := range inputs {
+		all = append(all, map[string]any{"name": "mcp__plugin_fleet_fleet__" + tool, "input": input})
+	}
+	data, err := json.Marshal(all)
+	require.NoError(t, err)
+	return "model: tools " + string(data)
+}
+
+func bash(command string) string {
+	return "model: tool Bash " + asJSON(map[string]string{"command": command})
+}
+
+// TestClaudeOrchestrates is a whole job, as docs/use/orchestrate.md describes it: Claude Code with the plugin plans, runs five Claude Code agents
+// in the background, shows the question of one, reviews the work, requests a change of one, and lands all of it.
+func TestClaudeOrchestrates(t *testing.T) {
+	claude(t) // skips the test
+	names := []string{"colours", "switch", "cart", "voucher", "readme"}
+	files := map[string]string{}
+	for _, name := range names {
+		files[name+".txt"] = "old " + name + "\n"
+	}
+	repo, git := newRepository(t, files)
+	b := newBossOf(t, repo, "Bash")
+	b.env = append(b.env, "FLEET_PROGRAM="+program(t), "FLEET_SERVER="+b.grpc)
+	const plan = "/fleet:plan dark mode for the shop, and the two bugs of the cart"
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "--plugin-dir", pluginOfDocs(t), "--allowedTools", "mcp__plugin_fleet_fleet")
+	b.shows(t, "❯")
+
+	// Plan.
+	b.says(t, plan, `model: tool Skill {"skill":"fleet:orchestrate"}`, calls(t, "show_fleet", map[string]any{}), calls(t, "list_pools", map[string]any{}),
+		`model: say | task | where | limit |\n|---|---|---|\n| colours, switch, cart, voucher, readme | pool web | $3 each |\n\nShall I begin?`)
+
+	// Start five tasks, which run in the background.
+	var tasks []map[string]any
+	for _, name := range names {
+		script := []string{"Work on the " + name + " of the shop, and commit."}
+		if name == "colours" {
+			script = append(script, `model: tool mcp__fleet-ask__ask_user {"question":"Which is the default?","options":["light","dark"]}`)
+		}
+		script = append(script, bash("echo new "+name+" >"+name+".txt"), bash("git commit -qam '"+name+"'"), "model: say Done with "+name)
+		tasks = append(tasks, map[string]any{
+			"pool": "web", "task_description": strings.Join(script, "\n"), "checks": []string{"grep new " + name + ".txt"}, "max_cost_usd": 3, "request_id": "shop-" + name,
+		})
+	}
+	b.says(t, "Go.", calls(t, "run_task", tasks...), "model: say All five run.")
+
+	// Answer the question.
+	b.choose(t, "Answer", "light", "dark")
+	id := map[string]string{}
+	for _, name := range names {
+		b.hears(t, "Go.", "Done with "+name)
+	}
+	require.Less(t, len(b.turns("Go.")), 2*len(names), "fewer than two turns of the model a task")
+	for _, task := range b.tasks(t) {
+		id[strings.TrimPrefix(task.GetSummary(), "Done with ")] = task.GetId()
+	}
+
+	// Review, and request a change.
+	b.says(t, "/fleet:review of the shop", calls(t, "list_reviews", map[string]any{}), calls(t, "show_task_changes", patches(id, names)...),
+		"model: say All do what was asked, but cart.txt:1 says only that it is new. I would request a change of that, and approve the others. Shall I?")
+	const next = `"${review.next_task_id}"`
+	b.says(t, "Request it, and read what comes.", calls(t, "review_task", map[string]any{
+		"task_id": id["cart"], "verdict": "request_changes", "text": bash("echo newer cart >cart.txt") + "\n" + bash("git commit -qam newer"),
+		"comments": []any{map[string]any{"path": "cart.txt", "line": 1, "text": "model: say Made the cart newer"}},
+	}), "model: tool mcp__plugin_fleet_fleet__wait_tasks "+`{"task_ids":[`+next+`],"or_question":true}`,
+		"model: tool mcp__plugin_fleet_fleet__show_task_changes "+`{"task_id":`+next+`,"patch":true}`, "model: say The cart is newer now. Shall all of it land?")
+	reviewed, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id["cart"]})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.Landing_replaced, reviewed.GetTask().GetLanding().GetState())
+	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
+	asked := b.turns("Request it, and read what comes.")
+	require.Contains(t, asked[len(asked)-1].said(), "+newer cart", "the model has read the changed work")
+
+	// Land all.
+	var approved []map[string]any
+	var landed []string
+	for _, name := range names {
+		approved = append(approved, map[string]any{"task_id": id[name], "verdict": "approve"})
+		landed = append(landed, id[name])
+	}
+	b.says(t, "Approve and land all.", calls(t, "review_task", approved...), calls(t, "show_overlaps", map[string]any{"project": "code"}),
+		calls(t, "land_tasks", map[string]any{"task_ids": landed, "dry_run": true}), calls(t, "land_tasks", map[string]any{"task_ids": landed}), "model: say All five are landing.")
+	for _, name := range names {
+		waittest.Until(t, "the work of "+name+" does not land", func() bool {
+			shown, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id[name]})
+			require.NoError(t, err)
+			return shown.GetTask().GetLanding().GetState() == fleetv1.Landing_landed
+		})
+		want := "new " + name
+		if name == "cart" {
+			want = "newer cart"
+		}
+		require.Equal(t, want, git("show", "main:"+name+".txt"))
+	}
+	require.Equal(t, "6", git("rev-list", "--count", "main"))
+	b.says(t, "/fleet:status of the shop", calls(t, "show_fleet", map[string]any{}), calls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
+	b.keys(t, "/exit", "Enter")
+	b.ends(t)
+
+	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
+	require.NoError(t, err)
+	byPeople := slices.DeleteFunc(r.GetQuestions(), func(q *fleetv1.Question) bool { return q.GetAnsweredBy() == "policy" })
+	require.Len(t, byPeople, 1)
+	require.Equal(t, []string{"dark", "local"}, []string{byPeople[0].GetAnswer(), byPeople[0].GetAnsweredBy()})
+	answered := b.asked("commit.\nmodel: tool mcp__fleet-ask__ask_user") // the agent's prompt, not the boss's, which has it as JSON
+	require.Contains(t, answered[len(answered)-1].results()[0].Content.text(), "dark")
+	require.Len(t, b.tasks(t), 6, "five, and the change of one")
+	turns := b.turns("nothing waits for you")
+	last := turns[len(turns)-1]
+	for _, name := range names {
+		require.Equal(t, 1, strings.Count(last.said(), woken+"Done with "+name+"\n"), "%s must arrive once", name)
+	}
+	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of the task", "Look at the fleet"} {
+		require.Contains(t, last.said(), command)
+	}
+	for _, result := range last.results() {
+		require.False(t, result.IsError, result.Content.text())
+	}
+	t.Logf("%d turns of the model\n%s", strings.Count(last.said(), "\nassistant: ")+1, last.transcript())
+}
+
+// patches are the calls that read the patches of the tasks.
+func patches(id map[string]string, names []string) (all []map[string]any) {
+	for _, name := range names {
+		all = append(all, map[string]any{"task_id": id[name], "patch": true})
+	}
+	return all
+}
+
+var (
+	notification = regexp.MustCompile(`(?s)<summary>(.*?)</summary>\n<result>(.*?)</result>`)
+	pasted       = regexp.MustCompile(`-?\s*</?pasted_content[^>]*>`)
+)
+
+// transcript returns the conversation, one line for each text, call and result.
+func (q request) transcript() string {
+	var all strings.Builder
+	line := func(who, text string) {
+		text = strings.Join(strings.Fields(pasted.ReplaceAllString(stepLine.ReplaceAllString(text, ""), "")), " ")
+		if runes := []rune(text); len(runes) > 300 {
+			text = string(runes[:300]) + " …"
+		}
+		if text != "" {
+			fmt.Fprintf(&all, "%s: %s\n", who, text)
+		}
+	}
+	for _, m := range q.Messages {
+		for _, x := range m.Content {
+			switch woke := notification.FindStringSubmatch(x.Text); {
+			case x.Type == "tool_use":
+				line("call", x.Name+" "+string(x.Input))
+			case x.Type == "tool_result":
+				line("result", x.Content.text())
+			case woke != nil:
+				line("wake", woke[1]+" "+woke[2])
+			case m.Role == "system" || strings.HasPrefix(x.Text, "<system-reminder>") || strings.HasPrefix(x.Text, "<command-message>"): // not said by anybody
+			case strings.HasPrefix(x.Text, "Now "): // what the stub says beside its calls
+			default:
+				line(m.Role, x.Text)
+			}
+		}
+	}
+	line("assistant", q.next().text)
+	return all.String()
+}
