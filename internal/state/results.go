@@ -80,7 +80,7 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 		return "", err
 	}
 	if changes != nil && changes.Files > 0 {
-		line("changes: %d files, +%d -%d, %d commits", changes.Files, changes.Insertions, changes.Deletions, changes.Commits)
+		line("changed files: %d, +%d -%d; commits: %d", changes.Files, changes.Insertions, changes.Deletions, changes.Commits)
 		if changes.Branch != "" {
 			line("branch: %s", changes.Branch)
 		}

@@ -23,7 +23,7 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 		lines = append(lines, checksText(checks))
 	}
 	if c := d.GetChanges(); c.GetFiles() > 0 {
-		lines = append(lines, fmt.Sprintf("Changes: %d files, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), named(", on branch ", c.GetBranch())))
+		lines = append(lines, fmt.Sprintf("Changed files: %d, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), named(", on branch ", c.GetBranch())))
 	}
 	if d.GetCostUsd() > 0 {
 		lines = append(lines, fmt.Sprintf("Cost: $%.4f.", d.GetCostUsd()))

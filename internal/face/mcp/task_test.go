@@ -291,7 +291,7 @@ func TestTaskOfACall(t *testing.T) {
 	require.Equal(t, "completed", ended["status"], "failed is for errors of the protocol")
 	require.Equal(t, map[string]any{"resultType": "complete", "isError": true, "content": []any{
 		map[string]any{"type": "text", "text": "Three tests fail.\n\nTask " + taskID + " of papi: failed: its checks failed.\nReason: CHECKS_FAILED.\n" +
-			"Checks: 1 of 2 passed; \"make test\" failed.\nChanges: 2 files, +10 -3, on branch fleet/papi; show_task_changes has them.\nCost: $0.2500."},
+			"Checks: 1 of 2 passed; \"make test\" failed.\nChanged files: 2, +10 -3, on branch fleet/papi; show_task_changes has them.\nCost: $0.2500."},
 		map[string]any{"type": "resource_link", "uri": "fleet://task/" + taskID + "/payload", "mimeType": "text/plain", "name": "payload of task " + taskID, "description": "The whole result; show_task with include_payload reads it too."},
 	}}, ended["result"])
 }
