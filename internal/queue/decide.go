@@ -77,14 +77,8 @@ func Decide(s State) Decision {
 		d.gather()
 	}
 	for _, q := range s.Tasks {
-		if q.Status != fleet.TaskRunning {
-			continue
-		}
-		if q.Entry.Exclusive != "" {
-			d.keys[q.Entry.Exclusive] = q
-		}
-		if q.RootID != "" {
-			d.trees[q.RootID]++
+		if q.Status == fleet.TaskRunning {
+			d.occupy(q)
 		}
 	}
 	for _, q := range d.Order {
@@ -172,12 +166,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		for _, c := range claims {
 			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
 		}
-		if q.Entry.Exclusive != "" {
-			d.keys[q.Entry.Exclusive] = q
-		}
-		if q.RootID != "" {
-			d.trees[q.RootID]++
-		}
+		d.occupy(q)
 		return
 	}
 	if d.Detail != NoWaits {
@@ -185,6 +174,16 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	}
 	if len(own) == 0 && only {
 		d.ahead[a.UID]++
+	}
+}
+
+// occupy notes what a task that runs, or starts now, keeps from others: its key, and a place in its tree.
+func (d *decider) occupy(q *fleet.QueuedTask) {
+	if q.Entry.Exclusive != "" {
+		d.keys[q.Entry.Exclusive] = q
+	}
+	if q.RootID != "" {
+		d.trees[q.RootID]++
 	}
 }
 

@@ -8,28 +8,30 @@ import (
 	"fleet/internal/fleet"
 )
 
-// delegator returns the principal in whose name the caller starts a task. For an agent with its own token, that is its owner, and the task
-// is delegated by the agent's task. The agent needs a grant for the act.
-func (s *Service) delegator(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
+// actFor returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, that is its owner, who
+// then delegates in the name of the agent's task, and the agent itself has chosen the request id of the call.
+func (s *Service) actFor(ctx context.Context, p fleet.Principal, c *Call) (context.Context, fleet.Principal, error) {
 	if p.AgentUID == "" {
-		return p, nil
-	}
-	if !p.Grant.Allows(fleet.ActStart) {
-		return p, fleet.DelegationRefused("may", 0, 0, "your role may not delegate tasks")
+		return ctx, p, nil
 	}
 	a, err := s.AgentByUID(ctx, p.AgentUID)
 	if err != nil {
-		return p, err
+		return ctx, p, err
 	}
+	c.Caller = p.Name + "/" + p.AgentUID
 	owner := s.Delegate(a)
 	owner.Scope, owner.TaskID, owner.Grant = fleet.ScopeRun, p.TaskID, p.Grant
-	return owner, nil
+	return fleet.WithPrincipal(ctx, owner), owner, nil
+}
+
+func errMayNotDelegate() error {
+	return fleet.DelegationRefused("may", 0, 0, "your role may not delegate tasks")
 }
 
 // delegates reports whether the principal delegates tasks in the name of an agent.
 func delegates(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != nil }
 
-// belowOwnTask reports whether the principal is an agent, or its owner in whose name it delegates, which reaches only the tasks below its own.
+// belowOwnTask reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
 func belowOwnTask(p fleet.Principal) bool { return p.AgentUID != "" || delegates(p) }
 
 // refuseTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It says the same whether the target exists

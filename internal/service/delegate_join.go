@@ -65,7 +65,7 @@ func within(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
 	role := fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}
 	switch d := counter.Delegation; {
 	case !g.Allows(fleet.ActStart):
-		return fleet.DelegationRefused("may", 0, 0, "your role may not delegate tasks")
+		return errMayNotDelegate()
 	case a.Owner != parent.Owner:
 		return fleet.DelegationRefused("owner", 0, 0, "tasks can be delegated only to agents of %q, who owns yours", parent.Owner)
 	case a.Pool != "" && (!slices.Contains(g.Pools, a.Pool) || !g.AllowsRole(a.Role)), a.Pool == "" && !g.AllowsProject(role):

@@ -52,21 +52,19 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 	if err != nil {
 		return nil, err
 	}
-	owner := p
-	if p.AgentUID != "" {
-		c.Caller = p.Name + "/" + p.AgentUID
-		owner = fleet.Principal{Name: p.Name, Kind: p.Kind, Scope: p.Scope}
-		ctx = fleet.WithPrincipal(ctx, owner)
+	agent := p.AgentUID != ""
+	if ctx, p, err = s.actFor(ctx, p, &c); err != nil {
+		return nil, err
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		v, err := agentForUpdate(tx, owner, v, fleet.AccessRun)
+		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
 		a, task := &v.Agent, v.Task
-		if p.AgentUID != "" {
+		if agent {
 			if err := belowOnly(tx, p, v, ref); err != nil {
 				return nil, err
 			}
@@ -74,13 +72,13 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := plannedFrom(ctx).allows(v); err != nil {
 			return nil, err
 		}
-		if err := s.mayMessage(owner, v); err != nil {
+		if err := s.mayMessage(p, v); err != nil {
 			return nil, err
 		}
 		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
 			return task, err
 		}
-		if err := admit(ctx, s.Limits(), tx, owner, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()

@@ -21,7 +21,9 @@ type PublishRequest struct {
 	RequestID string // not needed: a repeated call does nothing that was done before
 }
 
-// PublishTask pushes the work of a task to another repository, with the credentials of whoever has it, and may open a pull request there. A repeated call pushes what is new and returns the pull request that exists.
+// PublishTask pushes the work of a task to another repository, and may open a pull request there. It pushes with the credentials of the
+// server's user or, for work in a workspace, with those of the workspace. A repeated call pushes what is new and returns the pull request
+// that exists.
 func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

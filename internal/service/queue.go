@@ -42,16 +42,15 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold, r.Wake, r.OnParentEnd}}
-	if p.AgentUID != "" {
-		c.Caller = p.Name + "/" + p.AgentUID
-		if p, err = s.delegator(ctx, p); err != nil {
-			return nil, err
-		}
-		ctx = fleet.WithPrincipal(ctx, p)
-	}
 	find := s.assignee
 	if r.delegated {
+		if !p.Grant.Allows(fleet.ActStart) {
+			return nil, errMayNotDelegate()
+		}
 		find = s.delegatee
+	}
+	if ctx, p, err = s.actFor(ctx, p, &c); err != nil {
+		return nil, err
 	}
 	to, err := find(ctx, p, r)
 	c.Refused = err

@@ -128,10 +128,8 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		case v.Status() == fleet.StatusOffline:
 			return agentOffline(v)
 		}
-		if !t.Delegation.Waits { // it ran there before
-			if err := s.checkConfined(p, &v.Agent); err != nil {
-				return err
-			}
+		if err := s.mayUse(found, &v.Agent); err != nil {
+			return err
 		}
 		if err := mayRun(tx, t); err != nil {
 			return err

@@ -60,7 +60,7 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 // task, which must be stopped then.
 const leaveGrace = 5 * time.Second
 
-// lasting returns a context that ends a while after ctx.
+// lasting returns a context that is cancelled leaveGrace after ctx is done, or by stop.
 func lasting(ctx context.Context) (_ context.Context, stop func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(leaveGrace, cancel) })

@@ -70,7 +70,7 @@ func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error
 	return pushed, Wrap(ctx, "cannot push", err)
 }
 
-// Wrap returns the error of the operation what in the form of a place.
+// Wrap returns err as a place reports errors. what says what has failed, such as "cannot push".
 func Wrap(ctx context.Context, what string, err error) error {
 	if _, ok := errors.AsType[*fleet.Error](err); err == nil || ok {
 		return err
