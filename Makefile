@@ -143,17 +143,17 @@ fmt: ## format Go and proto files
 	$(BUF) format -w proto
 
 # The names of benchmarks are BENCHMARK/CASE/ROW, for example FLAGS='-bench List/clients=1/MCP -cpuprofile cpu.out'.
-BENCH := $(GO) test ./internal/app/bench -run '^$$' -timeout 0
+BENCH = $(GO) test ./internal/app/bench -run '^$$' -timeout 0 -ldflags "-X fleet/internal/runner/sandbox.linked=$(RUNNER)"
 
-bench: ## measure each face beside bare servers of its protocol, a large fleet, replicas, fairness and caches of tools; downloads 30 MB of npm packages the first time
+bench: beside-tests ## measure each face beside bare servers of its protocol, a large fleet, replicas, fairness and caches of tools; downloads 30 MB of npm packages the first time
 	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
 	$(BENCH) -bench 'List|Fleet|Queue|Replicas|Fairness|Caches' -benchtime 6s $(FLAGS)
 
-bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a conversation of 5,000 steps, a day of events
+bench-page: beside-tests ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a conversation of 5,000 steps, a day of events
 	$(BENCH) -bench Page -benchtime 8s $(FLAGS)
 
-bench-large: ## measure lists and searches with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
+bench-large: beside-tests ## measure lists and searches with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
 	$(BENCH) -bench Store -benchtime 2s $(FLAGS)
 
 conformance: ## run the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB

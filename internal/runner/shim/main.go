@@ -217,6 +217,7 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		return fail(err)
 	}
 	s.pid = p.Pid
+	process.LowerPriority(s.pid)
 	_ = p.Release()                                            // the supervisor waits for all its children itself
 	if id, err := process.Of(s.pid); err == nil && !separate { // the kernel kills the processes of a namespace
 		if err := writeOnce(run.Path("child"), id); err != nil {
