@@ -75,10 +75,10 @@ const (
 func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
 
 // Key is the name of the pool with its owner. No two pools have the same.
-func (p *Pool) Key() string { return PoolKey(p.Name, p.Owner) }
+func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 
-// PoolKey returns the key of the owner's pool with the name.
-func PoolKey(name, owner string) string { return name + "@" + owner }
+// OwnedKey is the key of a pool, schedule or webhook: its name is only used once for each owner.
+func OwnedKey(name, owner string) string { return name + "@" + owner }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
 func (p *Pool) Principal() Principal {

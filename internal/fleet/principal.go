@@ -102,6 +102,12 @@ func (p Principal) Owns(owner string) bool {
 // OwnsAll is like Owns, but returns false if p's credentials are restricted to projects.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
 
+// seesOwned reports whether p sees what the owner has made with credentials that are restricted to the projects; none: not restricted. If
+// p's own credentials are restricted, they reach only what was made with the same restriction or a narrower one.
+func (p Principal) seesOwned(owner string, projects []string) bool {
+	return p.Owns(owner) && (len(p.Projects) == 0 || len(projects) > 0 && !slices.ContainsFunc(projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
+}
+
 // Access returns what p may do with the agent and with its tasks, questions and events. This is the only rule for that:
 // the store's filters must give the same result (see state.Shares).
 func (p Principal) Access(a *Agent) Access {

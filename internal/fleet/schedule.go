@@ -81,13 +81,10 @@ const (
 const ScheduleLabel = "schedule"
 
 // Key is the name of the schedule with its owner. No two schedules have the same.
-func (s *Schedule) Key() string { return s.Name + "@" + s.Owner }
+func (s *Schedule) Key() string { return OwnedKey(s.Name, s.Owner) }
 
-// Seen reports whether the schedule exists for p. Credentials that are restricted to projects only reach schedules of credentials with
-// the same restriction.
-func (s *Schedule) Seen(p Principal) bool {
-	return p.Owns(s.Owner) && (len(p.Projects) == 0 || len(s.Projects) > 0 && !slices.ContainsFunc(s.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
-}
+// VisibleTo reports whether the schedule exists for p.
+func (s *Schedule) VisibleTo(p Principal) bool { return p.seesOwned(s.Owner, s.Projects) }
 
 // Ticks returns the function that returns the first tick after a time, which is zero if there is none.
 func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time, err error) {

@@ -109,7 +109,7 @@ func TestScheduleSeen(t *testing.T) {
 		{Principal{Name: "bob"}, false, false},
 		{Principal{Name: "root", Scope: ScopeAdmin}, true, true},
 	} {
-		require.Equal(t, c.free, free.Seen(c.p), c.p)
-		require.Equal(t, c.bound, bound.Seen(c.p), c.p)
+		require.Equal(t, c.free, free.VisibleTo(c.p), c.p)
+		require.Equal(t, c.bound, bound.VisibleTo(c.p), c.p)
 	}
 }

@@ -51,13 +51,10 @@ const (
 )
 
 // Key is the name of the webhook with its owner. No two webhooks have the same.
-func (w *Webhook) Key() string { return w.Name + "@" + w.Owner }
+func (w *Webhook) Key() string { return OwnedKey(w.Name, w.Owner) }
 
-// Seen reports whether the webhook exists for p. Credentials that are restricted to projects only reach webhooks of credentials with the
-// same restriction.
-func (w *Webhook) Seen(p Principal) bool {
-	return p.Owns(w.Owner) && (len(p.Projects) == 0 || len(w.Projects) > 0 && !slices.ContainsFunc(w.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
-}
+// VisibleTo reports whether the webhook exists for p.
+func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Projects) }
 
 // Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check which hosts the URL may have.
 func (w *Webhook) Validate() error {

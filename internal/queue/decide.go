@@ -218,7 +218,7 @@ func (d *decider) onlyAgent(q *fleet.QueuedTask) (a *fleet.AgentView, only bool)
 }
 
 // pool returns the owner's pool with the name; nil if there is none.
-func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.PoolKey(name, owner)] }
+func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.OwnedKey(name, owner)] }
 
 // ownWaits returns the reasons that do not depend on the agent.
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {

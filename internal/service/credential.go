@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // SetCredentials replaces the configuration of credentials.
@@ -130,20 +131,18 @@ func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a credential").Next("{list_credentials} lists them")
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, name)
-		_, configured := (*s.keepFree.Load())[name]
-		switch {
-		case err != nil:
-			return err
-		case c == nil && !configured:
-			return fleet.Errorf(fleet.ReasonCredentialNotFound, "nothing is known of a credential %q", fleet.Shorten(name, 80)).With("credential", fleet.Shorten(name, 80)).Next("{list_credentials} lists them")
-		case c == nil || !c.Release():
-			return nil
+		_, known := (*s.keepFree.Load())[name]
+		err := state.ChangeCredential(tx, name, s.now(), func(c *fleet.Credential, stored bool) string {
+			known = known || stored
+			if !c.Release() {
+				return ""
+			}
+			return fmt.Sprintf("the credential %s was released by %s", name, p.Name)
+		})
+		if err == nil && !known {
+			err = fleet.Errorf(fleet.ReasonCredentialNotFound, "nothing is known of a credential %q", fleet.Shorten(name, 80)).With("credential", fleet.Shorten(name, 80)).Next("{list_credentials} lists them")
 		}
-		if err := fleet.PutResource(tx, fleet.CredentialKind, name, c); err != nil {
-			return err
-		}
-		return tx.Append(s.fleetChanged(fmt.Sprintf("the credential %s was released by %s", name, p.Name)))
+		return err
 	})
 }
 

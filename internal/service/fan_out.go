@@ -110,7 +110,7 @@ func (r FanOutRequest) variants() ([]QueueTaskRequest, error) {
 // assignees returns who works on each of the tasks, each of which needs an agent of its own.
 func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueTaskRequest) ([]assignee, error) {
 	if r := all[0]; r.Pool != "" {
-		pool, err := s.poolFor(ctx, p, r.Pool)
+		pool, err := s.openPool(ctx, p, r.Pool)
 		if err != nil {
 			return nil, err
 		}

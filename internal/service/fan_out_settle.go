@@ -21,13 +21,13 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 	if err != nil {
 		return nil, nil, err
 	}
-	var left []*fleet.Task
+	var remaining []*fleet.Task
 	made, repeated, err := s.Once(ctx, Call{Method: "SettleFanOut", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
 		kept, all, err := s.fanOutOf(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
 		}
-		if err := keepable(tx, kept); err != nil {
+		if err := checkNotAbandoned(tx, kept); err != nil {
 			return CallResult{}, err
 		}
 		for _, q := range all {
@@ -38,33 +38,41 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 				}
 			}
 		}
-		left, err = s.dropOthers(tx, p, kept.ID, r.AbandonOthers)
+		if r.AbandonOthers {
+			remaining, err = s.stopOthers(tx, p, kept.ID)
+		}
 		return CallResult{AgentUID: kept.AgentUID, TaskID: kept.ID}, err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if repeated {
-		left, err = s.dropLeft(ctx, p, made.TaskID, r.AbandonOthers)
+	again := func() error {
+		return s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+			remaining, err = s.stopOthers(tx, p, made.TaskID)
+			return err
+		})
 	}
-	if err == nil && len(left) > 0 {
-		if err = s.awaitEnds(ctx, left); err == nil {
-			left, err = s.dropLeft(ctx, p, made.TaskID, r.AbandonOthers)
+	if repeated && r.AbandonOthers {
+		err = again()
+	}
+	if err == nil && len(remaining) > 0 {
+		if err = s.awaitEnds(ctx, remaining); err == nil {
+			err = again()
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	f, err := s.CompareFanOut(ctx, made.TaskID)
-	ids := make([]string, len(left))
-	for i, t := range left {
+	ids := make([]string, len(remaining))
+	for i, t := range remaining {
 		ids[i] = t.ID
 	}
 	return f, ids, err
 }
 
-// keepable returns WORK_SETTLED if the work of the task was abandoned.
-func keepable(tx fleet.ReadTx, q *fleet.QueuedTask) error {
+// checkNotAbandoned returns WORK_SETTLED if the work of the task was abandoned.
+func checkNotAbandoned(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 	l, err := landingOf(tx, q.ID)
 	for err == nil && l != nil && l.State == fleet.LandingReplaced {
 		l, err = landingOf(tx, l.NextTask)
@@ -75,21 +83,9 @@ func keepable(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 	return err
 }
 
-// dropLeft is dropOthers in a transaction of its own.
-func (s *Service) dropLeft(ctx context.Context, p fleet.Principal, kept string, abandon bool) (left []*fleet.Task, err error) {
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		left, err = s.dropOthers(tx, p, kept, abandon)
-		return err
-	})
-	return left, err
-}
-
-// dropOthers stops the other tasks of the fan-out and abandons their open work. It returns those that run, and those whose work lands at this
-// moment.
-func (s *Service) dropOthers(tx fleet.Tx, p fleet.Principal, kept string, abandon bool) (left []*fleet.Task, err error) {
-	if !abandon {
-		return nil, nil
-	}
+// stopOthers stops the tasks of the fan-out but the kept one, and abandons their open work. It returns those that still run, and those
+// whose work is landing at this moment.
+func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remaining []*fleet.Task, err error) {
 	_, all, err := s.fanOutOf(tx, p, kept, fleet.AccessRun)
 	if err != nil {
 		return nil, err
@@ -98,35 +94,44 @@ func (s *Service) dropOthers(tx fleet.Tx, p fleet.Principal, kept string, abando
 		if q.ID == kept {
 			continue
 		}
-		for id := q.ID; id != ""; {
-			t, err := s.stopIn(tx, p, id)
-			if err != nil {
-				if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && id != q.ID { // it was deleted
-					break
-				}
-				return nil, err
-			}
-			id = ""
-			l, err := landingOf(tx, t.ID)
-			switch {
-			case err != nil:
-				return nil, err
-			case l == nil && t.Active():
-				left = append(left, t)
-			case l == nil:
-			case l.State.Settled():
-				id = l.NextTask
-			case l.Candidate != "":
-				left = append(left, t)
-			default:
-				id = l.NextTask
-				if err := s.abandonIn(tx, p, t, l, "another task with the same prompt was chosen"); err != nil {
-					return nil, err
-				}
-			}
+		t, err := s.stopVariant(tx, p, q.ID)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			remaining = append(remaining, t)
 		}
 	}
-	return left, nil
+	return remaining, nil
+}
+
+// stopVariant stops the task and those that go on with its work, and abandons the work. It returns the task that still runs or whose work is
+// landing; nil if there is none.
+func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fleet.Task, error) {
+	for id := first; id != ""; {
+		t, err := s.stopIn(tx, p, id)
+		if id != first && fleet.ReasonOf(err) == fleet.ReasonTaskNotFound { // it was deleted
+			return nil, nil //nolint:nilnil // none
+		}
+		if err != nil {
+			return nil, err
+		}
+		l, err := landingOf(tx, t.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case l == nil && t.Active(), l != nil && !l.State.Settled() && l.Candidate != "":
+			return t, nil
+		case l == nil:
+			return nil, nil //nolint:nilnil // none
+		case !l.State.Settled():
+			if err := s.abandonIn(tx, p, t, l, "another task with the same prompt was chosen"); err != nil {
+				return nil, err
+			}
+		}
+		id = l.NextTask
+	}
+	return nil, nil //nolint:nilnil // none
 }
 
 // awaitEnds waits until the tasks have ended, at most Config.CreateWait.

@@ -52,16 +52,9 @@ func (r *LandRequest) validate() error {
 	return nil
 }
 
-// Landed is what a call does with the work of one task.
-type Landed struct {
-	*fleet.Landing
-	Task *fleet.Task
-	Err  error // why it does not land; nil if it does, as far as that is known
-}
-
 // LandTasks puts the work of tasks into the queue of the branch: it lands as soon as it is its turn, if it can be combined with the
 // branch and passes the checks of the project. With DryRun, nothing changes, and the results say what can be combined.
-func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, error) {
+func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -77,7 +70,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, erro
 	if old, err := s.EarlierResult(ctx, c); err != nil {
 		return nil, err
 	} else if old != nil {
-		return s.ordered(ctx, old.TaskID)
+		return s.worksOf(ctx, old.TaskID)
 	}
 	ids := r.TaskIDs
 	if len(ids) == 0 {
@@ -89,56 +82,77 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*Landed, erro
 	if err != nil {
 		return nil, err
 	}
-	bases := map[[2]string]*base{}
-	for _, w := range work {
-		key := [2]string{w.Place, w.Project}
-		if bases[key] != nil {
-			continue
-		}
-		b := &base{branch: fleet.Branch{Name: r.Into}}
-		if bases[key] = b; s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
-			continue
-		}
-		if b.repo, err = s.repository(w.Place, w.Project); err != nil {
-			return nil, err
-		}
-		if b.branch, err = b.repo.Branch(ctx, r.Into); err != nil {
-			return nil, err
-		}
-	}
-	if r.DryRun {
-		return work, s.predict(ctx, p, r, work, bases)
-	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		ids := make([]string, len(work))
-		for i, w := range work {
-			ids[i] = w.Task.ID
-			t, _, l, err := s.openWork(tx, p, w.Task.ID, fleet.AccessRun)
-			if err != nil {
-				return CallResult{}, err
-			}
-			if l.State == fleet.LandingQueued && l.Candidate != "" { // it is landing
-				continue
-			}
-			l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
-			l.Order = &fleet.LandingOrder{
-				By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: bases[[2]string{l.Place, l.Project}].branch.Name,
-				Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
-			}
-			if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Order.Into)); err != nil {
-				return CallResult{}, err
-			}
-		}
-		return CallResult{TaskID: strings.Join(ids, " ")}, nil
-	})
+	targets, err := s.landingTargets(ctx, r, work)
 	if err != nil {
 		return nil, err
 	}
-	return s.ordered(ctx, made.TaskID)
+	if r.DryRun {
+		return work, s.predict(ctx, p, r, work, targets)
+	}
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.queueLandings(tx, p, r, work, targets) })
+	if err != nil {
+		return nil, err
+	}
+	return s.worksOf(ctx, made.TaskID)
 }
 
-// ordered returns the work of the tasks with the ids, as it is now.
-func (s *Service) ordered(ctx context.Context, ids string) (work []*Landed, err error) {
+// landingTarget is the branch of a repository into which work lands.
+type landingTarget struct {
+	repo   fleet.Repository // nil if another server has the repository
+	branch fleet.Branch
+}
+
+// landingTargets returns the branches into which the works land.
+func (s *Service) landingTargets(ctx context.Context, r LandRequest, works []*LandingView) (map[fleet.Train]*landingTarget, error) {
+	targets := map[fleet.Train]*landingTarget{}
+	for _, w := range works {
+		if targets[trainOf(w.Landing)] != nil {
+			continue
+		}
+		target := &landingTarget{branch: fleet.Branch{Name: r.Into}}
+		targets[trainOf(w.Landing)] = target
+		if s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
+			continue
+		}
+		var err error
+		if target.repo, err = s.repository(w.Place, w.Project); err != nil {
+			return nil, err
+		}
+		if target.branch, err = target.repo.Branch(ctx, r.Into); err != nil {
+			return nil, err
+		}
+	}
+	return targets, nil
+}
+
+func trainOf(l *fleet.Landing) fleet.Train { return fleet.Train{Place: l.Place, Project: l.Project} }
+
+// queueLandings puts the works into the queues of their branches.
+func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, works []*LandingView, targets map[fleet.Train]*landingTarget) (CallResult, error) {
+	ids := make([]string, len(works))
+	for i, w := range works {
+		ids[i] = w.Task.ID
+		t, _, l, err := s.openWork(tx, p, w.Task.ID, fleet.AccessRun)
+		if err != nil {
+			return CallResult{}, err
+		}
+		if l.State == fleet.LandingQueued && l.Candidate != "" { // it is landing
+			continue
+		}
+		l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
+		l.Order = &fleet.LandingOrder{
+			By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: targets[trainOf(l)].branch.Name,
+			Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
+		}
+		if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Order.Into)); err != nil {
+			return CallResult{}, err
+		}
+	}
+	return CallResult{TaskID: strings.Join(ids, " ")}, nil
+}
+
+// worksOf returns the work of the tasks with the ids, as it is now.
+func (s *Service) worksOf(ctx context.Context, ids string) (work []*LandingView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		work = nil
 		for _, id := range strings.Fields(ids) {
@@ -151,7 +165,7 @@ func (s *Service) ordered(ctx context.Context, ids string) (work []*Landed, err 
 				return err
 			}
 			if t != nil && l != nil { // it was not deleted meanwhile
-				work = append(work, &Landed{Landing: l, Task: t})
+				work = append(work, &LandingView{Landing: l, Task: t})
 			}
 		}
 		return nil
@@ -187,7 +201,7 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 }
 
 // workToLand returns the work of the tasks, each once.
-func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) (work []*Landed, err error) {
+func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) (work []*LandingView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		work = nil
 		for _, id := range ids {
@@ -199,8 +213,8 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 				return fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
 					Next("approve it with {review_task} if it is good nevertheless")
 			}
-			if !slices.ContainsFunc(work, func(w *Landed) bool { return w.Task.ID == t.ID }) {
-				work = append(work, &Landed{Landing: l, Task: t})
+			if !slices.ContainsFunc(work, func(w *LandingView) bool { return w.Task.ID == t.ID }) {
+				work = append(work, &LandingView{Landing: l, Task: t})
 			}
 		}
 		return nil
@@ -208,16 +222,10 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 	return work, err
 }
 
-// base is the branch of a repository, on top of which work lands.
-type base struct {
-	repo   fleet.Repository
-	branch fleet.Branch
-}
-
 // predict says of each work whether it can be combined with its branch and with the work before it.
-func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, work []*Landed, bases map[[2]string]*base) error {
-	for _, w := range work {
-		b := bases[[2]string{w.Place, w.Project}]
+func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, works []*LandingView, targets map[fleet.Train]*landingTarget) error {
+	for _, w := range works {
+		b := targets[trainOf(w.Landing)]
 		if err := s.collect(ctx, b.repo, w.Task); err != nil {
 			w.Err = err
 			continue

@@ -12,7 +12,8 @@ import (
 type LandingView struct {
 	*fleet.Landing
 	Task    *fleet.Task
-	Reviews []*fleet.Review // oldest first
+	Reviews []*fleet.Review // oldest first; only if they were requested
+	Err     error           // why LandTasks does not land it; nil if it does, as far as that is known
 }
 
 // landingOf returns the landing of the task; nil if the task has changed nothing, or has not ended.

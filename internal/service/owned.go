@@ -2,44 +2,59 @@ package service
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"fleet/internal/fleet"
 )
 
-// ownedKind is what pools, schedules and webhooks have in common: each has an owner, and a name that is only used once for each owner.
-type ownedKind[T any] struct {
-	kind   fleet.ResourceKind
-	owner  func(*T) (name, owner string)
-	seen   func(*T, fleet.Principal) bool
-	none   fleet.Reason
-	lists  string                           // what to do to see them
-	put    func(fleet.Tx, *T, string) error // writes it and an event with the text
-	listed func(context.Context) ([]*T, error)
+// ownedKind has the rules that are the same for pools, schedules and webhooks: each has an owner, and a name that is only used once for
+// each owner. V is the view of one that callers get.
+type ownedKind[T, V any] struct {
+	s         *Service
+	kind      fleet.ResourceKind
+	event     fleet.EventType
+	notFound  fleet.Reason
+	listHint  string // tells people how to list them
+	nameOwner func(*T) (name, owner string)
+	updatedAt func(*T) *time.Time
+	visible   func(*T, fleet.Principal) bool
+	list      func(context.Context) ([]*T, error)
+	view      func(context.Context, fleet.Principal, *T) (*V, error)
 }
 
-// pools says how pools are found and written.
-func (s *Service) pools() ownedKind[fleet.Pool] {
-	return ownedKind[fleet.Pool]{
-		fleet.PoolKind, func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, (*fleet.Pool).Admits, fleet.ReasonPoolNotFound, "{list_pools} lists them", s.putPool, queued(s, s.queue.Pools),
+func (s *Service) pools() ownedKind[fleet.Pool, PoolView] {
+	return ownedKind[fleet.Pool, PoolView]{
+		s: s, kind: fleet.PoolKind, event: fleet.EventPoolChanged, notFound: fleet.ReasonPoolNotFound, listHint: "{list_pools} lists them",
+		nameOwner: func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, updatedAt: func(p *fleet.Pool) *time.Time { return &p.UpdatedAt },
+		visible: (*fleet.Pool).Admits, list: fromQueue(s, s.queue.Pools),
+		view: func(ctx context.Context, _ fleet.Principal, p *fleet.Pool) (*PoolView, error) {
+			return s.poolView(ctx, p)
+		},
 	}
 }
 
-// schedules says how schedules are found and written.
-func (s *Service) schedules() ownedKind[fleet.Schedule] {
-	return ownedKind[fleet.Schedule]{
-		fleet.ScheduleKind, func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, (*fleet.Schedule).Seen, fleet.ReasonScheduleNotFound, "{list_schedules} lists them", s.putSchedule, queued(s, s.queue.Schedules),
+func (s *Service) schedules() ownedKind[fleet.Schedule, ScheduleView] {
+	return ownedKind[fleet.Schedule, ScheduleView]{
+		s: s, kind: fleet.ScheduleKind, event: fleet.EventSchedule, notFound: fleet.ReasonScheduleNotFound, listHint: "{list_schedules} lists them",
+		nameOwner: func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, updatedAt: func(d *fleet.Schedule) *time.Time { return &d.UpdatedAt },
+		visible: (*fleet.Schedule).VisibleTo, list: fromQueue(s, s.queue.Schedules),
+		view: func(_ context.Context, _ fleet.Principal, d *fleet.Schedule) (*ScheduleView, error) {
+			return &ScheduleView{Schedule: *d, NextTick: s.nextTick(d)}, nil
+		},
 	}
 }
 
-// webhooks says how webhooks are found and written.
-func (s *Service) webhooks() ownedKind[fleet.Webhook] {
-	return ownedKind[fleet.Webhook]{
-		fleet.WebhookKind, func(w *fleet.Webhook) (string, string) { return w.Name, w.Owner }, (*fleet.Webhook).Seen, fleet.ReasonWebhookNotFound, "{list_webhooks} lists them", s.putWebhook, s.allWebhooks,
+func (s *Service) webhooks() ownedKind[fleet.Webhook, WebhookView] {
+	return ownedKind[fleet.Webhook, WebhookView]{
+		s: s, kind: fleet.WebhookKind, event: fleet.EventWebhook, notFound: fleet.ReasonWebhookNotFound, listHint: "{list_webhooks} lists them",
+		nameOwner: func(w *fleet.Webhook) (string, string) { return w.Name, w.Owner }, updatedAt: func(w *fleet.Webhook) *time.Time { return &w.UpdatedAt },
+		visible: (*fleet.Webhook).VisibleTo, list: s.allWebhooks, view: s.webhookView,
 	}
 }
 
-// queued returns the function that lists what the queue has in memory.
-func queued[T any](s *Service, get func() []*T) func(context.Context) ([]*T, error) {
+// fromQueue returns the function that lists what the queue has in memory.
+func fromQueue[T any](s *Service, get func() []*T) func(context.Context) ([]*T, error) {
 	return func(ctx context.Context) ([]*T, error) {
 		if err := s.queue.Refresh(ctx); err != nil {
 			return nil, err
@@ -48,49 +63,93 @@ func queued[T any](s *Service, get func() []*T) func(context.Context) ([]*T, err
 	}
 }
 
-func (k ownedKind[T]) notFound(ref string) *fleet.Error {
+func (k ownedKind[T, V]) key(x *T) string {
+	name, owner := k.nameOwner(x)
+	return fleet.OwnedKey(name, owner)
+}
+
+func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	word := string(k.kind)
-	return fleet.Errorf(k.none, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.lists)
+	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
 // find returns the one that p names and sees: "web" for one of its own or, if it has none of this name, for that of somebody else;
 // "web@alice" for alice's.
-func (k ownedKind[T]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
+func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a %s", word).Next(k.lists)
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a %s", word).Next(k.listHint)
 	}
-	all, err := k.listed(ctx)
+	all, err := k.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	name, owner := fleet.ParseAgentRef(ref)
+	wantName, wantOwner := fleet.ParseAgentRef(ref)
 	var others []*T
-	var owners []string
-	for _, one := range all {
-		switch its, of := k.owner(one); {
-		case its != name || owner != "" && of != owner || !k.seen(one, p):
-		case of == p.Name:
-			return one, nil
+	var refs []string
+	for _, x := range all {
+		switch name, owner := k.nameOwner(x); {
+		case name != wantName || wantOwner != "" && owner != wantOwner || !k.visible(x, p):
+		case owner == p.Name:
+			return x, nil
 		default:
-			others, owners = append(others, one), append(owners, its+"@"+of)
+			others, refs = append(others, x), append(refs, name+"@"+owner)
 		}
 	}
 	switch len(others) {
 	case 0:
-		return nil, k.notFound(ref)
+		return nil, k.errNotFound(ref)
 	case 1:
 		return others[0], nil
 	}
-	return nil, fleet.Invalid(k.none, word, "several %ss have the name %q: name one of %s", word, name, fleet.JoinNames(owners)).With(word, name)
+	return nil, fleet.Invalid(k.notFound, word, "several %ss have the name %q: name one of %s", word, wantName, fleet.JoinNames(refs)).With(word, wantName)
 }
 
-// change changes the one with the key. do gets nil if it does not exist, and returns the text of the event, or "" if nothing changes.
-// After a repeated call, change returns nil and the key of what the first call has changed.
-func (k ownedKind[T]) change(ctx context.Context, s *Service, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (changed *T, before string, err error) {
-	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+// show returns the view of the one that the caller names.
+func (k ownedKind[T, V]) show(ctx context.Context, ref string) (*V, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, err := k.find(ctx, p, ref)
+	if err != nil {
+		return nil, err
+	}
+	return k.view(ctx, p, x)
+}
+
+// page returns a page of the matching ones that the caller sees, and the number of all of them.
+func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int, matches func(*T) bool) (views []*V, total int, next string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	all, err := k.list(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(x *T) bool { return !k.visible(x, p) || !matches(x) })
+	total = len(all)
+	if all, next, err = fleet.Cut(all, r, size); err != nil {
+		return nil, 0, "", err
+	}
+	for _, x := range all {
+		v, err := k.view(ctx, p, x)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		views = append(views, v)
+	}
+	return views, total, next, nil
+}
+
+// change changes the one with the key, and returns its view. do gets nil if it does not exist, and returns the text of the event, or "" if
+// nothing changes.
+func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
+	var changed *T
+	made, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		made := CallResult{TaskID: key}
-		old, err := fleet.ReadResource[T](tx, k.kind, key)
+		old, err := k.read(tx, key)
 		if err != nil {
 			return made, err
 		}
@@ -100,8 +159,84 @@ func (k ownedKind[T]) change(ctx context.Context, s *Service, c Call, key string
 		}
 		return made, k.put(tx, changed, text)
 	})
-	if err != nil || repeated {
-		return nil, made.TaskID, err
+	switch {
+	case err != nil:
+		return nil, err
+	case repeated:
+		return k.show(ctx, made.TaskID)
 	}
-	return changed, "", nil
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return k.view(ctx, p, changed)
+}
+
+// changeNamed changes the one that the caller names, and returns its view. do returns the text of the event, or "" if nothing changes.
+func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do func(fleet.Tx, fleet.Principal, *T) (string, error)) (*V, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := ""
+	if found, err := k.find(ctx, p, ref); err != nil {
+		c.Refused = err
+	} else {
+		key = k.key(found)
+	}
+	return k.change(ctx, c, key, func(tx fleet.Tx, x *T) (*T, string, error) {
+		if x == nil || !k.visible(x, p) {
+			return nil, "", k.errNotFound(ref)
+		}
+		text, err := do(tx, p, x)
+		return x, text, err
+	})
+}
+
+// delete deletes the one that the caller names.
+func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := k.find(ctx, p, ref)
+	c.Refused = err
+	_, _, err = k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		x, err := k.read(tx, k.key(found))
+		if err == nil && (x == nil || !k.visible(x, p)) {
+			err = k.errNotFound(ref)
+		}
+		if err != nil {
+			return CallResult{}, err
+		}
+		return CallResult{TaskID: k.key(x)}, k.remove(tx, x, "was deleted by "+p.Name)
+	})
+	return err
+}
+
+// read returns nil if it does not exist.
+func (k ownedKind[T, V]) read(tx fleet.ReadTx, key string) (*T, error) {
+	return fleet.ReadResource[T](tx, k.kind, key)
+}
+
+// put writes it, and an event with the text.
+func (k ownedKind[T, V]) put(tx fleet.Tx, x *T, text string) error {
+	*k.updatedAt(x) = k.s.now()
+	if err := fleet.PutResource(tx, k.kind, k.key(x), x); err != nil {
+		return err
+	}
+	return tx.Append(k.newEvent(x, text))
+}
+
+// remove removes it, and writes an event with the text.
+func (k ownedKind[T, V]) remove(tx fleet.Tx, x *T, text string) error {
+	if err := tx.Delete(&fleet.Resource{Kind: k.kind, Name: k.key(x)}); err != nil {
+		return err
+	}
+	return tx.Append(k.newEvent(x, text))
+}
+
+func (k ownedKind[T, V]) newEvent(x *T, text string) *fleet.Event {
+	name, owner := k.nameOwner(x)
+	return &fleet.Event{Time: k.s.now(), Type: k.event, Owner: owner, Text: "the " + string(k.kind) + " " + name + " " + text}
 }

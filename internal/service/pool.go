@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"fleet/internal/fleet"
@@ -40,7 +39,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 	}
 	pool.Owner, pool.By = p.Name, fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}
 	pool.CreatedAt = s.now()
-	return s.changePool(ctx, c, pool.Key(), func(tx fleet.Tx, old *fleet.Pool) (*fleet.Pool, string, error) {
+	return s.pools().change(ctx, c, pool.Key(), func(tx fleet.Tx, old *fleet.Pool) (*fleet.Pool, string, error) {
 		all, err := fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind})
 		switch {
 		case err != nil:
@@ -66,31 +65,25 @@ type UpdatePoolRequest struct {
 
 // UpdatePool changes a pool. A pool that creates no agents any more because that has failed too often tries again.
 func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	given := fleet.Pool{Name: "any"}
 	given.SetDefaults()
-	r.change(&given)
+	r.apply(&given)
 	if err := given.Validate(); err != nil {
 		return nil, err
 	}
 	c := Call{Method: "UpdatePool", RequestID: r.RequestID, Body: r}
-	key, err := s.ownPool(ctx, p, r.Name)
-	c.Refused = err
-	return s.changePool(ctx, c, key, func(_ fleet.Tx, pool *fleet.Pool) (*fleet.Pool, string, error) {
-		if pool == nil {
-			return nil, "", s.pools().notFound(r.Name)
+	return s.pools().changeNamed(ctx, c, r.Name, func(_ fleet.Tx, p fleet.Principal, pool *fleet.Pool) (string, error) {
+		if err := checkPoolChange(p, pool); err != nil {
+			return "", err
 		}
-		r.change(pool)
+		r.apply(pool)
 		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
-		return pool, "changed by " + p.Name, nil
+		return "changed by " + p.Name, nil
 	})
 }
 
-// change sets the values that the request has.
-func (r UpdatePoolRequest) change(pool *fleet.Pool) {
+// apply sets the values that the request has.
+func (r UpdatePoolRequest) apply(pool *fleet.Pool) {
 	set(&pool.MinIdle, r.MinIdle)
 	set(&pool.MaxAgents, r.MaxAgents)
 	set(&pool.MaxCreating, r.MaxCreating)
@@ -101,77 +94,31 @@ func (r UpdatePoolRequest) change(pool *fleet.Pool) {
 
 // DeletePool lets the pool take no new tasks. Its agents are deleted when the tasks that wait for it have ended.
 func (s *Service) DeletePool(ctx context.Context, name, requestID string) (*PoolView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	c := Call{Method: "DeletePool", RequestID: requestID, Body: name}
-	key, err := s.ownPool(ctx, p, name)
-	c.Refused = err
-	return s.changePool(ctx, c, key, func(_ fleet.Tx, pool *fleet.Pool) (*fleet.Pool, string, error) {
-		switch {
-		case pool == nil:
-			return nil, "", s.pools().notFound(name)
-		case pool.Draining:
-			return pool, "", nil
+	return s.pools().changeNamed(ctx, c, name, func(_ fleet.Tx, p fleet.Principal, pool *fleet.Pool) (string, error) {
+		if err := checkPoolChange(p, pool); err != nil || pool.Draining {
+			return "", err
 		}
 		pool.Draining = true
-		return pool, "is being deleted by " + p.Name, nil
+		return "is being deleted by " + p.Name, nil
 	})
 }
 
-// ownPool returns the key of the pool that p names and may change.
-func (s *Service) ownPool(ctx context.Context, p fleet.Principal, ref string) (key string, err error) {
-	pool, err := s.seenPool(ctx, p, ref)
+// checkPoolChange returns PERMISSION_DENIED if p, who sees the pool, may not change it.
+func checkPoolChange(p fleet.Principal, pool *fleet.Pool) error {
 	switch {
-	case err != nil:
-		return "", err
 	case !p.Owns(pool.Owner):
-		return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the pool %q belongs to %s", pool.Name, pool.Owner).With("pool", pool.Name).Next("ask its owner")
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "the pool %q belongs to %s", pool.Name, pool.Owner).With("pool", pool.Name).Next("ask its owner")
 	case pool.Configured:
-		return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the pool %q is in the server's configuration", pool.Name).With("pool", pool.Name).
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "the pool %q is in the server's configuration", pool.Name).With("pool", pool.Name).
 			Next("an operator can change it there and call {reload_config}")
 	}
-	return pool.Key(), nil
+	return nil
 }
 
-// seenPool returns the pool that p names and may use.
-func (s *Service) seenPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
-	return s.pools().find(ctx, p, ref)
-}
-
-// changePool changes the pool with the key and returns it, see ownedKind.
-func (s *Service) changePool(ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Pool) (*fleet.Pool, string, error)) (*PoolView, error) {
-	pool, before, err := s.pools().change(ctx, s, c, key, change)
-	switch {
-	case err != nil:
-		return nil, err
-	case pool == nil:
-		return s.ShowPool(ctx, before)
-	}
-	return s.poolView(ctx, pool)
-}
-
-func readPool(tx fleet.ReadTx, key string) (*fleet.Pool, error) {
-	return fleet.ReadResource[fleet.Pool](tx, fleet.PoolKind, key)
-}
-
-// putPool writes the pool and an event with the text.
-func (s *Service) putPool(tx fleet.Tx, pool *fleet.Pool, text string) error {
-	pool.UpdatedAt = s.now()
-	if err := fleet.PutResource(tx, fleet.PoolKind, pool.Key(), pool); err != nil {
-		return err
-	}
-	return tx.Append(s.poolEvent(pool, text))
-}
-
-func (s *Service) poolEvent(pool *fleet.Pool, text string) *fleet.Event {
-	return &fleet.Event{Time: s.now(), Type: fleet.EventPoolChanged, Owner: pool.Owner, Text: fmt.Sprintf("the pool %s %s", pool.Name, text)}
-}
-
-// poolFor returns the pool that p names and may queue tasks for.
-func (s *Service) poolFor(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
-	pool, err := s.seenPool(ctx, p, ref)
+// openPool returns the pool that p names and may queue tasks for.
+func (s *Service) openPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
+	pool, err := s.pools().find(ctx, p, ref)
 	if err == nil && pool.Draining {
 		err = fleet.Errorf(fleet.ReasonPoolNotFound, "the pool %q is being deleted and takes no new tasks", pool.Name).With("pool", pool.Name).Next("{list_pools} lists the others")
 	}

@@ -155,7 +155,7 @@ func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 // changePoolByItself changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
 func (s *Service) changePoolByItself(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		pool, err := readPool(tx, key)
+		pool, err := s.pools().read(tx, key)
 		if err != nil || pool == nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *Service) changePoolByItself(ctx context.Context, key string, change fun
 		if err != nil || text == "" {
 			return err
 		}
-		return s.putPool(tx, pool, text)
+		return s.pools().put(tx, pool, text)
 	})
 }
 
@@ -205,10 +205,7 @@ func (s *Service) removeDrained(ctx context.Context) error {
 			continue
 		}
 		err = s.store.Update(ctx, func(tx fleet.Tx) error {
-			if err := tx.Delete(&fleet.Resource{Kind: fleet.PoolKind, Name: pool.Key()}); err != nil {
-				return err
-			}
-			return tx.Append(s.poolEvent(pool, "was deleted"))
+			return s.pools().remove(tx, pool, "was deleted")
 		})
 		if err != nil {
 			return err

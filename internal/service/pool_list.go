@@ -22,43 +22,16 @@ type ListOwnedRequest struct {
 
 // ListPools returns the pools that the caller may see, sorted by name.
 func (s *Service) ListPools(ctx context.Context, r ListOwnedRequest) (pools []*PoolView, total int, next string, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, 0, "", err
-	}
 	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
 		return nil, 0, "", err
 	}
-	if err := s.queue.Refresh(ctx); err != nil {
-		return nil, 0, "", err
-	}
-	for _, pool := range s.queue.Pools() {
-		if !pool.Admits(p) || !selector.Matches(pool.Labels) {
-			continue
-		}
-		v, err := s.poolView(ctx, pool)
-		if err != nil {
-			return nil, 0, "", err
-		}
-		pools = append(pools, v)
-	}
-	total = len(pools)
-	pools, next, err = fleet.Cut(pools, r.PageRequest, fleet.MaxPools)
-	return pools, total, next, err
+	return s.pools().page(ctx, r.PageRequest, fleet.MaxPools, func(p *fleet.Pool) bool { return selector.Matches(p.Labels) })
 }
 
 // ShowPool returns the pool that the caller names.
 func (s *Service) ShowPool(ctx context.Context, ref string) (*PoolView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := s.seenPool(ctx, p, ref)
-	if err != nil {
-		return nil, err
-	}
-	return s.poolView(ctx, pool)
+	return s.pools().show(ctx, ref)
 }
 
 // poolView counts the agents of the pool and the tasks that wait for it.

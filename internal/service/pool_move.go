@@ -32,7 +32,7 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 		}
 		text := "moved out of the pool " + a.Pool
 		if a.Pool != "" {
-			from, err := readPool(tx, fleet.PoolKey(a.Pool, a.Owner))
+			from, err := s.pools().read(tx, fleet.OwnedKey(a.Pool, a.Owner))
 			if err != nil {
 				return made, err
 			}
@@ -65,7 +65,7 @@ func (s *Service) poolToMoveTo(ctx context.Context, p fleet.Principal, ref strin
 	if ref == "" {
 		return nil, nil //nolint:nilnil // out of a pool
 	}
-	return s.poolFor(ctx, p, ref)
+	return s.openPool(ctx, p, ref)
 }
 
 // inPool reports whether the agent is in the pool; if it is nil, whether the agent is in none.

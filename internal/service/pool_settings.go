@@ -63,7 +63,7 @@ func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 		return nil
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		old, err := readPool(tx, pool.Key())
+		old, err := s.pools().read(tx, pool.Key())
 		if err != nil || old != nil && old.Same(&pool) {
 			return err
 		}
@@ -71,6 +71,6 @@ func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 		if old != nil {
 			pool.CreatedAt, pool.Creating = old.CreatedAt, old.Creating
 		}
-		return s.putPool(tx, &pool, "is changed by the configuration")
+		return s.pools().put(tx, &pool, "is changed by the configuration")
 	})
 }

@@ -2,12 +2,10 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/state"
 )
 
 // QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names where.
@@ -290,48 +288,4 @@ func (s *Service) changePending(
 		}
 		return t, tx.Append(t.Event(fleet.EventTaskQueued, s.now(), text))
 	})
-}
-
-// stopIn stops the task if it waits, and asks it to stop if it runs.
-func (s *Service) stopIn(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
-	t, err := s.task(tx, p, id, fleet.AccessRun)
-	switch {
-	case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
-		return t, err
-	case t.Status == fleet.TaskPending:
-		return t, state.StopPending(tx, t, stopReason(p), s.now())
-	}
-	return t, s.askStopIn(tx, p, t)
-}
-
-// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
-func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	if id == "" {
-		return nil, "", errNoTaskID()
-	}
-	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
-		return s.stopIn(tx, p, id)
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	if task.Status == fleet.TaskRunning {
-		if _, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
-			return nil, "", err
-		}
-		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
-			return nil, "", err
-		}
-	}
-	switch {
-	case task.Status == fleet.TaskStopped:
-		return task, "Task stopped successfully", nil
-	case task.Status.Ended():
-		return task, fmt.Sprintf("The task has %s", task.Status), nil
-	}
-	return task, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }

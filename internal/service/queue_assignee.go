@@ -22,7 +22,7 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 		to.agent, _, err = s.agent(ctx, r.Agent, fleet.AccessRun)
 		return to, err
 	case r.Pool != "":
-		pool, err := s.poolFor(ctx, p, r.Pool)
+		pool, err := s.openPool(ctx, p, r.Pool)
 		if err != nil {
 			return to, err
 		}

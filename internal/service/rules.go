@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// remember adds the rules of an answered question to those of the agent. It removes rules of earlier tasks, which no longer hold.
-func remember(a *fleet.Agent, q *fleet.Question) error {
+// addAllowedRules adds the rules of an answered question to those of the agent. It removes rules of earlier tasks, which no longer hold.
+func addAllowedRules(a *fleet.Agent, q *fleet.Question) error {
 	rules := slices.DeleteFunc(slices.Clone(a.Rules), func(r fleet.AllowedRule) bool { return r.TaskID != "" && r.TaskID != q.TaskID })
 	for _, rule := range q.Rules {
 		added := fleet.AllowedRule{Rule: rule, By: q.AnsweredBy, At: q.AnsweredAt}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"fleet/internal/fleet"
@@ -50,7 +49,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	} else {
 		c.Refused = s.setTask(ctx, p, &sched, r.Task)
 	}
-	return s.changeSchedule(ctx, c, sched.Key(), func(tx fleet.Tx, old *fleet.Schedule) (*fleet.Schedule, string, error) {
+	return s.schedules().change(ctx, c, sched.Key(), func(tx fleet.Tx, old *fleet.Schedule) (*fleet.Schedule, string, error) {
 		all, err := tx.Resources(fleet.ResourceFilter{Kind: fleet.ScheduleKind})
 		switch {
 		case err != nil:
@@ -154,10 +153,10 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		c.Body = []any{r, r.Task.QueueTaskRequest}
 		refused = s.setTask(ctx, p, &task, *r.Task)
 	}
-	return s.changeSchedule(ctx, c, old.Key(), func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
+	return s.schedules().change(ctx, c, old.Key(), func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
 		switch {
-		case sched == nil || !sched.Seen(p):
-			return nil, "", s.schedules().notFound(r.Name)
+		case sched == nil || !sched.VisibleTo(p):
+			return nil, "", s.schedules().errNotFound(r.Name)
 		case r.Task != nil && p.Name != sched.Owner:
 			return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "the schedule %q queues tasks of %s, who alone can change its task", sched.Name, sched.Owner).With("schedule", sched.Name).
 				Next("pause it with {update_schedule}, and create one of your own with {create_schedule}")
@@ -191,51 +190,16 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 
 // DeleteSchedule deletes the schedule. Its tasks stay.
 func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) error {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
-	c := Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}
-	old, err := s.schedules().find(ctx, p, name)
-	c.Refused = err
-	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		sched, err := readSchedule(tx, old.Key())
-		if err == nil && (sched == nil || !sched.Seen(p)) {
-			err = s.schedules().notFound(name)
-		}
-		if err != nil {
-			return CallResult{}, err
-		}
-		if err := tx.Delete(&fleet.Resource{Kind: fleet.ScheduleKind, Name: sched.Key()}); err != nil {
-			return CallResult{}, err
-		}
-		return CallResult{TaskID: sched.Key()}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
-	})
-	return err
+	return s.schedules().delete(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, name)
 }
 
 // ListSchedules returns the schedules that the caller may see, sorted by name.
-func (s *Service) ListSchedules(ctx context.Context, r ListOwnedRequest) (out []*ScheduleView, total int, next string, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, 0, "", err
-	}
+func (s *Service) ListSchedules(ctx context.Context, r ListOwnedRequest) (schedules []*ScheduleView, total int, next string, err error) {
 	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
 		return nil, 0, "", err
 	}
-	if err := s.queue.Refresh(ctx); err != nil {
-		return nil, 0, "", err
-	}
-	all := slices.DeleteFunc(slices.Clone(s.queue.Schedules()), func(sched *fleet.Schedule) bool { return !sched.Seen(p) || !selector.Matches(sched.Labels) })
-	total = len(all)
-	if all, next, err = fleet.Cut(all, r.PageRequest, defaultSchedules); err != nil {
-		return nil, 0, "", err
-	}
-	for _, sched := range all {
-		out = append(out, s.scheduleView(sched))
-	}
-	return out, total, next, nil
+	return s.schedules().page(ctx, r.PageRequest, defaultSchedules, func(d *fleet.Schedule) bool { return selector.Matches(d.Labels) })
 }
 
 // defaultSchedules is how many schedules ListSchedules returns by default.
@@ -243,19 +207,7 @@ const defaultSchedules = 100
 
 // ShowSchedule returns the schedule that the caller names.
 func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sched, err := s.schedules().find(ctx, p, ref)
-	if err != nil {
-		return nil, err
-	}
-	return s.scheduleView(sched), nil
-}
-
-func (s *Service) scheduleView(sched *fleet.Schedule) *ScheduleView {
-	return &ScheduleView{Schedule: *sched, NextTick: s.nextTick(sched)}
+	return s.schedules().show(ctx, ref)
 }
 
 // nextTick returns the next tick of the schedule, which may be in the past if nobody has dealt with it yet. It is zero if there is
@@ -266,36 +218,4 @@ func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
 		return time.Time{}
 	}
 	return next(sched.Until)
-}
-
-// changeSchedule changes the schedule with the key and returns it, see ownedKind.
-func (s *Service) changeSchedule(
-	ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Schedule) (*fleet.Schedule, string, error),
-) (*ScheduleView, error) {
-	sched, before, err := s.schedules().change(ctx, s, c, key, change)
-	switch {
-	case err != nil:
-		return nil, err
-	case sched == nil:
-		return s.ShowSchedule(ctx, before)
-	}
-	return s.scheduleView(sched), nil
-}
-
-// readSchedule returns nil if the schedule does not exist.
-func readSchedule(tx fleet.ReadTx, key string) (*fleet.Schedule, error) {
-	return fleet.ReadResource[fleet.Schedule](tx, fleet.ScheduleKind, key)
-}
-
-// putSchedule writes the schedule and an event with the text.
-func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text string) error {
-	sched.UpdatedAt = s.now()
-	if err := fleet.PutResource(tx, fleet.ScheduleKind, sched.Key(), sched); err != nil {
-		return err
-	}
-	return tx.Append(s.scheduleEvent(sched, text))
-}
-
-func (s *Service) scheduleEvent(sched *fleet.Schedule, text string) *fleet.Event {
-	return &fleet.Event{Time: s.now(), Type: fleet.EventSchedule, Owner: sched.Owner, Text: "the schedule " + sched.Name + " " + text}
 }

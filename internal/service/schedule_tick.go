@@ -90,7 +90,7 @@ func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
 // advance deals with the first due tick of the schedule, which may have changed since it was read. Refused is why its task cannot
 // be queued; nil if that is not known. It returns how many ticks were missed, and what became of the due tick; "" if there is none.
 func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
-	sched, err := readSchedule(tx, read.Key())
+	sched, err := s.schedules().read(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
 		return 0, "", err // the event of the change makes the queue read it again
 	}
@@ -105,7 +105,7 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	}
 	late = int(sched.Late - before)
 	if tick.IsZero() {
-		return late, "", s.putSchedule(tx, sched, fmt.Sprintf("has missed %d ticks", late))
+		return late, "", s.schedules().put(tx, sched, fmt.Sprintf("has missed %d ticks", late))
 	}
 	at := tick.UTC().Format("2006-01-02 15:04 MST")
 	last, err := lastTask(tx, sched)
@@ -114,11 +114,11 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 		return 0, "", err
 	case last != nil && sched.Overlap == fleet.OverlapSkip:
 		sched.Skipped++
-		return late, fleet.TickSkipped, s.putSchedule(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status))
+		return late, fleet.TickSkipped, s.schedules().put(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status))
 	case refused != nil:
 		sched.Failed++
 		sched.LastError = fleet.PublicMessage(refused)
-		return late, fleet.TickFailed, s.putSchedule(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError))
+		return late, fleet.TickFailed, s.schedules().put(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError))
 	}
 	task, err := add()
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	}
 	sched.Queued++
 	sched.LastTask, sched.LastError = task.ID, ""
-	return late, fleet.TickQueued, s.putSchedule(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
+	return late, fleet.TickQueued, s.schedules().put(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
 }
 
 // lastTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.

@@ -19,7 +19,7 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 		clear(open)
 		all, err := tx.Landings(fleet.LandingFilter{States: mayHaveLanded})
 		for _, l := range all {
-			t := fleet.Train{Place: l.Place, Project: l.Project}
+			t := trainOf(l)
 			open[t] = append(open[t], l)
 		}
 		return err

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	}
 	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refused: s.checkWebhook(w)}
 	salt := w.Keys[0].Salt
-	made, err := s.changeWebhook(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
+	made, err := s.webhooks().change(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil {
 			return nil, "", err
@@ -100,7 +99,7 @@ func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*W
 	if err := fleet.ValidateTopics(r.Topics); err != nil {
 		return nil, err
 	}
-	return s.changeNamedWebhook(ctx, Call{Method: "UpdateWebhook", RequestID: r.RequestID, Body: r}, r.Name, func(tx fleet.Tx, p fleet.Principal, w *fleet.Webhook) (text string, err error) {
+	return s.webhooks().changeNamed(ctx, Call{Method: "UpdateWebhook", RequestID: r.RequestID, Body: r}, r.Name, func(tx fleet.Tx, p fleet.Principal, w *fleet.Webhook) (text string, err error) {
 		if r.URL != nil && *r.URL != w.URL && p.Name != w.Owner {
 			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can change its URL", w.Name, w.Owner).With("webhook", w.Name).Next("disable or delete it")
 		}
@@ -133,29 +132,7 @@ func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*W
 
 // DeleteWebhook deletes the webhook and sends none of its deliveries any more.
 func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) error {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
-	c := Call{Method: "DeleteWebhook", RequestID: requestID, Body: name}
-	found, err := s.webhooks().find(ctx, p, name)
-	if c.Refused = err; err != nil {
-		found = &fleet.Webhook{}
-	}
-	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		w, err := readWebhook(tx, found.Key())
-		if err == nil && (w == nil || !w.Seen(p)) {
-			err = s.webhooks().notFound(name)
-		}
-		if err != nil {
-			return CallResult{}, err
-		}
-		if err := tx.Delete(&fleet.Resource{Kind: fleet.WebhookKind, Name: w.Key()}); err != nil {
-			return CallResult{}, err
-		}
-		return CallResult{TaskID: w.Key()}, tx.Append(s.webhookEvent(w, "was deleted by "+p.Name))
-	})
-	return err
+	return s.webhooks().delete(ctx, Call{Method: "DeleteWebhook", RequestID: requestID, Body: name}, name)
 }
 
 // RotateWebhook gives the webhook a new secret, which it returns. The old one is valid for the overlap: until then, each request has a
@@ -167,7 +144,7 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 	if overlap < 0 {
 		return nil, "", negative("overlap_seconds")
 	}
-	v, err = s.changeNamedWebhook(ctx, Call{Method: "RotateWebhook", RequestID: requestID, Body: []any{name, overlap}}, name, func(_ fleet.Tx, p fleet.Principal, w *fleet.Webhook) (string, error) {
+	v, err = s.webhooks().changeNamed(ctx, Call{Method: "RotateWebhook", RequestID: requestID, Body: []any{name, overlap}}, name, func(_ fleet.Tx, p fleet.Principal, w *fleet.Webhook) (string, error) {
 		if p.Name != w.Owner {
 			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "only %s, who owns the webhook %q, gets its secrets", w.Owner, w.Name).With("webhook", w.Name).Next("disable or delete it")
 		}
@@ -182,28 +159,8 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 }
 
 // ListWebhooks returns the webhooks that the caller may see, sorted by name.
-func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (out []*WebhookView, total int, next string, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, 0, "", err
-	}
-	all, err := s.allWebhooks(ctx)
-	if err != nil {
-		return nil, 0, "", err
-	}
-	all = slices.DeleteFunc(all, func(w *fleet.Webhook) bool { return !w.Seen(p) })
-	total = len(all)
-	if all, next, err = fleet.Cut(all, r, defaultWebhooks); err != nil {
-		return nil, 0, "", err
-	}
-	for _, w := range all {
-		v, err := s.webhookView(ctx, p, w)
-		if err != nil {
-			return nil, 0, "", err
-		}
-		out = append(out, v)
-	}
-	return out, total, next, nil
+func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (webhooks []*WebhookView, total int, next string, err error) {
+	return s.webhooks().page(ctx, r, defaultWebhooks, func(*fleet.Webhook) bool { return true })
 }
 
 // defaultWebhooks is how many webhooks ListWebhooks returns by default.
@@ -282,65 +239,12 @@ func (s *Service) checkWebhook(w *fleet.Webhook) error {
 	return s.cfg.Webhooks.Sender.Check(w.URL)
 }
 
-// changeNamedWebhook changes the webhook that the caller names. change returns the text of the event.
-func (s *Service) changeNamedWebhook(ctx context.Context, c Call, name string, change func(fleet.Tx, fleet.Principal, *fleet.Webhook) (string, error)) (*WebhookView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := s.webhooks().find(ctx, p, name)
-	if c.Refused = err; err != nil {
-		found = &fleet.Webhook{}
-	}
-	return s.changeWebhook(ctx, c, found.Key(), func(tx fleet.Tx, w *fleet.Webhook) (*fleet.Webhook, string, error) {
-		if w == nil || !w.Seen(p) {
-			return nil, "", s.webhooks().notFound(name)
-		}
-		text, err := change(tx, p, w)
-		return w, text, err
-	})
-}
-
-// changeWebhook changes the webhook with the key and returns it, see ownedKind.
-func (s *Service) changeWebhook(ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Webhook) (*fleet.Webhook, string, error)) (*WebhookView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w, before, err := s.webhooks().change(ctx, s, c, key, change)
-	if err == nil && w == nil {
-		w, err = s.webhooks().find(ctx, p, before)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.webhookView(ctx, p, w)
-}
-
 func (s *Service) allWebhooks(ctx context.Context) (all []*fleet.Webhook, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		all, err = fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		return err
 	})
 	return all, err
-}
-
-// readWebhook returns nil if the webhook does not exist.
-func readWebhook(tx fleet.ReadTx, key string) (*fleet.Webhook, error) {
-	return fleet.ReadResource[fleet.Webhook](tx, fleet.WebhookKind, key)
-}
-
-// putWebhook writes the webhook and an event with the text.
-func (s *Service) putWebhook(tx fleet.Tx, w *fleet.Webhook, text string) error {
-	w.UpdatedAt = s.now()
-	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {
-		return err
-	}
-	return tx.Append(s.webhookEvent(w, text))
-}
-
-func (s *Service) webhookEvent(w *fleet.Webhook, text string) *fleet.Event {
-	return &fleet.Event{Time: s.now(), Type: fleet.EventWebhook, Owner: w.Owner, Text: "the webhook " + w.Name + " " + text}
 }
 
 // webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the fleet, so that

@@ -87,7 +87,7 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 		if n = len(all); n == 0 {
 			return nil
 		}
-		return tx.Append(s.webhookEvent(w, "sends deliveries again, as "+p.Name+" requested"))
+		return tx.Append(s.webhooks().newEvent(w, "sends deliveries again, as "+p.Name+" requested"))
 	})
 	return n, more, err
 }
@@ -115,12 +115,12 @@ func (s *Service) undelivered(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequ
 
 // activeWebhook returns the webhook with the key, which the caller has named. The error is WEBHOOK_DISABLED if it sends nothing.
 func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name string) (*fleet.Webhook, error) {
-	w, err := readWebhook(tx, key)
+	w, err := s.webhooks().read(tx, key)
 	switch {
 	case err != nil:
 		return nil, err
-	case w == nil || !w.Seen(p):
-		return nil, s.webhooks().notFound(name)
+	case w == nil || !w.VisibleTo(p):
+		return nil, s.webhooks().errNotFound(name)
 	case w.Disabled != "":
 		return nil, fleet.Errorf(fleet.ReasonWebhookDisabled, "the webhook %q is disabled: %s", w.Name, w.Disabled).With("webhook", w.Name).Next("{update_webhook} enables it")
 	}
@@ -156,7 +156,7 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 		if err := tx.Insert(d); err != nil {
 			return err
 		}
-		return tx.Append(s.webhookEvent(w, "sends a test, as "+p.Name+" requested"))
+		return tx.Append(s.webhooks().newEvent(w, "sends a test, as "+p.Name+" requested"))
 	})
 	if err != nil {
 		return nil, err

@@ -215,7 +215,7 @@ func (l *sendLoop) keepCursors(ctx context.Context) error {
 			continue
 		}
 		err := l.s.store.Update(ctx, func(tx fleet.Tx) error {
-			w, err := readWebhook(tx, h.Key())
+			w, err := l.s.webhooks().read(tx, h.Key())
 			if err != nil || w == nil || w.UID != h.UID || w.Cursor >= h.cursor {
 				return err
 			}
@@ -246,7 +246,7 @@ func (l *sendLoop) authorize(ctx context.Context, h *sendingHook) (err error) {
 		if t == nil || !t.Valid(l.s.now()) {
 			h.Disabled = "the token of its owner was revoked or has expired"
 			return l.s.store.Update(ctx, func(tx fleet.Tx) error {
-				w, err := readWebhook(tx, h.Key())
+				w, err := l.s.webhooks().read(tx, h.Key())
 				if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" {
 					return err
 				}
@@ -313,7 +313,7 @@ func (l *sendLoop) newEvents(ctx context.Context, h *sendingHook) (events []flee
 func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []fleet.Event, upTo int64) (added int64, err error) {
 	err = l.s.store.Update(ctx, func(tx fleet.Tx) error {
 		added, h.full = h.cursor, false
-		w, err := readWebhook(tx, h.Key())
+		w, err := l.s.webhooks().read(tx, h.Key())
 		if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" || w.Cursor > h.cursor {
 			return err // the event of the change makes the loop read it again
 		}
@@ -454,7 +454,7 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 
 // noteAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
 func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
-	w, err := readWebhook(tx, sent.Key())
+	w, err := s.webhooks().read(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.Disabled != "" {
 		return err
 	}
@@ -480,7 +480,7 @@ func (s *Service) disableWebhook(tx fleet.Tx, w *fleet.Webhook, why string) erro
 	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {
 		return err
 	}
-	e := s.webhookEvent(w, "was disabled: "+why)
+	e := s.webhooks().newEvent(w, "was disabled: "+why)
 	e.Status = fleet.WebhookDisabled
 	return tx.Append(e)
 }

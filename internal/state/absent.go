@@ -20,120 +20,120 @@ type absentPlace struct {
 	elsewhere Elsewhere                       // reads from the other server's place; nil if that is not possible
 }
 
-func (b absentPlace) err() *fleet.Error {
-	if b.server != "" {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent is on the machine of the server %s, and only that server can do this: call that server", b.server)
+func (p absentPlace) err() *fleet.Error {
+	if p.server != "" {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent is on the machine of the server %s, and only that server can do this: call that server", p.server)
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: configure it and start the server again", b.name)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: configure it and start the server again", p.name)
 }
 
-func (b absentPlace) Traits() fleet.Traits {
-	t := b.facts
-	t.Name = b.name
+func (p absentPlace) Traits() fleet.Traits {
+	t := p.facts
+	t.Name = p.name
 	return t
 }
 
 // reads returns the reader of the place; nil if the place cannot be read.
-func (b absentPlace) reads() PlaceReader {
-	if b.elsewhere == nil {
+func (p absentPlace) reads() PlaceReader {
+	if p.elsewhere == nil {
 		return nil
 	}
-	return b.elsewhere.Place(b.server, b.name)
+	return p.elsewhere.Place(p.server, p.name)
 }
 
-func (b absentPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
-	if r := b.reads(); r != nil {
+func (p absentPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
+	if r := p.reads(); r != nil {
 		return r.Projects(ctx)
 	}
-	return nil, b.err()
+	return nil, p.err()
 }
 
-func (b absentPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	if r := b.reads(); r != nil {
+func (p absentPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	if r := p.reads(); r != nil {
 		return r.Roles(ctx, project)
 	}
-	return nil, b.err()
+	return nil, p.err()
 }
 
-func (b absentPlace) Provision(context.Context, fleet.Agent) (fleet.Workspace, error) {
-	return fleet.Workspace{}, b.err()
+func (p absentPlace) Provision(context.Context, fleet.Agent) (fleet.Workspace, error) {
+	return fleet.Workspace{}, p.err()
 }
 
-func (b absentPlace) Start(context.Context, fleet.Agent) error { return b.err() }
+func (p absentPlace) Start(context.Context, fleet.Agent) error { return p.err() }
 
-func (b absentPlace) Stop(context.Context, fleet.Agent) error { return b.err() }
+func (p absentPlace) Stop(context.Context, fleet.Agent) error { return p.err() }
 
-func (b absentPlace) Delete(context.Context, fleet.Agent) (string, error) { return "", b.err() }
+func (p absentPlace) Delete(context.Context, fleet.Agent) (string, error) { return "", p.err() }
 
-func (b absentPlace) Inspect(context.Context, fleet.Agent) (fleet.Workspace, error) {
-	return fleet.Workspace{}, b.err()
+func (p absentPlace) Inspect(context.Context, fleet.Agent) (fleet.Workspace, error) {
+	return fleet.Workspace{}, p.err()
 }
 
-func (b absentPlace) List(context.Context) ([]fleet.Workspace, error) { return nil, b.err() }
+func (p absentPlace) List(context.Context) ([]fleet.Workspace, error) { return nil, p.err() }
 
-func (b absentPlace) Connect(a fleet.Agent) fleet.Runner {
-	r := absentRunner{place: b}
-	if b.elsewhere != nil {
-		r.reads = b.elsewhere.Runner(b.server, a)
+func (p absentPlace) Connect(a fleet.Agent) fleet.Runner {
+	r := absentRunner{place: p}
+	if p.elsewhere != nil {
+		r.reads = p.elsewhere.Runner(p.server, a)
 	}
 	return r
 }
 
-func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]string, bool, error) {
-	if r := b.reads(); r != nil {
+func (p absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]string, bool, error) {
+	if r := p.reads(); r != nil {
 		return r.Log(ctx, a, lines)
 	}
-	return nil, false, b.err()
+	return nil, false, p.err()
 }
 
 // Kept implements fleet.Keeper.
-func (b absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	if r := b.reads(); r != nil {
+func (p absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	if r := p.reads(); r != nil {
 		return r.Kept(ctx, uid)
 	}
-	return nil, b.err()
+	return nil, p.err()
 }
 
 // Unsaved implements fleet.Examiner.
-func (b absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
-	if r := b.reads(); r != nil {
+func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+	if r := p.reads(); r != nil {
 		return r.Unsaved(ctx, a)
 	}
-	return "", b.err()
+	return "", p.err()
 }
 
 // CheckOptions implements fleet.Optioner. Like Unconfined, it answers as this server's place of the same kind would.
-func (b absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
-	if b.twin == nil {
-		return o.Unsupported(nil, "the place "+b.name, nil)
+func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	if p.twin == nil {
+		return o.Unsupported(nil, "the place "+p.name, nil)
 	}
-	return fleet.CheckOptions(b.twin(b.name).Place, a, o)
+	return fleet.CheckOptions(p.twin(p.name).Place, a, o)
 }
 
 // MaxCost implements fleet.CostLimiter. It answers as this server's place of the same kind would.
-func (b absentPlace) MaxCost(project, role string) fleet.Micros {
-	if b.twin == nil {
+func (p absentPlace) MaxCost(project, role string) fleet.Micros {
+	if p.twin == nil {
 		return 0
 	}
-	return b.twin(b.name).MaxCost(project, role)
+	return p.twin(p.name).MaxCost(project, role)
 }
 
 // CheckAttach implements fleet.Attacher. A terminal must be connected with the server of the agent's machine.
-func (b absentPlace) CheckAttach(fleet.Agent) error { return b.err() }
+func (p absentPlace) CheckAttach(fleet.Agent) error { return p.err() }
 
 // Attach implements fleet.Attacher.
-func (b absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan fleet.TerminalInput, func([]byte) error) error {
-	return b.err()
+func (p absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan fleet.TerminalInput, func([]byte) error) error {
+	return p.err()
 }
 
 // Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.
-func (b absentPlace) Unconfined(a fleet.Agent) string {
-	if b.twin == nil {
+func (p absentPlace) Unconfined(a fleet.Agent) string {
+	if p.twin == nil {
 		return ""
 	}
-	place := b.twin(b.name)
+	place := p.twin(p.name)
 	c, ok := place.Place.(fleet.Confiner)
 	if !ok {
 		return ""
@@ -142,18 +142,18 @@ func (b absentPlace) Unconfined(a fleet.Agent) string {
 		return why
 	}
 	if a.Config != nil && a.Config.Place != "" { // it works in a project of another place
-		place = b.twin(a.Config.Place)
+		place = p.twin(a.Config.Place)
 	}
 	if place != nil {
 		projects, err := place.Projects(context.Background())
-		if err == nil && slices.ContainsFunc(projects, func(p fleet.Project) bool { return strings.EqualFold(p.Name, a.Project) }) {
+		if err == nil && slices.ContainsFunc(projects, func(known fleet.Project) bool { return strings.EqualFold(known.Name, a.Project) }) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("this server cannot know about the agent, because it does not have the project %q: call the server %s", a.Project, b.server)
+	return fmt.Sprintf("this server cannot know about the agent, because it does not have the project %q: call the server %s", a.Project, p.server)
 }
 
-func (b absentPlace) Close() error { return nil }
+func (p absentPlace) Close() error { return nil }
 
 // absentRunner is the runner of an agent in an absent place.
 type absentRunner struct {

@@ -41,20 +41,7 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 	if own {
 		step = max(r.Step.Micros, 1)
 	}
-	return true, ask(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
-}
-
-// ask records a question of Fleet about the pending task, and writes the task. The task waits until somebody answers.
-func ask(tx fleet.Tx, t *fleet.Task, q *fleet.Question, now time.Time) error {
-	q.AskedAt = now
-	if err := tx.Insert(q); err != nil {
-		return err
-	}
-	t.Waiting++
-	if err := tx.Update(t); err != nil {
-		return err
-	}
-	return tx.Append(q.Event(t, fleet.EventTaskQuestion, now, q.Text+" [question "+q.ID+"]"))
+	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
 }
 
 // breachOf returns what becomes of a task that has used up these budgets, or its own limit if there are none.

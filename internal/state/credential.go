@@ -47,21 +47,26 @@ func reportOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	return nil
 }
 
-// changeCredential changes what is known of the agent's credential, if the agent has one. change returns what has changed, for people;
-// if that is empty, nothing is written.
+// changeCredential changes what is known of the agent's credential, if the agent has one, see ChangeCredential.
 func changeCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change func(*fleet.Credential) string) error {
-	name := a.Host.Credential
-	if name == "" {
+	if a.Host.Credential == "" {
 		return nil
 	}
+	return ChangeCredential(tx, a.Host.Credential, now, func(c *fleet.Credential, _ bool) string { return change(c) })
+}
+
+// ChangeCredential changes what is known of the credential. stored says whether the store knows it. change returns what has changed, for
+// people; if that is empty, nothing is written.
+func ChangeCredential(tx fleet.Tx, name string, now time.Time, change func(c *fleet.Credential, stored bool) string) error {
 	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, name)
 	if err != nil {
 		return err
 	}
-	if c == nil {
+	stored := c != nil
+	if !stored {
 		c = &fleet.Credential{Name: name}
 	}
-	text := change(c)
+	text := change(c, stored)
 	if text == "" {
 		return nil
 	}

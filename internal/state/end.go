@@ -24,50 +24,6 @@ func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
 	return nil
 }
 
-// RefuseMessage records that the message will not be delivered, and why.
-func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, text string) error {
-	m.Refused, m.RefusedText = r, text
-	if err := tx.Update(m); err != nil {
-		return err
-	}
-	return tx.Append(t.Event(fleet.EventTaskStep, now, "a message was not delivered to the agent: "+text))
-}
-
-// refuseMessages records that the task's undelivered messages will not be delivered, because the task ends.
-func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	if !t.HasMessages {
-		return nil
-	}
-	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
-	for _, m := range all {
-		if err == nil && m.Open() {
-			text := fmt.Sprintf("the task of agent %q ended before the message was delivered: start a new task", t.AgentName)
-			err = RefuseMessage(tx, t, m, now, fleet.ReasonNoRunningTask, text)
-		}
-	}
-	return err
-}
-
-// MaxQuestions is the maximum number of questions of one task. Runners have their own limit; this limit protects the store
-// from an untrusted runner.
-const MaxQuestions = 1000
-
-// WithdrawQuestions marks the open questions of a task as withdrawn, for example because it ends. The caller writes the task.
-func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	t.Waiting = 0
-	if !t.HasQuestions {
-		return nil
-	}
-	all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, MaxQuestions, 0)
-	for _, q := range all {
-		if err == nil && q.Open() {
-			q.Status, q.GivenAt = fleet.QuestionWithdrawn, now
-			err = tx.Update(q)
-		}
-	}
-	return err
-}
-
 // TimeoutReason returns the reason for a task that exceeded its time limit.
 func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
@@ -94,6 +50,42 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if err := reportOutcome(tx, a, t, o, now); err != nil {
 		return err
 	}
+	applyOutcome(t, o, now)
+	if err := settle(tx, t, now); err != nil {
+		return err
+	}
+	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
+		return err
+	}
+	text := t.Reason
+	if text == "" {
+		text = t.Headline()
+	}
+	if err := releaseAgent(tx, a, t, o, now, change); err != nil {
+		return err
+	}
+	return finishTask(tx, t, text, now)
+}
+
+// finishTask does what the end of a task means for all that belongs to it, and writes the task and an EventTaskEnded with the text.
+func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
+	if err := refuseMessages(tx, t, now); err != nil {
+		return err
+	}
+	if err := WithdrawQuestions(tx, t, now); err != nil {
+		return err
+	}
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	if err := tx.Append(t.Event(fleet.EventTaskEnded, now, text)); err != nil {
+		return err
+	}
+	return leaveTree(tx, t, now)
+}
+
+// applyOutcome sets what the outcome says about the task.
+func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
 		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
@@ -124,47 +116,27 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if r := t.Spent.Reserve; r != nil && r.Breach != "" && t.Status == fleet.TaskStopped {
 		t.Status, t.ReasonCode = fleet.TaskFailed, fleet.CodeBudget
 	}
-	if err := settle(tx, t, now); err != nil {
-		return err
+}
+
+// releaseAgent writes the agent of a task that has ended, unless the agent is deleted. Before that, it calls change, which may be nil.
+func releaseAgent(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
+	if !a.DeletedAt.IsZero() {
+		return nil
 	}
-	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
-		return err
+	a.UpdatedAt = now
+	recordConversation(a, o)
+	if a.OneTask {
+		a.Desired = fleet.DesiredDeleted
 	}
-	text := t.Reason
-	if text == "" {
-		text = t.Headline()
+	if change != nil {
+		change(a)
 	}
-	if a.DeletedAt.IsZero() {
-		a.UpdatedAt = now
-		recordConversation(a, o)
-		if a.OneTask {
-			a.Desired = fleet.DesiredDeleted
-		}
-		if change != nil {
-			change(a)
-		}
-		if a.Config != nil || t.Delegation.Grant != nil {
-			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
-				return err
-			}
-		}
-		if err := tx.Update(a); err != nil {
+	if a.Config != nil || t.Delegation.Grant != nil {
+		if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
 			return err
 		}
 	}
-	if err := refuseMessages(tx, t, now); err != nil {
-		return err
-	}
-	if err := WithdrawQuestions(tx, t, now); err != nil {
-		return err
-	}
-	if err := tx.Update(t); err != nil {
-		return err
-	}
-	if err := tx.Append(t.Event(fleet.EventTaskEnded, now, text)); err != nil {
-		return err
-	}
-	return leaveTree(tx, t, now)
+	return tx.Update(a)
 }
 
 // keepPayload appends the payload to the part that was stored while the task ran, and stores both as one payload.

@@ -28,19 +28,7 @@ func AskStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) err
 // StopPending ends a pending task.
 func StopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
 	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
-	if err := refuseMessages(tx, t, now); err != nil {
-		return err
-	}
-	if err := WithdrawQuestions(tx, t, now); err != nil {
-		return err
-	}
-	if err := tx.Update(t); err != nil {
-		return err
-	}
-	if err := tx.Append(t.Event(fleet.EventTaskEnded, now, why)); err != nil {
-		return err
-	}
-	return leaveTree(tx, t, now)
+	return finishTask(tx, t, why, now)
 }
 
 // leaveTree does what the end of a task means for its parent and for the tasks that it has delegated. The task has been written.

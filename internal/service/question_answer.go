@@ -8,73 +8,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ListQuestionsRequest selects questions.
-type ListQuestionsRequest struct {
-	Agent, TaskID string // only questions of this agent and of this task; empty means all
-	Answered      bool   // include those that no longer wait for an answer
-	fleet.PageRequest
-}
-
-// Questions is a part of the matching questions, newest first.
-type Questions struct {
-	Questions []*fleet.Question
-	Access    []fleet.Access // what the caller may do with the agent of each
-	Total     int            // number of matching questions
-	Next      string         // cursor of the next page; "" on the last page
-}
-
-// ListQuestions returns questions of the agents that the caller sees, newest first.
-func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if r.Limit != nil && *r.Limit > fleet.MaxPageSize {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", *r.Limit, fleet.MaxPageSize)
-	}
-	size := fleet.DefaultPageSize
-	if r.Limit != nil {
-		size = fleet.MaxPageSize
-	}
-	offset, count, err := r.Window(size)
-	if err != nil {
-		return nil, err
-	}
-	q := &Questions{}
-	sel, err := s.selects(ctx, p, r.Agent)
-	switch {
-	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name without questions is not an error
-		return q, nil
-	case err != nil:
-		return nil, err
-	}
-	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.Answered}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if r.TaskID != "" {
-			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
-			if err != nil {
-				return err
-			}
-			f.TaskID = t.ID
-		}
-		if q.Questions, q.Total, err = tx.Questions(f, count, offset); err != nil {
-			return err
-		}
-		q.Access = make([]fleet.Access, len(q.Questions))
-		for i, question := range q.Questions {
-			access, err := accessTo(tx, p, question.Owner, question.AgentUID)
-			if err != nil {
-				return err
-			}
-			// A share can end between the selection and this transaction.
-			q.Access[i] = cmp.Or(p.Limit(access), fleet.AccessView)
-		}
-		return nil
-	})
-	q.Next = fleet.NextCursor(offset, len(q.Questions), q.Total)
-	return q, err
-}
-
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
 	ID      string // or a prefix, if only one waiting question that the caller may see begins with it, or else only one question
@@ -195,33 +128,42 @@ func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*
 		With("question_id", fleet.Shorten(id, 80))
 }
 
-// answer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
-func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
-	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
+// checkAnswer returns an error if the answer does not fit the question. It returns what the answer to a question of Fleet about a budget says,
+// and for how long the answer is remembered.
+func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.Remember, err error) {
+	refuse := func(field, format string, args ...any) (fleet.BudgetAnswer, fleet.Remember, error) {
+		return fleet.BudgetAnswer{}, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
 	}
-	var budget fleet.BudgetAnswer
+	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
+		return refuse("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
+	}
 	if q.Kind == fleet.AskBudget {
 		if r.Message != "" {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "Fleet asks, so there is no agent that gets a message: leave it out")
+			return refuse("message", "Fleet asks, so there is no agent that gets a message: leave it out")
 		}
-		var err error
 		if budget, err = fleet.ParseBudgetAnswer(q, r.Answer); err != nil {
-			return err
+			return budget, "", err
 		}
 	}
 	remembers := r.Remember == fleet.RememberTask || r.Remember == fleet.RememberAgent
 	switch {
 	case remembers && (q.Kind != fleet.AskPermission || r.Answer != fleet.AnswerAllow):
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
+		return refuse("remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
 	case remembers && len(q.Rules) == 0:
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
+		return refuse("remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
 	case q.Kind == fleet.AskPermission && r.Answer == fleet.AnswerAllow:
-		r.Remember = cmp.Or(r.Remember, fleet.RememberOnce)
-	default:
-		r.Remember = ""
+		remember = cmp.Or(r.Remember, fleet.RememberOnce)
 	}
-	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message && q.Remember == r.Remember {
+	return budget, remember, nil
+}
+
+// answer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
+func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
+	budget, remember, err := checkAnswer(q, r)
+	if err != nil {
+		return err
+	}
+	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message && q.Remember == remember {
 		return nil
 	}
 	t, err := tx.Task(q.TaskID)
@@ -238,9 +180,9 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 	case q.Status != fleet.QuestionWaiting || t == nil || !t.Active():
 		return questionClosed(q)
 	}
-	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now(), r.Remember
+	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now(), remember
 	if q.Remembered() && a != nil {
-		if err := remember(a, q); err != nil {
+		if err := addAllowedRules(a, q); err != nil {
 			return err
 		}
 		a.UpdatedAt = q.AnsweredAt

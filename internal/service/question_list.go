@@ -1,0 +1,75 @@
+package service
+
+import (
+	"cmp"
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// ListQuestionsRequest selects questions.
+type ListQuestionsRequest struct {
+	Agent, TaskID string // only questions of this agent and of this task; empty means all
+	Answered      bool   // include those that no longer wait for an answer
+	fleet.PageRequest
+}
+
+// Questions is a part of the matching questions, newest first.
+type Questions struct {
+	Questions []*fleet.Question
+	Access    []fleet.Access // what the caller may do with the agent of each
+	Total     int            // number of matching questions
+	Next      string         // cursor of the next page; "" on the last page
+}
+
+// ListQuestions returns questions of the agents that the caller sees, newest first.
+func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limit != nil && *r.Limit > fleet.MaxPageSize {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", *r.Limit, fleet.MaxPageSize)
+	}
+	size := fleet.DefaultPageSize
+	if r.Limit != nil {
+		size = fleet.MaxPageSize
+	}
+	offset, count, err := r.Window(size)
+	if err != nil {
+		return nil, err
+	}
+	q := &Questions{}
+	sel, err := s.selects(ctx, p, r.Agent)
+	switch {
+	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name without questions is not an error
+		return q, nil
+	case err != nil:
+		return nil, err
+	}
+	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.Answered}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if r.TaskID != "" {
+			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
+			if err != nil {
+				return err
+			}
+			f.TaskID = t.ID
+		}
+		if q.Questions, q.Total, err = tx.Questions(f, count, offset); err != nil {
+			return err
+		}
+		q.Access = make([]fleet.Access, len(q.Questions))
+		for i, question := range q.Questions {
+			access, err := accessTo(tx, p, question.Owner, question.AgentUID)
+			if err != nil {
+				return err
+			}
+			// A share can end between the selection and this transaction.
+			q.Access[i] = cmp.Or(p.Limit(access), fleet.AccessView)
+		}
+		return nil
+	})
+	q.Next = fleet.NextCursor(offset, len(q.Questions), q.Total)
+	return q, err
+}

@@ -1,0 +1,44 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// newTask returns a running task of the agent.
+func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
+	if timeout == 0 {
+		timeout = s.cfg.TaskTimeout
+	}
+	return &fleet.Task{
+		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
+		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx), Labels: a.Labels,
+	}
+}
+
+// insertTask adds the task of the agent to the store. Everything that starts or queues a task comes here.
+func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
+	if p.TaskID != "" {
+		if err := s.join(tx, p, a, t); err != nil {
+			return err
+		}
+	}
+	admit := func() error { return s.reserve(tx, a, t) }
+	if t.Status == fleet.TaskPending {
+		admit = func() error { return s.affordable(tx, a, t) }
+	}
+	if err := admit(); err != nil {
+		return err
+	}
+	if err := tx.Insert(t); err != nil {
+		return err
+	}
+	if t.Spent.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // it may have to wait for a budget later
+		if err := tx.Put(t.ID, &fleet.QueueEntry{Direct: true, By: p.Name, Kind: p.Kind, Scope: p.Scope}); err != nil {
+			return err
+		}
+	}
+	return tx.Append(t.Event(fleet.EventTaskCreated, t.CreatedAt, t.Title()))
+}

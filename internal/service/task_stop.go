@@ -1,0 +1,142 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. If the task ended by itself
+// before the stop took effect, it keeps its own status.
+func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	c := Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}
+	task, err := s.askStop(ctx, c, p, ref)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	v, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
+		return v.Task == nil || v.Task.ID != task.ID
+	})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
+		return nil, nil, "", err
+	}
+	switch task.Status {
+	case fleet.TaskStopped:
+		return task, v, "Task stopped successfully", nil
+	case fleet.TaskCompleted, fleet.TaskFailed:
+		return task, v, fmt.Sprintf("The task had %s by itself before the stop took effect", task.Status), nil
+	}
+	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
+}
+
+func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
+	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
+	c.Refused = err
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		task := v.Task
+		if task == nil {
+			return nil, noRunningTask(v)
+		}
+		if !task.StopAsked.IsZero() {
+			return task, nil
+		}
+		return task, s.askStopIn(tx, p, task)
+	})
+}
+
+// askStopIn requests the stop of a running task.
+func (s *Service) askStopIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
+	return state.AskStop(tx, t, stopReason(p), "stop requested by "+p.Name, s.now())
+}
+
+// stopIn stops the task if it waits, and asks it to stop if it runs.
+func (s *Service) stopIn(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
+	t, err := s.task(tx, p, id, fleet.AccessRun)
+	switch {
+	case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
+		return t, err
+	case t.Status == fleet.TaskPending:
+		return t, state.StopPending(tx, t, stopReason(p), s.now())
+	}
+	return t, s.askStopIn(tx, p, t)
+}
+
+// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
+func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if id == "" {
+		return nil, "", errNoTaskID()
+	}
+	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
+		return s.stopIn(tx, p, id)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if task.Status == fleet.TaskRunning {
+		if _, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
+			return nil, "", err
+		}
+		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
+			return nil, "", err
+		}
+	}
+	switch {
+	case task.Status == fleet.TaskStopped:
+		return task, "Task stopped successfully", nil
+	case task.Status.Ended():
+		return task, fmt.Sprintf("The task has %s", task.Status), nil
+	}
+	return task, "The task is being stopped and has not ended yet: show_task shows its status", nil
+}
+
+// RequestTaskStop requests the stop of a running task without waiting. If the task has ended, it does nothing.
+func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return s.requestTaskStopFor(ctx, p, id, stopReason(p), "stop requested by "+p.Name)
+}
+
+// requestTaskStopFor requests the stop of a running task for the reason, and writes the text to the event log.
+func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
+			return err
+		}
+		return state.AskStop(tx, t, reason, text, s.now())
+	})
+}
+
+// stopReason returns the text that a task gets as its StopReason when p stops it.
+func stopReason(p fleet.Principal) string {
+	switch {
+	case p.AgentUID != "":
+		return stopper(p)
+	case p.Name != fleet.LocalPrincipal:
+		return "stopped by " + p.Name
+	case p.Kind == fleet.Controller:
+		return "stopped by an AI controller on the server's machine"
+	case p.Kind == fleet.AgentKind:
+		return "stopped by an agent"
+	}
+	return "stopped by a user of the server's machine"
+}

@@ -1,0 +1,131 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// combinedWork is work with the commit that has its work and that of the works before it.
+type combinedWork struct {
+	*LandingView
+	commit string
+}
+
+// combineAll combines the works one after the other, as far as they can be combined.
+func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, works []*LandingView) (batch []combinedWork, err error) {
+	tip := b.Commit
+	for _, w := range works {
+		err := s.collect(ctx, repo, w.Task)
+		combined := fleet.Combined{}
+		if err == nil {
+			combined, err = s.combine(ctx, repo, w, tip)
+		}
+		switch {
+		case ctx.Err() != nil || fleet.ReasonOf(err) == fleet.ReasonInternal || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
+			return nil, err
+		case err != nil:
+			err = s.refuse(ctx, err, w)
+		case combined.Commit == "" && tip == b.Commit:
+			err = s.conflict(ctx, b, w, combined.Conflicts)
+		case combined.Commit == "": // perhaps only with the works before it, which may not land
+			return batch, nil
+		case combined.Commit == b.Commit:
+			err = s.recordLanded(ctx, w, b.Commit, nil)
+		default: // the same commit as before if the works before it have all of it
+			tip = combined.Commit
+			batch = append(batch, combinedWork{w, tip})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return batch, nil
+}
+
+// combine combines the work with a commit.
+func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *LandingView, onto string) (fleet.Combined, error) {
+	c := s.combination(w.Task, w.Landing, onto)
+	if c.Strategy == fleet.Merge {
+		landed, err := s.landedBefore(ctx, w)
+		if err != nil {
+			return fleet.Combined{}, err
+		}
+		if !landed {
+			c.Since = "" // then all that the agent has done comes with it
+		}
+	}
+	return repo.Combine(ctx, c)
+}
+
+// maxBefore is among how many of the agent's tasks landedBefore looks.
+const maxBefore = 50
+
+// landedBefore reports whether the work with which this one begins has landed.
+func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
+		if err != nil {
+			return err
+		}
+		work, err := workOf(tx, tasks)
+		for _, v := range work {
+			landed = landed || v.Head == w.Base && v.State == fleet.LandingLanded
+		}
+		return err
+	})
+	return landed, err
+}
+
+// combination says how the work comes on top of a commit. The same work on the same commit always makes the same commit, so that a
+// check is not executed again after the server was killed.
+func (s *Service) combination(t *fleet.Task, l *fleet.Landing, onto string) fleet.Combination {
+	message := l.Order.Message
+	if message == "" {
+		message = t.Title()
+		if summary := strings.TrimSpace(t.Summary); summary != "" && summary != message {
+			message += "\n\n" + summary
+		}
+	}
+	message = strings.TrimRight(message, "\n") + fmt.Sprintf("\n\nFleet-Task: %s\nFleet-Agent: %s\n", t.ID, t.AgentName)
+	return fleet.Combination{
+		Contribution: contribution(l), Onto: onto, Strategy: l.Order.Strategy, Message: message,
+		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Order.By}, At: l.Order.At.Truncate(time.Second),
+	}
+}
+
+// checkCommit runs the checks of the project on the commit. The results of a batch are those of all its works.
+func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *LandingView, commit string) (results []fleet.CheckResult, passed bool, err error) {
+	checks, err := s.projectChecks(ctx, w.Place, w.Project)
+	if err != nil {
+		return nil, false, err
+	}
+	for i, command := range checks.Commands {
+		result, err := repo.Check(ctx, commit, fleet.Check{ID: fmt.Sprint("land", i+1), Command: command, Timeout: cmp.Or(checks.Timeout, fleet.DefaultCheckTimeout)})
+		if err != nil {
+			return nil, false, err
+		}
+		if results = append(results, result); result.Status != fleet.CheckPassed {
+			return results, false, nil
+		}
+	}
+	return results, true, nil
+}
+
+// projectChecks returns the checks of the project.
+func (s *Service) projectChecks(ctx context.Context, place, project string) (fleet.Checks, error) {
+	all, err := s.places.Lookup(place).Catalog.Projects(ctx)
+	if err != nil {
+		return fleet.Checks{}, err
+	}
+	for _, p := range all {
+		if p.Name == project {
+			return p.Checks, nil
+		}
+	}
+	return fleet.Checks{}, fleet.Errorf(fleet.ReasonProjectNotFound, "the project %q no longer exists", project)
+}
