@@ -86,7 +86,7 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 		Unpriced: func(t *fleet.Task) string {
 			switch {
 			case !s.modelled(a) && t.AgentName == "": // it waits for an agent
-				return "its program does not say what it costs"
+				return "the program of the task does not say what it costs"
 			case !s.modelled(a):
 				return fmt.Sprintf("the program of agent %q does not say what it costs", t.AgentName)
 			case len(ended) > 0:
