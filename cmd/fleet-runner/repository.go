@@ -136,11 +136,11 @@ func (r repository) Pack(ctx context.Context, commit string, have []string, whol
 
 // Combine implements remote.Repository. The author is that of the work's own commits: each workspace must make the same commit, whatever
 // author its git is configured with.
-func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	if c.Author.Email == "" {
 		author, err := r.Git.AuthorOf(ctx, r.Path, c.Contribution)
 		if err != nil {
-			return fleet.Combined{}, repositories.Wrap(ctx, "cannot read the work", err)
+			return fleet.CombineResult{}, repositories.Wrap(ctx, "cannot read the work", err)
 		}
 		if author.Email == "" {
 			author = fleet.Person(runner.Author{}.OfAgent(c.Author.Name))
@@ -151,7 +151,7 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 }
 
 // Push implements remote.Repository.
-func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
 	pushed, err := r.Git.Push(ctx, r.clone, "", p)
 	return pushed, repositories.Wrap(ctx, "cannot push", err)
 }

@@ -174,7 +174,7 @@ func TestLanding(t *testing.T) {
 
 	pushed, err := other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "ann/more"})
 	require.NoError(t, err)
-	require.Equal(t, fleet.Pushed{Remote: "origin", URL: origin}, pushed)
+	require.Equal(t, fleet.PushResult{Remote: "origin", URL: origin}, pushed)
 	require.Equal(t, more.Commit, shell(t, "git -C "+origin+" rev-parse ann/more"))
 	_, err = other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "x", Remote: "no"})
 	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)

@@ -22,9 +22,9 @@ import (
 type callRecord struct {
 	request, answer any
 	stream          bool
-	caller          string         // name of the principal; empty if the caller is not identified
-	auditLine       *fleet.Audited // nil if the call is not audited
-	refusalOnly     bool           // it is audited only if it fails
+	caller          string           // name of the principal; empty if the caller is not identified
+	auditLine       *fleet.AuditLine // nil if the call is not audited
+	refusalOnly     bool             // it is audited only if it fails
 	call            fleet.Call
 	slot            slot
 	part            *callPart // nil if the call has no credentials, or did not come over gRPC
@@ -42,22 +42,22 @@ func (s *callRecord) takeSlot(ctx context.Context) error {
 
 // AuditLog keeps the lines of calls in the store.
 type AuditLog interface {
-	// Keep writes the line of a call that has ended, or of calls that were refused. If a transaction of the call
+	// Add writes the line of a call that has ended, or of calls that were refused. If a transaction of the call
 	// changed something, the first such transaction has already written the line and given it an ID.
-	Keep(e fleet.AuditEntry)
+	Add(e fleet.AuditEntry)
 	// Now returns the time of a new line.
 	Now() time.Time
 }
 
 // newAuditLine returns the line of a call that may change something.
-func (i *Interceptor) newAuditLine(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.Audited {
+func (i *Interceptor) newAuditLine(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.AuditLine {
 	e := i.newAuditEntry(ctx, method)
 	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
 		e.Caller = p.AgentName
 	}
-	a := fleet.NewAudited(e)
-	a.Describe(func(e *fleet.AuditEntry) { describe(e, rec.request) })
+	a := fleet.NewAuditLine(e)
+	a.Change(func(e *fleet.AuditEntry) { describe(e, rec.request) })
 	return a
 }
 
@@ -73,8 +73,8 @@ func describe(e *fleet.AuditEntry, request any) {
 }
 
 // writeAudit logs a call that may have changed something, and passes its line to the audit log.
-func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.Audited, rec *callRecord, s *status.Status) {
-	e := line.Describe(func(e *fleet.AuditEntry) {
+func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec *callRecord, s *status.Status) {
+	e := line.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {
 			e.Outcome = reasonOf(s)
 		}
@@ -92,7 +92,7 @@ func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.Audited, rec *
 		attrs = append(attrs, slog.String("request_id", e.RequestID))
 	}
 	i.log.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
-	i.auditLog.Keep(e)
+	i.auditLog.Add(e)
 }
 
 // auditFailedLogin logs that the caller could not be identified. It does so once per call, and not if the caller gave up first.

@@ -15,7 +15,7 @@ import (
 
 type discardAudit struct{}
 
-func (discardAudit) Keep(fleet.AuditEntry) {}
+func (discardAudit) Add(fleet.AuditEntry) {}
 func (discardAudit) Now() time.Time        { return time.Time{} }
 
 // TestCallerGivesUp checks that a call is not a failed login if its caller gave up before the caller was identified.
@@ -39,7 +39,7 @@ type memoryAudit struct {
 	entries []fleet.AuditEntry
 }
 
-func (k *memoryAudit) Keep(e fleet.AuditEntry) { k.entries = append(k.entries, e) }
+func (k *memoryAudit) Add(e fleet.AuditEntry) { k.entries = append(k.entries, e) }
 
 // TestCallsThatChangeNothing checks that calls that succeed and change nothing cannot fill the audit log.
 func TestCallsThatChangeNothing(t *testing.T) {

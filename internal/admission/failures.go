@@ -45,7 +45,7 @@ func (f *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 	f.mu.Unlock()
 	if alone {
 		f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
-		f.auditLog.Keep(e)
+		f.auditLog.Add(e)
 	}
 }
 
@@ -88,7 +88,7 @@ func (f *throttledLog) endWindow() {
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
 			slog.String("method", e.Method), slog.String("principal", e.Principal), slog.String("outcome", e.Outcome))
 		e.Time, e.Count = f.auditLog.Now(), count
-		f.auditLog.Keep(e)
+		f.auditLog.Add(e)
 	}
 }
 

@@ -132,7 +132,7 @@ func (s stream) RecvMsg(m any) error {
 		return err
 	}
 	if s.rec.request = m; s.rec.auditLine != nil {
-		s.rec.auditLine.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
+		s.rec.auditLine.Change(func(e *fleet.AuditEntry) { describe(e, m) })
 	}
 	if err := checkRequest(m); err != nil {
 		return err

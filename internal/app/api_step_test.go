@@ -58,7 +58,7 @@ func (s *story) do(ctx context.Context, st step) error {
 func (s *story) doOnce(ctx context.Context, st step) error {
 	switch {
 	case st.Heard != "":
-		_, err := s.store.HearReplica(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
+		_, err := s.store.RecordHeartbeat(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
 		return err
 	case st.Agent != nil:
 		with := map[string]any{"project": "Setup", "role": "coder", "spec": "a spec"}

@@ -204,7 +204,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if a.peers != nil {
-		core.Elsewhere = a.peers
+		core.OtherServers = a.peers
 	}
 	if a.issuer != nil {
 		core.Degraded = a.issuer.Degraded
@@ -217,11 +217,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service = service.New(st)
-	a.service.SetScheduled(rpc.ParseScheduledTask)
+	a.service.SetTaskReader(rpc.ParseScheduledTask)
 	a.reconciler = reconcile.New(st, a.service)
 	a.forgetProjects = func() (names []string) {
 		for _, p := range st.Places.All {
-			p.Catalog.Forget()
+			p.Catalog.Invalidate()
 			names = append(names, p.Name)
 		}
 		return names

@@ -84,7 +84,7 @@ func TestForgottenServer(t *testing.T) {
 			running[r.Name] = r.Running
 			require.Equal(t, r.Name == "other", r.Answers)
 			require.Equal(t, Version(), r.Version)
-			require.False(t, r.HeardAt.Before(r.StartedAt))
+			require.False(t, r.HeartbeatAt.Before(r.StartedAt))
 		}
 		return running
 	}

@@ -277,7 +277,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.log.Info("server stopping; agents and their programs continue", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
 	}
-	s.service.Leave()
+	s.service.StartShutdown()
 	return errors.Join(err, s.shutdown())
 }
 

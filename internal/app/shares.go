@@ -54,7 +54,7 @@ func (a *App) claimName(ctx context.Context) (err error) {
 func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
 	r.Address = a.peers.Address()
-	return a.store.HearReplica(ctx, r, fresh)
+	return a.store.RecordHeartbeat(ctx, r, fresh)
 }
 
 // forgotten returns the error for a server that starts again, or answers again, after it was forgotten. Its agents are

@@ -62,17 +62,17 @@ const (
 
 // Agent is a long-lived named worker in a workspace.
 type Agent struct {
-	UID       string // never reused, not even by a later agent with the same name
-	Name      string
-	Owner     string // name of the principal
-	Project   string
-	Role      string
-	Spec      string
-	Toolset   Toolset      // the toolset that it belongs to
-	Place     string       // name of the place where it lives; never changes
-	Config    *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
-	OneTask   bool         // it is deleted when its task has ended
-	Conversed bool         // it has a conversation, which its next task continues
+	UID             string // never reused, not even by a later agent with the same name
+	Name            string
+	Owner           string // name of the principal
+	Project         string
+	Role            string
+	Spec            string
+	Toolset         Toolset      // the toolset that it belongs to
+	Place           string       // name of the place where it lives; never changes
+	Config          *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
+	OneTask         bool         // it is deleted when its task has ended
+	HasConversation bool         // it has a conversation, which its next task continues
 	// Conversation is the name of that conversation, see Run.Conversation.
 	Conversation string
 	SessionID    string // the conversation's id, as the agent's program knows it; empty if it is not known
@@ -220,7 +220,7 @@ func (v *AgentView) Allowed() []AllowedRule {
 }
 
 // Waiting reports whether the agent waits for an answer to a question.
-func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.Waiting > 0 }
+func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.OpenQuestions > 0 }
 
 // Stalled reports whether the run of the agent's task makes no progress.
 func (v *AgentView) Stalled() bool { return v.Task != nil && v.Task.Stalled() }

@@ -48,44 +48,44 @@ type AuditFilter struct {
 // MethodKey returns the form in which methods are compared: StartAgentTask and start_agent_task are the same.
 func MethodKey(method string) string { return strings.ReplaceAll(strings.ToLower(method), "_", "") }
 
-// Audited is the audit line of a call that has not ended. The call's first transaction that changes something writes it;
+// AuditLine is the audit line of a call that has not ended. The call's first transaction that changes something writes it;
 // see WithAudit. It is safe for concurrent use.
-type Audited struct {
-	mu    sync.Mutex
-	entry AuditEntry
-	taken bool
+type AuditLine struct {
+	mu      sync.Mutex
+	entry   AuditEntry
+	claimed bool
 }
 
-// NewAudited returns the audit line of a call that begins.
-func NewAudited(e AuditEntry) *Audited { return &Audited{entry: e} }
+// NewAuditLine returns the audit line of a call that begins.
+func NewAuditLine(e AuditEntry) *AuditLine { return &AuditLine{entry: e} }
 
-// Take returns the line and true if the transaction that calls Take must write the line. The transaction calls Wrote
+// Claim returns the line and true if the transaction that calls Take must write the line. The transaction calls Wrote
 // afterwards. Take returns false if another transaction writes the line, and on nil, which means that the call is not
 // audited.
-func (a *Audited) Take() (AuditEntry, bool) {
+func (a *AuditLine) Claim() (AuditEntry, bool) {
 	if a == nil {
 		return AuditEntry{}, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.taken {
+	if a.claimed {
 		return AuditEntry{}, false
 	}
-	a.taken = true
+	a.claimed = true
 	return a.entry, true
 }
 
-// Wrote records that the transaction has committed the line. An ID of 0 means that the transaction has failed.
-func (a *Audited) Wrote(e AuditEntry) {
+// Committed records that the transaction has committed the line. An ID of 0 means that the transaction has failed.
+func (a *AuditLine) Committed(e AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.taken = e.ID != 0; a.taken {
+	if a.claimed = e.ID != 0; a.claimed {
 		a.entry.ID, a.entry.AgentName, a.entry.Owner = e.ID, e.AgentName, e.Owner
 	}
 }
 
-// Describe applies the change to the line and returns the line.
-func (a *Audited) Describe(change func(e *AuditEntry)) AuditEntry {
+// Change applies the change to the line and returns the line.
+func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.entry)
@@ -96,18 +96,18 @@ type auditKey struct{}
 
 // WithAudit returns a context for an audited call. The first transaction that changes something also writes the audit
 // line: the store has both or neither.
-func WithAudit(ctx context.Context, a *Audited) context.Context {
+func WithAudit(ctx context.Context, a *AuditLine) context.Context {
 	return context.WithValue(ctx, auditKey{}, a)
 }
 
 // AuditFrom returns the line of the call; nil if it is not audited.
-func AuditFrom(ctx context.Context) *Audited {
-	a, _ := ctx.Value(auditKey{}).(*Audited)
+func AuditFrom(ctx context.Context) *AuditLine {
+	a, _ := ctx.Value(auditKey{}).(*AuditLine)
 	return a
 }
 
-// About sets the agent of the line from the first event that the transaction has appended.
-func (e *AuditEntry) About(first *Event) {
+// SetAgent sets the agent of the line from the first event that the transaction has appended.
+func (e *AuditEntry) SetAgent(first *Event) {
 	if first != nil {
 		e.AgentName, e.Owner = first.AgentName, first.Owner
 	}

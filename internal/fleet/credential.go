@@ -40,14 +40,14 @@ const (
 	unknownWindow = 15 * time.Minute
 	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
 	clockSkew = time.Minute
-	// windowNews is by how much the use of a window must change to be written down.
-	windowNews = 0.01
+	// minUtilizationChange is by how much the use of a window must change to be written down.
+	minUtilizationChange = 0.01
 	// maxWindows is how many windows of a credential are remembered.
 	maxWindows = 10
 )
 
-// Report notes what a run has reported about a window. It returns false if that is no news.
-func (c *Credential) Report(l UsageLimit, now time.Time) bool {
+// RecordLimit notes what a run has reported about a window. It returns false if that is no news.
+func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	l.Window = Shorten(l.Window, MaxLabelKey)
 	l.Utilization = min(max(l.Utilization, 0), 1)
 	if l.Reached {
@@ -71,7 +71,7 @@ func (c *Credential) Report(l UsageLimit, now time.Time) bool {
 		return true
 	}
 	old := c.Windows[i]
-	if more := l.Utilization - old.Utilization; l.Reached == old.Reached && l.ResetsAt.Equal(old.ResetsAt) && more < windowNews && more > -windowNews {
+	if more := l.Utilization - old.Utilization; l.Reached == old.Reached && l.ResetsAt.Equal(old.ResetsAt) && more < minUtilizationChange && more > -minUtilizationChange {
 		return false
 	}
 	c.Windows = slices.Clone(c.Windows)
@@ -79,8 +79,8 @@ func (c *Credential) Report(l UsageLimit, now time.Time) bool {
 	return true
 }
 
-// Works notes that a run that began at the time has used the credential successfully. It returns false if that is no news.
-func (c *Credential) Works(began time.Time) (news bool) {
+// RecordSuccess notes that a run that began at the time has used the credential successfully. It returns false if that is no news.
+func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 	if c.Hold != nil && began.After(c.Hold.At) {
 		c.Hold, news = nil, true
 	}
@@ -91,15 +91,15 @@ func (c *Credential) Works(began time.Time) (news bool) {
 }
 
 // Release forgets what keeps tasks from using the credential. It returns false if nothing does.
-func (c *Credential) Release() bool { return c.Works(time.Unix(1<<40, 0)) }
+func (c *Credential) Release() bool { return c.RecordSuccess(time.Unix(1<<40, 0)) }
 
 // UsedUp returns the window that is used up now and ends last; nil if there is none.
 func (c *Credential) UsedUp(now time.Time) *UsageWindow {
 	return c.fullest(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// Kept returns the window that ends last of those in which only the share is left that is kept free; nil if there is none.
-func (c *Credential) Kept(now time.Time, keepFree float64) *UsageWindow {
+// KeptFree returns the window that ends last of those in which only the share is left that is kept free; nil if there is none.
+func (c *Credential) KeptFree(now time.Time, keepFree float64) *UsageWindow {
 	return c.fullest(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
 
@@ -179,7 +179,7 @@ func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	}
 	if w := c.UsedUp(now); w != nil {
 		waits = append(waits, Wait{Reason: WaitUsageWindow, Subject: c.Name, Text: fmt.Sprintf("the %s of the credential %q is used up", w.Text(), c.Name), Until: w.ResetsAt})
-	} else if w := c.Kept(now, keepFree); w != nil {
+	} else if w := c.KeptFree(now, keepFree); w != nil {
 		waits = append(waits, Wait{
 			Reason: WaitUsageWindow, Subject: c.Name, Until: w.ResetsAt,
 			Text: fmt.Sprintf("the %s of the credential %q is %.0f%% used, and the queue leaves %.0f%% of it to people", w.Text(), c.Name, 100*w.Utilization, 100*keepFree),

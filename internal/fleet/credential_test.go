@@ -13,15 +13,15 @@ func TestCredentialReport(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	c := &Credential{Name: "max"}
 	report := func(window string, used float64, reached bool, resets time.Time) bool {
-		return c.Report(UsageLimit{Window: window, Utilization: used, Reached: reached, ResetsAt: resets}, now)
+		return c.RecordLimit(UsageLimit{Window: window, Utilization: used, Reached: reached, ResetsAt: resets}, now)
 	}
 	require.True(t, report("five_hour", 0.5, false, now.Add(time.Hour)))
 	require.False(t, report("five_hour", 0.505, false, now.Add(time.Hour)), "no news")
 	require.True(t, report("five_hour", 0.52, false, now.Add(time.Hour)))
 	require.Nil(t, c.UsedUp(now))
-	require.Nil(t, c.Kept(now, 0.2))
-	require.NotNil(t, c.Kept(now, 0.5))
-	require.Nil(t, c.Kept(now.Add(time.Hour), 0.5), "the window has ended")
+	require.Nil(t, c.KeptFree(now, 0.2))
+	require.NotNil(t, c.KeptFree(now, 0.5))
+	require.Nil(t, c.KeptFree(now.Add(time.Hour), 0.5), "the window has ended")
 	require.Empty(t, c.Waits(now, 0))
 
 	require.True(t, report("seven_day", 0.9, true, now.Add(1000*time.Hour)))
@@ -36,8 +36,8 @@ func TestCredentialReport(t *testing.T) {
 
 	require.True(t, report("", 0, true, time.Time{}))
 	require.Equal(t, now.Add(unknownWindow), c.UsedUp(now).ResetsAt, "nobody says when it ends")
-	require.False(t, c.Works(now), "the run began before the report")
-	require.True(t, c.Works(now.Add(1)))
+	require.False(t, c.RecordSuccess(now), "the run began before the report")
+	require.True(t, c.RecordSuccess(now.Add(1)))
 	require.Nil(t, c.UsedUp(now))
 
 	for i := range 2 * maxWindows {

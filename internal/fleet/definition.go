@@ -29,8 +29,8 @@ type Definition struct {
 	Warnings []string
 }
 
-// Pulled identifies an artifact that was pulled or removed.
-type Pulled struct{ Digest, Reference string }
+// PulledArtifact identifies an artifact that was pulled or removed.
+type PulledArtifact struct{ Digest, Reference string }
 
 // Catalog gives access to the definitions of a place. Its errors are *Error: AGENT_NOT_FOUND if the definition does not
 // exist, DEFINITION_INVALID if it exists but cannot be used.
@@ -49,7 +49,7 @@ type Catalog interface {
 	Artifact(ctx context.Context, reference string) (Definition, error)
 	// Pull downloads an artifact from its registry and keeps it for the context's principal. It replaces an artifact
 	// with the same reference.
-	Pull(ctx context.Context, reference string) (Pulled, error)
+	Pull(ctx context.Context, reference string) (PulledArtifact, error)
 	// Remove removes an artifact that the context's principal has pulled. Sessions that use it continue.
-	Remove(ctx context.Context, reference string) (Pulled, error)
+	Remove(ctx context.Context, reference string) (PulledArtifact, error)
 }

@@ -13,26 +13,26 @@ type Delegation struct {
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
 	Limit    Micros `json:"limit,omitempty"`    // what its parent lets it cost; 0: no limit
-	// Backed and Taken are tries of the parent, from 1: the reservations of that try contain what this task may cost, or did so until this
+	// ReservedTry and Taken are tries of the parent, from 1: the reservations of that try contain what this task may cost, or did so until this
 	// task took it over.
-	Backed     int `json:"backed,omitempty"`
-	Taken      int `json:"taken,omitempty"`
-	MaxRunning int `json:"max_running,omitempty"` // how many tasks below the root may run at once; 0: no limit
+	ReservedTry int `json:"backed,omitempty"`
+	TakenTry    int `json:"taken,omitempty"`
+	MaxRunning  int `json:"max_running,omitempty"` // how many tasks below the root may run at once; 0: no limit
 
-	Grant    *Grant `json:"grant,omitempty"`    // what its agent may delegate, see the last dispatch; nil: nothing
-	Children int    `json:"children,omitempty"` // number of tasks that it has delegated
-	Awaited  int    `json:"awaited,omitempty"`  // number of those that have not ended, and whose results it gets
-	Given    Micros `json:"given,omitempty"`    // what its children may cost, and what those have cost that have ended
-	Waits    bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
-	Ready    bool   `json:"ready,omitempty"`    // the results for which it waits are there
+	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, see the last dispatch; nil: nothing
+	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
+	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended, and whose results it gets
+	GivenToChildren Micros `json:"given,omitempty"`    // what its children may cost, and what those have cost that have ended
+	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
+	Ready           bool   `json:"ready,omitempty"`    // the results for which it waits are there
 	// Conversation is the agent's conversation in which it waits, see Agent.Conversation.
 	Conversation string `json:"conversation,omitempty"`
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results
 	Turns        int    `json:"turns,omitempty"`     // how often it has waited for results
 
 	// These are of a root.
-	Total int         `json:"total,omitempty"` // number of tasks below it
-	Made  []time.Time `json:"made,omitempty"`  // when those of the last minute were delegated
+	Total        int         `json:"total,omitempty"` // number of tasks below it
+	RecentStarts []time.Time `json:"made,omitempty"`  // when those of the last minute were delegated
 }
 
 // IsZero reports whether the task is in no tree, and may delegate nothing.
@@ -40,8 +40,8 @@ func (d *Delegation) IsZero() bool {
 	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.Turns == 0
 }
 
-// Limited returns what the task may cost, of a limit and of what its parent lets it cost. 0 means no limit.
-func (d *Delegation) Limited(limit Micros) Micros {
+// CapLimit returns what the task may cost, of a limit and of what its parent lets it cost. 0 means no limit.
+func (d *Delegation) CapLimit(limit Micros) Micros {
 	if d.Limit > 0 && (limit == 0 || d.Limit < limit) {
 		return d.Limit
 	}

@@ -65,9 +65,9 @@ func (a DeliveryAttempt) Text() string {
 // maxDeliveryAttempts is how many attempts of a delivery are remembered.
 const maxDeliveryAttempts = 20
 
-// pauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them: about three
+// deliveryPauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them: about three
 // days together.
-var pauses = []time.Duration{
+var deliveryPauses = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
@@ -80,9 +80,9 @@ func DeliveryID(webhook string, seq int64) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// Record notes an attempt. retryAfter is what the receiver asks for. jitter, from 0 to 1, shortens or lengthens the pause by up to a
+// RecordAttempt notes an attempt. retryAfter is what the receiver asks for. jitter, from 0 to 1, shortens or lengthens the pause by up to a
 // tenth, so that deliveries that have failed together are not sent together again.
-func (d *Delivery) Record(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
+func (d *Delivery) RecordAttempt(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
 	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxDeliveryAttempts {
 		d.Attempts = d.Attempts[len(d.Attempts)-maxDeliveryAttempts:]
 	}
@@ -91,17 +91,17 @@ func (d *Delivery) Record(a DeliveryAttempt, retryAfter time.Duration, jitter fl
 	case a.Accepted():
 		d.Status = DeliveryDelivered
 		return
-	case d.Tries >= len(pauses) || d.Type == DeliveryTest || a.Gone():
+	case d.Tries >= len(deliveryPauses) || d.Type == DeliveryTest || a.Gone():
 		d.Status = DeliveryFailed
 		return
 	}
-	pause := time.Duration(float64(pauses[d.Tries]) * (0.9 + 0.2*jitter))
+	pause := time.Duration(float64(deliveryPauses[d.Tries]) * (0.9 + 0.2*jitter))
 	d.Tries++
 	d.NextAt = a.At.Add(a.Took).Add(max(pause, min(retryAfter, maxPause)))
 }
 
-// Again makes the delivery wait for its next attempt now, whatever has become of it.
-func (d *Delivery) Again(now time.Time) { d.Status, d.Tries, d.NextAt = DeliveryWaiting, 0, now }
+// Requeue makes the delivery wait for its next attempt now, whatever has become of it.
+func (d *Delivery) Requeue(now time.Time) { d.Status, d.Tries, d.NextAt = DeliveryWaiting, 0, now }
 
 // DeliveryFilter selects deliveries. The zero value selects none.
 type DeliveryFilter struct {

@@ -9,42 +9,42 @@ type EventType string
 
 // The types of events.
 const (
-	EventAgentCreated  EventType = "agent_created"
-	EventAgentChanged  EventType = "agent_changed"
-	EventAgentDeleted  EventType = "agent_deleted"
-	EventAgentShared   EventType = "agent_shared"
-	EventAgentUnshared EventType = "agent_unshared"
-	EventTaskCreated   EventType = "task_created"
-	EventTaskStarted   EventType = "task_started"
-	EventTaskOutput    EventType = "task_output"
-	EventTaskMore      EventType = "task_more_output"
-	EventTaskStep      EventType = "task_step"
-	EventTaskDetail    EventType = "task_detail"
-	EventTaskMessage   EventType = "task_message"
-	EventTaskQuestion  EventType = "task_question"
-	EventTaskAnswer    EventType = "task_answer"
-	EventTaskCheck     EventType = "task_check"
-	EventTaskStalled   EventType = "task_stalled"
-	EventTaskRecovered EventType = "task_recovered"
-	EventTaskStopping  EventType = "task_stopping"
-	EventTaskEnded     EventType = "task_ended"
-	EventTaskDeleted   EventType = "task_deleted"
-	EventTaskLabelled  EventType = "task_labelled"
-	EventTaskQueued    EventType = "task_queued"
-	EventTaskAssigned  EventType = "task_assigned"
-	EventTaskLanding   EventType = "task_landing"
-	EventTaskDelegated EventType = "task_delegated"
-	EventPoolChanged   EventType = "pool_changed"
-	EventFleetChanged  EventType = "fleet_changed"
-	EventSchedule      EventType = "schedule_changed"
-	EventWebhook       EventType = "webhook_changed"
+	EventAgentCreated   EventType = "agent_created"
+	EventAgentChanged   EventType = "agent_changed"
+	EventAgentDeleted   EventType = "agent_deleted"
+	EventAgentShared    EventType = "agent_shared"
+	EventAgentUnshared  EventType = "agent_unshared"
+	EventTaskCreated    EventType = "task_created"
+	EventTaskStarted    EventType = "task_started"
+	EventTaskOutput     EventType = "task_output"
+	EventTaskMoreOutput EventType = "task_more_output"
+	EventTaskStep       EventType = "task_step"
+	EventTaskDetail     EventType = "task_detail"
+	EventTaskMessage    EventType = "task_message"
+	EventTaskQuestion   EventType = "task_question"
+	EventTaskAnswer     EventType = "task_answer"
+	EventTaskCheck      EventType = "task_check"
+	EventTaskStalled    EventType = "task_stalled"
+	EventTaskRecovered  EventType = "task_recovered"
+	EventTaskStopping   EventType = "task_stopping"
+	EventTaskEnded      EventType = "task_ended"
+	EventTaskDeleted    EventType = "task_deleted"
+	EventTaskLabelled   EventType = "task_labelled"
+	EventTaskQueued     EventType = "task_queued"
+	EventTaskAssigned   EventType = "task_assigned"
+	EventTaskLanding    EventType = "task_landing"
+	EventTaskDelegated  EventType = "task_delegated"
+	EventPoolChanged    EventType = "pool_changed"
+	EventFleetChanged   EventType = "fleet_changed"
+	EventSchedule       EventType = "schedule_changed"
+	EventWebhook        EventType = "webhook_changed"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.
-var OutputEvents = []EventType{EventTaskOutput, EventTaskMore, EventTaskStep, EventTaskDetail, EventTaskMessage}
+var OutputEvents = []EventType{EventTaskOutput, EventTaskMoreOutput, EventTaskStep, EventTaskDetail, EventTaskMessage}
 
-// ChangesSight reports whether an event of the type may change who sees the agent.
-func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == EventAgentUnshared }
+// ChangesVisibility reports whether an event of the type may change who sees the agent.
+func (t EventType) ChangesVisibility() bool { return t == EventAgentShared || t == EventAgentUnshared }
 
 // Event is one row of the append-only log.
 type Event struct {

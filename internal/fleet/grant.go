@@ -98,8 +98,8 @@ func (g *Grant) Allows(act DelegatedAct) bool {
 	return g != nil && act != "" && (act == ActLook || slices.Contains(g.May, act))
 }
 
-// AllowsProject reports whether tasks may be delegated to agents with the role in the project.
-func (g *Grant) AllowsProject(r ProjectRole) bool {
+// AllowsProjectRole reports whether tasks may be delegated to agents with the role in the project.
+func (g *Grant) AllowsProjectRole(r ProjectRole) bool {
 	return slices.ContainsFunc(g.Projects, func(ref string) bool { return sameProject(ref, r.Place+"/"+r.Project) }) && g.AllowsRole(r.Role)
 }
 
@@ -113,8 +113,8 @@ func (g *Grant) AllowsRole(role string) bool {
 	return len(g.Roles) == 0 || containsFold(g.Roles, role)
 }
 
-// Within returns what both the grant of a task and that of its parent allow. The depth of the task's tree counts from its root.
-func (g *Grant) Within(parent *Grant, depth int) *Grant {
+// Intersect returns what both the grant of a task and that of its parent allow. The depth of the task's tree counts from its root.
+func (g *Grant) Intersect(parent *Grant, depth int) *Grant {
 	if g == nil {
 		return nil
 	}

@@ -9,11 +9,11 @@ type Health struct {
 	// Ready is false while the store cannot be read or written. It is also false until at least one place has listed all its
 	// workspaces. A place that does not adopt workspaces needs no listing.
 	Ready    bool
-	Degraded []Degraded
+	Degraded []DegradedPart
 }
 
-// Degraded is a part that does not work properly.
-type Degraded struct {
+// DegradedPart is a part that does not work properly.
+type DegradedPart struct {
 	Part   string // "store", "disk", "schema", "leases", "poll", "oidc", or the name of a place
 	Since  time.Time
 	Reason string // for people; contains nothing that only the operator may know

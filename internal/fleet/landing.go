@@ -68,8 +68,8 @@ type Landing struct {
 	// Earlier are the tasks whose work this one continues, oldest first.
 	Earlier []string `json:"earlier,omitempty"`
 
-	Published *Published `json:"published,omitempty"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	Publication *Publication `json:"published,omitempty"`
+	UpdatedAt   time.Time    `json:"updated_at"`
 }
 
 // MaxFixes is how many tasks of an agent in a row may try to make the same work land.
@@ -90,8 +90,8 @@ type LandingOrder struct {
 // MaxBatch is the maximum of LandingOrder.Batch.
 const MaxBatch = 50
 
-// Published says where work was pushed to.
-type Published struct {
+// Publication says where work was pushed to.
+type Publication struct {
 	Remote      string    `json:"remote"`
 	URL         string    `json:"url,omitempty"`
 	Branch      string    `json:"branch"`

@@ -17,8 +17,8 @@ const AgentLease = "agent/"
 
 // ChangedAgent is an agent that may have changed.
 type ChangedAgent struct {
-	UID     string
-	Foreign bool // a worker of another process has the lease on the agent
+	UID             string
+	LeasedElsewhere bool // a worker of another process has the lease on the agent
 }
 
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.

@@ -7,11 +7,11 @@ import (
 // Message is a follow-up to a running task. The store keeps it until it has been delivered to the agent. So it is not lost
 // if the process that accepted it ends: any process that follows the task can deliver it.
 type Message struct {
-	ID        string
-	TaskID    string
-	Text      string
-	CreatedAt time.Time
-	GivenAt   time.Time // when it was delivered; zero if it has not been
+	ID          string
+	TaskID      string
+	Text        string
+	CreatedAt   time.Time
+	DeliveredAt time.Time // when it was delivered; zero if it has not been
 
 	// FromTask is the id of the delegated task whose result it is; empty for a message of a caller. Such a message that the agent cannot
 	// get while it works is a part of the prompt with which the task goes on.
@@ -29,7 +29,7 @@ type Message struct {
 const NextTurn = -1
 
 // Open reports whether the message is still to be delivered.
-func (m *Message) Open() bool { return m.GivenAt.IsZero() && m.Refused == "" }
+func (m *Message) Open() bool { return m.DeliveredAt.IsZero() && m.Refused == "" }
 
 // Deliverable reports whether the message is still to be delivered to a running task.
 func (m *Message) Deliverable() bool { return m.Open() && m.Turn == 0 }

@@ -157,8 +157,8 @@ type Traits struct {
 	TakesReport bool
 	// FleetURL is the address of Fleet's MCP endpoints for its agents, if they do not reach it at the server's own address.
 	FleetURL string
-	// Keeps means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
-	Keeps bool
+	// KeepsFiles means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
+	KeepsFiles bool
 	// Asks means that its agents can ask questions: Follow reports them, and Answer answers them.
 	Asks bool
 	// Changes means that its runners support Changes and Patch.
@@ -175,9 +175,9 @@ type Traits struct {
 	KeepsWork bool
 	// Versions means that the place is a Versioner.
 	Versions bool
-	// Wakes means that the host counts calls about a workspace as its use, and stops workspaces that nobody uses. So Fleet makes no
+	// CallsKeepAwake means that the host counts calls about a workspace as its use, and stops workspaces that nobody uses. So Fleet makes no
 	// such calls regularly.
-	Wakes bool
+	CallsKeepAwake bool
 	// UniqueNames means that the host has a single namespace for the agents of all owners.
 	UniqueNames bool
 }
@@ -316,8 +316,8 @@ type Workspace struct {
 // because its token was replaced. The place does nothing until an operator has decided who it is.
 var ErrOtherIdentity = errors.New("the place asks as another caller than before")
 
-// Offline returns AGENT_OFFLINE, with the reason, if the agent's workspace does not run.
-func (w Workspace) Offline(agent string) error {
+// CheckRunning returns AGENT_OFFLINE, with the reason, if the agent's workspace does not run.
+func (w Workspace) CheckRunning(agent string) error {
 	if w.State == StateRunning {
 		return nil
 	}

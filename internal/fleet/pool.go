@@ -97,7 +97,7 @@ func (p *Pool) Admits(by Principal) bool {
 		return true
 	}
 	for _, g := range p.Groups {
-		if by.is(Grantee{Group: g}) {
+		if by.matches(Grantee{Group: g}) {
 			return true
 		}
 	}

@@ -61,23 +61,23 @@ func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 	if r.Tail != nil {
 		from = len(b) - min(len(b), *r.Tail, n)
 		// A tail is exact at its end; a character that is split at its beginning is left out.
-		if _, after := character(b, from); after < len(b) {
+		if _, after := characterAt(b, from); after < len(b) {
 			from = after
 		}
 	} else {
-		from, _ = character(b, from)
+		from, _ = characterAt(b, from)
 	}
 	to := from + min(n, len(b)-from)
-	before, after := character(b, to)
+	before, after := characterAt(b, to)
 	if to = before; to == from {
 		to = after
 	}
 	return &Portion{Bytes: b[from:to], Offset: from, Size: len(b)}, nil
 }
 
-// character returns the bounds of the character that contains the offset. If the offset is between characters or the
+// characterAt returns the bounds of the character that contains the offset. If the offset is between characters or the
 // data is not UTF-8, both bounds are the offset.
-func character(b []byte, offset int) (begin, end int) {
+func characterAt(b []byte, offset int) (begin, end int) {
 	for i := offset - 1; i >= 0 && i > offset-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
 			if r, n := utf8.DecodeRune(b[i:]); (r != utf8.RuneError || n > 1) && i+n > offset {
@@ -89,14 +89,14 @@ func character(b []byte, offset int) (begin, end int) {
 	return offset, offset
 }
 
-// Text returns a text from the offset; nil means all of it. field is the name of the offset's field.
-func Text(s string, offset *int, field string) (string, error) {
+// TextFrom returns a text from the offset; nil means all of it. field is the name of the offset's field.
+func TextFrom(s string, offset *int, field string) (string, error) {
 	if offset == nil {
 		return s, nil
 	}
 	if *offset < 0 || *offset > len(s) {
 		return "", Invalid(ReasonInvalidArgument, field, "%s is %d: give 0 to %d", field, *offset, len(s))
 	}
-	from, _ := character([]byte(s), *offset)
+	from, _ := characterAt([]byte(s), *offset)
 	return s[from:], nil
 }

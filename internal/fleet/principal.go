@@ -119,20 +119,20 @@ func (p Principal) Access(a *Agent) Access {
 	}
 	best := AccessNone
 	for _, s := range a.Shares {
-		if !best.Allows(s.Access) && p.is(s.Grantee) {
+		if !best.Allows(s.Access) && p.matches(s.Grantee) {
 			best = s.Access
 		}
 	}
 	return best
 }
 
-// May returns what p may do with the agent, limited by the scope of p's credentials.
-func (p Principal) May(a *Agent) Access {
-	return p.Limit(p.Access(a))
+// ScopedAccess returns what p may do with the agent, limited by the scope of p's credentials.
+func (p Principal) ScopedAccess(a *Agent) Access {
+	return p.CapByScope(p.Access(a))
 }
 
-// Limit returns the access, limited by the scope of p's credentials.
-func (p Principal) Limit(access Access) Access {
+// CapByScope returns the access, limited by the scope of p's credentials.
+func (p Principal) CapByScope(access Access) Access {
 	if p.Scope < ScopeRun && access.Allows(AccessView) {
 		return AccessView
 	}
@@ -142,17 +142,17 @@ func (p Principal) Limit(access Access) Access {
 // Sees reports whether the agent exists for p.
 func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
-// MayUse reports whether the project exists for p. An agent with its own token is not in any group.
-func (p Principal) MayUse(project Project) bool {
+// MayUseProject reports whether the project exists for p. An agent with its own token is not in any group.
+func (p Principal) MayUseProject(project Project) bool {
 	if !p.Reaches(project.Place, project.Name) {
 		return false
 	}
-	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.is(Grantee{Group: g}) })
+	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.matches(Grantee{Group: g}) })
 }
 
-// MayTouch reports whether p may see and change the agent. Its owner, admins and the agent itself may. An agent with its own
+// MayChange reports whether p may see and change the agent. Its owner, admins and the agent itself may. An agent with its own
 // token may touch no other agent.
-func (p Principal) MayTouch(a *Agent) bool {
+func (p Principal) MayChange(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID
 	}

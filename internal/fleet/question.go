@@ -67,12 +67,12 @@ type Question struct {
 	AskedAt   time.Time
 	ExpiresAt time.Time // zero: never
 
-	Answer     string
-	Message    string // to the agent with the answer, for example why it was denied
-	Remember   Remember
-	AnsweredBy string // name of the principal, ByPolicy or ByUnknown
-	AnsweredAt time.Time
-	GivenAt    time.Time // when the agent received the answer; zero if it has not
+	Answer      string
+	Message     string // to the agent with the answer, for example why it was denied
+	Remember    Remember
+	AnsweredBy  string // name of the principal, ByPolicy or ByUnknown
+	AnsweredAt  time.Time
+	DeliveredAt time.Time // when the agent received the answer; zero if it has not
 }
 
 // Remember says for how long an allowed permission holds.
@@ -103,7 +103,7 @@ const MaxAllowedRules = 100
 
 // Open reports whether the question still needs an answer, or the answer still has to be delivered.
 func (q *Question) Open() bool {
-	return q.Status == QuestionWaiting || q.Status == QuestionAnswered && q.GivenAt.IsZero()
+	return q.Status == QuestionWaiting || q.Status == QuestionAnswered && q.DeliveredAt.IsZero()
 }
 
 // LocalID returns the runner's id of the question.
@@ -111,16 +111,16 @@ func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-
 
 // QuestionFilter selects questions; the zero value selects all.
 type QuestionFilter struct {
-	Owner     string   // only questions of this principal's agents; empty: of all agents
-	Shared    []string // uids of agents of other owners to include; only with Owner
-	Projects  []string // only questions of agents in these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentUID  string   // only questions of this agent, not of other agents with its name
-	AgentName string   // compared ignoring case
-	TaskID    string
-	ID        string
-	Prefix    string // of the question's ID
-	Waiting   bool   // only questions that wait for an answer
-	NotGiven  bool   // only answered questions whose agents have not received the answer
+	Owner       string   // only questions of this principal's agents; empty: of all agents
+	Shared      []string // uids of agents of other owners to include; only with Owner
+	Projects    []string // only questions of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentUID    string   // only questions of this agent, not of other agents with its name
+	AgentName   string   // compared ignoring case
+	TaskID      string
+	ID          string
+	Prefix      string // of the question's ID
+	Waiting     bool   // only questions that wait for an answer
+	Undelivered bool   // only answered questions whose agents have not received the answer
 }
 
 // QuestionByID returns the question with the id.

@@ -18,10 +18,10 @@ type QueueEntry struct {
 	After     []Dependency `json:"after,omitempty"`
 	// MaxAttempts is how often the task may fail for a reason that may pass; 0 stands for DefaultAttempts. Attempts are the attempts that have failed,
 	// and RetryAt is when the next one may begin.
-	MaxAttempts int       `json:"max_attempts,omitempty"`
-	Attempts    []Attempt `json:"attempts,omitempty"`
-	RetryAt     time.Time `json:"retry_at,omitzero"`
-	Direct      bool      `json:"direct,omitempty"` // it was started at once, so only a budget makes it wait
+	MaxAttempts     int       `json:"max_attempts,omitempty"`
+	Attempts        []Attempt `json:"attempts,omitempty"`
+	RetryAt         time.Time `json:"retry_at,omitzero"`
+	StartedDirectly bool      `json:"direct,omitempty"` // it was started at once, so only a budget makes it wait
 	// FanOut are the ids of the tasks that were queued with the same prompt, including this one, each of which needs an agent that has worked on none
 	// of the others. Kept means that people have chosen the work of this one.
 	FanOut []string `json:"fan_out,omitempty"`
@@ -34,8 +34,8 @@ type QueueEntry struct {
 	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
 
-// Needs returns the ids of the tasks on which it depends when and where the task starts.
-func (e *QueueEntry) Needs() []string {
+// DependeeIDs returns the ids of the tasks on which it depends when and where the task starts.
+func (e *QueueEntry) DependeeIDs() []string {
 	ids := slices.Clone(e.FanOut)
 	for _, d := range e.After {
 		ids = append(ids, d.TaskID)
@@ -56,8 +56,8 @@ type ProjectRole struct {
 	Role    string `json:"role,omitempty"`
 }
 
-// Has reports whether the agent has the role.
-func (r ProjectRole) Has(a *Agent) bool {
+// Matches reports whether the agent has the role.
+func (r ProjectRole) Matches(a *Agent) bool {
 	return a.Place == r.Place && a.Project == r.Project && a.Role == r.Role
 }
 
@@ -66,7 +66,7 @@ func (t Target) Takes(owner string, a *Agent) bool {
 	if a.Owner != owner || a.Toolset != ToolsetFleet || a.Pool != t.Pool {
 		return false
 	}
-	return t.Pool != "" || t.Has(a) && a.MaxIdle == 0
+	return t.Pool != "" || t.Matches(a) && a.MaxIdle == 0
 }
 
 // String names the target for people.
@@ -80,13 +80,13 @@ func (t Target) String() string {
 // Dependency is a task that must end before another one starts.
 type Dependency struct {
 	TaskID string `json:"task_id"`
-	Ended  bool   `json:"ended,omitempty"`  // however it ends; otherwise it must complete
+	AnyEnd bool   `json:"ended,omitempty"`  // however it ends; otherwise it must complete
 	Result bool   `json:"result,omitempty"` // its summary and branch are added to the prompt
 }
 
-// Ends says what the other task must have done, as in: when it has completed.
-func (d Dependency) Ends() string {
-	if d.Ended {
+// RequiredEnd says what the other task must have done, as in: when it has completed.
+func (d Dependency) RequiredEnd() string {
+	if d.AnyEnd {
 		return "ended"
 	}
 	return "completed"
@@ -115,8 +115,8 @@ const (
 // DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
 const DefaultAgeStep = time.Minute
 
-// Failed notes a failed attempt. It returns false if there is no further one; otherwise the next one may begin at RetryAt.
-func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
+// RecordFailure notes a failed attempt. It returns false if there is no further one; otherwise the next one may begin at RetryAt.
+func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
 		if old.Code.counts() {

@@ -11,7 +11,7 @@ type Replica struct {
 	Machine string // distinguishes it from a server of the same name with another data directory
 	Address string // where other servers reach it; empty if they cannot
 	Version string // version of its program
-	// StartedAt is the time of its first sign of life since it started, and HeardAt that of its last one.
-	StartedAt, HeardAt time.Time
-	Stopped            bool // it has shut down in an orderly way; false after a crash
+	// StartedAt is the time of its first heartbeat since it started, and HeartbeatAt that of its last one.
+	StartedAt, HeartbeatAt time.Time
+	Stopped                bool // it has shut down in an orderly way; false after a crash
 }

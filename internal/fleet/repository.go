@@ -31,7 +31,7 @@ type Repository interface {
 	// Combine creates the commit that brings the work on top of Combination.Onto, or says why that is not possible. The same Combination
 	// gives the same commit. Move makes the commit reachable. The error is CHANGES_NOT_FOUND if the repository lacks a commit,
 	// and INVALID_ARGUMENT on the field strategy if the commits cannot be rebased because there is a merge among them.
-	Combine(ctx context.Context, c Combination) (Combined, error)
+	Combine(ctx context.Context, c Combination) (CombineResult, error)
 
 	// Overlaps compares the contributions with each other, as if each of them alone came on top of the commit onto: which of them change
 	// the same lines, and which of them cannot be combined.
@@ -51,7 +51,7 @@ type Repository interface {
 	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that the
 	// pushed one does not have, PUSH_REFUSED if that repository does not want it, and REMOTE_NOT_FOUND if there is no such remote. The credentials are those of whoever has
 	// the repository: the user of the server, or the workspace.
-	Push(ctx context.Context, p Push) (Pushed, error)
+	Push(ctx context.Context, p Push) (PushResult, error)
 }
 
 // Importer is implemented by a Repository that does not have the work of agents whose workspaces are gone.
@@ -102,14 +102,14 @@ const (
 	Merge  Strategy = "merge"  // one commit that joins the branch and the work
 )
 
-// Combined is the result of Repository.Combine.
-type Combined struct {
+// CombineResult is the result of Repository.Combine.
+type CombineResult struct {
 	Commit    string     // Onto if the branch already has everything of the work; empty if there are conflicts
 	Base      string     // the commit with which the work was compared
 	Conflicts []Conflict // at most MaxConflicts
 }
 
-// MaxConflicts is the maximum length of Combined.Conflicts.
+// MaxConflicts is the maximum length of CombineResult.Conflicts.
 const MaxConflicts = 100
 
 // MaxHunks is the maximum size of Conflict.Hunks, in bytes.
@@ -145,8 +145,8 @@ type Push struct {
 	Remote string // name of a remote of the repository; empty: the only one, or origin
 }
 
-// Pushed says where a commit was pushed to.
-type Pushed struct {
+// PushResult says where a commit was pushed to.
+type PushResult struct {
 	Remote string
 	URL    string // without a password
 }

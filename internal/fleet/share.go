@@ -83,8 +83,8 @@ type Share struct {
 	At     time.Time `json:"at"`
 }
 
-// is reports whether g is p or one of p's groups. It returns false for an agent with its own token.
-func (p Principal) is(g Grantee) bool {
+// matches reports whether g is p or one of p's groups. It returns false for an agent with its own token.
+func (p Principal) matches(g Grantee) bool {
 	if p.AgentUID != "" {
 		return false
 	}

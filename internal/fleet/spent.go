@@ -12,7 +12,7 @@ type Price struct {
 }
 
 // USD returns the cost of a request in US dollars.
-func (p Price) USD(u StepUsed) float64 {
+func (p Price) USD(u RequestUsage) float64 {
 	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output + float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
 }
 
@@ -26,8 +26,8 @@ const (
 	CostUnknown  CostBasis = "unknown"  // the price of a model is unknown, so the cost is too low
 )
 
-// Spent says more about what a task has used than its cost and its usage, which are up to date while the task runs.
-type Spent struct {
+// Spending says more about what a task has used than its cost and its usage, which are up to date while the task runs.
+type Spending struct {
 	Models  []ModelUsage `json:"models,omitempty"`
 	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
 	Context int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
@@ -38,12 +38,12 @@ type Spent struct {
 	// Reserve is what budgets have reserved for the task; nil if it has ended or no budget is for it.
 	Reserve *Reservation `json:"reserve,omitempty"`
 	// Run is the part of the current run. At the end of the run, what the program reports replaces it.
-	Run RunSpent `json:"run,omitzero"`
+	Run RunSpending `json:"run,omitzero"`
 }
 
 // IsZero reports whether nothing is known.
-func (s *Spent) IsZero() bool {
-	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Holds == 0 && s.Reserve == nil && s.Run == RunSpent{}
+func (s *Spending) IsZero() bool {
+	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Holds == 0 && s.Reserve == nil && s.Run == RunSpending{}
 }
 
 // Reservation is what budgets have reserved for a running task.
@@ -57,7 +57,7 @@ type Reservation struct {
 
 // UsedUp reports whether the task has used all that is reserved for it.
 func (t *Task) UsedUp() bool {
-	r := t.Spent.Reserve
+	r := t.Spending.Reserve
 	if r == nil {
 		return false
 	}
@@ -68,11 +68,11 @@ func (t *Task) UsedUp() bool {
 // Allowance returns what the current run of the task may use before it must wait until more is reserved; zero if it may use as much as it
 // wants.
 func (t *Task) Allowance() (a Amount) {
-	r := t.Spent.Reserve
+	r := t.Spending.Reserve
 	if r == nil {
 		return a
 	}
-	run := Amount{Micros: MicrosOf(t.Spent.Run.CostUSD), Tokens: t.Spent.Run.Input + t.Spent.Run.Output}
+	run := Amount{Micros: MicrosOf(t.Spending.Run.CostUSD), Tokens: t.Spending.Run.Input + t.Spending.Run.Output}
 	left := r.Before.Plus(r.Amount).Minus(t.Used().Minus(run))
 	if r.Micros > 0 {
 		a.Micros = max(left.Micros, 1)
@@ -85,12 +85,12 @@ func (t *Task) Allowance() (a Amount) {
 
 // ModelUsage is a task's usage of one model.
 type ModelUsage struct {
-	StepUsed
+	RequestUsage
 	Requests int `json:"requests"`
 }
 
-// RunSpent is the part of a run in the cost and the usage of its task.
-type RunSpent struct {
+// RunSpending is the part of a run in the cost and the usage of its task.
+type RunSpending struct {
 	CostUSD       float64 `json:"cost_usd,omitempty"`
 	Input, Output int64   `json:",omitempty"` // tokens
 	Turns         int     `json:",omitempty"`
@@ -103,50 +103,50 @@ const maxModels = 20
 func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	switch {
 	case s.Type == StepDenied:
-		t.Spent.Denied++
+		t.Spending.Denied++
 	case s.Type == StepUsage && s.Usage != nil:
 		t.addRequest(s.Usage, s.Parent == "", price)
 	}
 }
 
 // addRequest adds the usage of a request to a model. main means that the request is of the run's main agent.
-func (t *Task) addRequest(u *StepUsed, main bool, price func(string) (Price, bool)) {
+func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price, bool)) {
 	p, priced := price(u.Model)
 	switch {
 	case u.CostUSD > 0:
-		if t.Spent.Basis == "" {
-			t.Spent.Basis = CostReported
+		if t.Spending.Basis == "" {
+			t.Spending.Basis = CostReported
 		}
 	case priced:
 		u.CostUSD = p.USD(*u)
-		if t.Spent.Basis != CostUnknown {
-			t.Spent.Basis = CostPriced
+		if t.Spending.Basis != CostUnknown {
+			t.Spending.Basis = CostPriced
 		}
 	default:
-		t.Spent.Basis = CostUnknown
+		t.Spending.Basis = CostUnknown
 	}
 	t.CostUSD += u.CostUSD
 	t.Usage.InputTokens += u.All()
 	t.Usage.OutputTokens += u.Output
-	run := &t.Spent.Run
+	run := &t.Spending.Run
 	run.CostUSD, run.Input, run.Output = run.CostUSD+u.CostUSD, run.Input+u.All(), run.Output+u.Output
 	if main {
 		t.Turns++
 		run.Turns++
 		t.Usage.Model = u.Model
-		t.Spent.Context, t.Spent.Window = u.Context, u.Window
+		t.Spending.Context, t.Spending.Window = u.Context, u.Window
 		if !u.Turn {
-			t.Spent.Context, t.Spent.Window = u.All()+u.Output, int64(p.Context)
+			t.Spending.Context, t.Spending.Window = u.All()+u.Output, int64(p.Context)
 		}
 	}
-	i := slices.IndexFunc(t.Spent.Models, func(m ModelUsage) bool { return m.Model == u.Model })
-	if i < 0 && len(t.Spent.Models) < maxModels {
-		i = len(t.Spent.Models)
-		t.Spent.Models = append(t.Spent.Models, ModelUsage{StepUsed: StepUsed{Model: u.Model}})
+	i := slices.IndexFunc(t.Spending.Models, func(m ModelUsage) bool { return m.Model == u.Model })
+	if i < 0 && len(t.Spending.Models) < maxModels {
+		i = len(t.Spending.Models)
+		t.Spending.Models = append(t.Spending.Models, ModelUsage{RequestUsage: RequestUsage{Model: u.Model}})
 	} else if i < 0 {
 		i = maxModels - 1
 	}
-	m := &t.Spent.Models[i]
+	m := &t.Spending.Models[i]
 	m.Requests++
 	m.Input, m.CacheRead, m.CacheWrite, m.Output = m.Input+u.Input, m.CacheRead+u.CacheRead, m.CacheWrite+u.CacheWrite, m.Output+u.Output
 	m.CostUSD += u.CostUSD
@@ -155,12 +155,12 @@ func (t *Task) addRequest(u *StepUsed, main bool, price func(string) (Price, boo
 // AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task, in place of what its steps
 // have said. What the run does not report remains as the steps have said it.
 func (t *Task) AddUsage(o Outcome) {
-	run := t.Spent.Run
-	t.Spent.Run = RunSpent{}
+	run := t.Spending.Run
+	t.Spending.Run = RunSpending{}
 	if o.CostUSD > 0 && (!o.CostPartial || o.CostUSD > run.CostUSD) {
 		t.CostUSD += o.CostUSD - run.CostUSD
 		if !o.CostPartial {
-			t.Spent.Basis = CostReported
+			t.Spending.Basis = CostReported
 		}
 	}
 	if o.Turns > 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 func used(model, parent string, in, out int64, cost float64) *fleet.Step {
-	return &fleet.Step{Type: fleet.StepUsage, Parent: parent, Usage: &fleet.StepUsed{Model: model, Input: in, CacheRead: 10, Output: out, CostUSD: cost}}
+	return &fleet.Step{Type: fleet.StepUsage, Parent: parent, Usage: &fleet.RequestUsage{Model: model, Input: in, CacheRead: 10, Output: out, CostUSD: cost}}
 }
 
 // price knows one model.
@@ -31,21 +31,21 @@ func TestSpent(t *testing.T) {
 	require.InDelta(t, priced, task.CostUSD, 1e-12)
 	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 150, OutputTokens: 30}, task.Usage)
 	require.Equal(t, 1, task.Turns, "a subagent takes no turn of the conversation")
-	require.Equal(t, fleet.CostPriced, task.Spent.Basis)
-	require.EqualValues(t, 120, task.Spent.Context)
-	require.EqualValues(t, 1000, task.Spent.Window)
-	require.Equal(t, 1, task.Spent.Denied)
-	require.Len(t, task.Spent.Models, 1)
-	require.Equal(t, 2, task.Spent.Models[0].Requests)
-	require.InDelta(t, priced, task.Spent.Models[0].CostUSD, 1e-12)
+	require.Equal(t, fleet.CostPriced, task.Spending.Basis)
+	require.EqualValues(t, 120, task.Spending.Context)
+	require.EqualValues(t, 1000, task.Spending.Window)
+	require.Equal(t, 1, task.Spending.Denied)
+	require.Len(t, task.Spending.Models, 1)
+	require.Equal(t, 2, task.Spending.Models[0].Requests)
+	require.InDelta(t, priced, task.Spending.Models[0].CostUSD, 1e-12)
 
 	// What the program reports replaces what the steps have said.
 	task.AddUsage(fleet.Outcome{CostUSD: 0.5, Turns: 3, Usage: fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}})
 	require.InDelta(t, 0.5, task.CostUSD, 1e-12)
-	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}, task.Usage)
 	require.Equal(t, 3, task.Turns)
-	require.Zero(t, task.Spent.Run)
+	require.Zero(t, task.Spending.Run)
 	task.AddStep(used("known", "", 90, 0, 0), price) // the next try
 	task.AddUsage(fleet.Outcome{CostUSD: 0.25, Turns: 1, Usage: fleet.Usage{InputTokens: 100}})
 	require.InDelta(t, 0.75, task.CostUSD, 1e-12)
@@ -57,7 +57,7 @@ func TestSpent(t *testing.T) {
 	task.AddUsage(fleet.Outcome{})
 	require.InDelta(t, priced, task.CostUSD, 1e-12)
 	require.EqualValues(t, 150, task.Usage.InputTokens)
-	require.Equal(t, fleet.CostPriced, task.Spent.Basis)
+	require.Equal(t, fleet.CostPriced, task.Spending.Basis)
 	task = running()
 	task.AddUsage(fleet.Outcome{CostUSD: priced / 2, CostPartial: true})
 	require.InDelta(t, priced, task.CostUSD, 1e-12)
@@ -66,13 +66,13 @@ func TestSpent(t *testing.T) {
 	task = running()
 	task.AddStep(used("new", "", 1, 1, 0), price)
 	task.AddStep(used("new", "", 1, 1, 0.01), price)
-	require.Equal(t, fleet.CostUnknown, task.Spent.Basis)
+	require.Equal(t, fleet.CostUnknown, task.Spending.Basis)
 	require.InDelta(t, priced+0.01, task.CostUSD, 1e-12)
 	task.AddUsage(fleet.Outcome{CostUSD: 1})
-	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 	task = &fleet.Task{}
 	task.AddStep(used("new", "", 1, 1, 0.01), price)
-	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 }
 
 // TestContextOfTurns checks that the sum of a turn's requests is not taken for the length of the conversation.
@@ -82,9 +82,9 @@ func TestContextOfTurns(t *testing.T) {
 	turn := used("known", "", 9000, 4500, 0)
 	turn.Usage.Turn = true
 	task.AddStep(turn, price)
-	require.Zero(t, task.Spent.Context)
+	require.Zero(t, task.Spending.Context)
 	turn.Usage.Context, turn.Usage.Window = 1500, 200000
 	task.AddStep(turn, price)
-	require.EqualValues(t, 1500, task.Spent.Context)
-	require.EqualValues(t, 200000, task.Spent.Window)
+	require.EqualValues(t, 1500, task.Spending.Context)
+	require.EqualValues(t, 200000, task.Spending.Window)
 }

@@ -61,10 +61,10 @@ type Step struct {
 	Status    string          `json:"status,omitempty"` // started, completed or stopped
 	Items     []TodoItem      `json:"items,omitempty"`
 
-	Retry      *Retry      `json:"retry,omitempty"`
-	Limit      *UsageLimit `json:"limit,omitempty"`
-	Compaction *Compaction `json:"compaction,omitempty"`
-	Usage      *StepUsed   `json:"usage,omitempty"`
+	Retry      *Retry        `json:"retry,omitempty"`
+	Limit      *UsageLimit   `json:"limit,omitempty"`
+	Compaction *Compaction   `json:"compaction,omitempty"`
+	Usage      *RequestUsage `json:"usage,omitempty"`
 
 	Whole *Span `json:"whole,omitempty"` // set if a text of the step is shortened: where the whole step is
 }
@@ -105,8 +105,8 @@ type Compaction struct {
 	After   int64  `json:"after"`
 }
 
-// StepUsed is the usage of one request to a model.
-type StepUsed struct {
+// RequestUsage is the usage of one request to a model.
+type RequestUsage struct {
 	Model      string  `json:"model,omitempty"`
 	Input      int64   `json:"input"`                 // tokens, without those that the cache read or wrote
 	CacheRead  int64   `json:"cache_read,omitempty"`  // tokens
@@ -120,7 +120,7 @@ type StepUsed struct {
 }
 
 // All returns the tokens that the request read.
-func (u StepUsed) All() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+func (u RequestUsage) All() int64 { return u.Input + u.CacheRead + u.CacheWrite }
 
 // JSON returns the JSON form of the step, and nil for no step.
 func (s *Step) JSON() []byte {

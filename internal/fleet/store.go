@@ -58,23 +58,23 @@ type Store interface {
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
-	// HearReplica records that the server is alive now. fresh means that it has just started. If the server was forgotten
-	// (ForgetReplica), HearReplica records nothing and ok is false.
-	HearReplica(ctx context.Context, r Replica, fresh bool) (ok bool, err error)
+	// RecordHeartbeat records that the server is alive now. fresh means that it has just started. If the server was forgotten
+	// (ForgetReplica), RecordHeartbeat records nothing and ok is false.
+	RecordHeartbeat(ctx context.Context, r Replica, fresh bool) (ok bool, err error)
 
 	// Replicas returns the recorded servers that were not forgotten, sorted by name.
 	Replicas(ctx context.Context) ([]Replica, error)
 
-	// ForgetReplica removes the server with the name from Replicas. HearReplica does not record that server again, but a
+	// ForgetReplica removes the server with the name from Replicas. RecordHeartbeat does not record that server again, but a
 	// server of another machine can use the name. ForgetReplica does nothing if the server was never recorded.
 	ForgetReplica(ctx context.Context, name string) error
 
-	// Note records that the work that the key names was last done the given time ago. It does not notify subscribers.
-	Note(ctx context.Context, key string, ago time.Duration) error
+	// NoteDone records that the work that the key names was last done the given time ago. It does not notify subscribers.
+	NoteDone(ctx context.Context, key string, ago time.Duration) error
 
-	// Noted returns how long ago the work was last done, as Note recorded it. It uses the store's clock, because the clocks
+	// LastDone returns how long ago the work was last done, as Note recorded it. It uses the store's clock, because the clocks
 	// of processes may differ. ok is false if the work was never done.
-	Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
+	LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
 
 	// Secret returns the secret with the name. The first call stores value. Later calls, in every process, return the stored
 	// value. Secret does not notify subscribers, and no transaction reads it.
@@ -138,7 +138,7 @@ type Tx interface {
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
 	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
-	// message it writes GivenAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups, of a delivery
+	// message it writes DeliveredAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups, of a delivery
 	// Status, Tries, NextAt and Attempts.
 	// Requests, tools and entries of the ledger cannot be updated.
 	Update(r Row) error

@@ -44,8 +44,8 @@ type AgentViewFilter struct {
 	Live bool     // all agents that are not deleted
 }
 
-// Counted says what Store.Holdings counts. The zero value counts everything.
-type Counted struct {
+// HoldingsScope says what Store.Holdings counts. The zero value counts everything.
+type HoldingsScope struct {
 	Toolset *Toolset // only the agents of this toolset
 	Alone   bool     // until the transaction ends, no other one adds something of the owner, however far the limits are
 	NewTask bool     // only tasks and bytes, because counting thousands of agents takes long

@@ -14,10 +14,10 @@ type AgentReader interface {
 	// Holdings returns how much the owner has. The limits hold even if several transactions add something at the same time,
 	// provided that each of them calls Holdings and adds only as much as the limits allow. If all limits are 0, concurrent
 	// transactions may change the result.
-	Holdings(owner string, l Limits, c Counted) (Holdings, error)
+	Holdings(owner string, l Limits, c HoldingsScope) (Holdings, error)
 
-	// InProject returns how much the project has, whoever owns it.
-	InProject(project string) (ProjectHoldings, error)
+	// ProjectHoldings returns how much the project has, whoever owns it.
+	ProjectHoldings(project string) (ProjectHoldings, error)
 
 	// Remains returns what the store keeps of an agent that is deleted or is being deleted, with its bundle if bundle is set.
 	Remains(uid string, bundle bool) (*Remains, error)

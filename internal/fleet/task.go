@@ -24,8 +24,8 @@ func (s TaskStatus) Ended() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskStopped
 }
 
-// Was says how a task with the final status has ended, in a sentence.
-func (s TaskStatus) Was() string {
+// EndText says how a task with the final status has ended, in a sentence.
+func (s TaskStatus) EndText() string {
 	if s == TaskStopped {
 		return "was stopped"
 	}
@@ -58,22 +58,22 @@ type Task struct {
 	// SelfStarted means that the agent begins the task by itself, without a dispatch.
 	SelfStarted bool
 
-	Timeout    time.Duration // time limit of the run, counted from StartedAt; always set
-	Options    TaskOptions
-	Labels     Labels // its own and, where it has none of its own, those that its agent had when it started
-	RetryOf    string // id of the task that this one has started again; empty if it is not a retry
-	ParentID   string // id of the task whose agent has delegated this one; empty if no agent has
-	RootID     string // id of the root of its tree; empty for a root
-	Delegation Delegation
-	CreatedAt  time.Time
-	StartedAt  time.Time // zero if not started
-	EndedAt    time.Time // zero if not ended
-	Dispatched time.Time // when Fleet began to dispatch it to the agent, written before the call; zero if it has not begun
-	Try        int       // 0 for the first try; incremented when checks failed and the agent tries again
-	Cursor     string    // the event log has the run's output up to this position; in the place's notation
-	OutputSize int64     // size of the output in the event log, in bytes
+	Timeout      time.Duration // time limit of the run, counted from StartedAt; always set
+	Options      TaskOptions
+	Labels       Labels // its own and, where it has none of its own, those that its agent had when it started
+	RetryOf      string // id of the task that this one has started again; empty if it is not a retry
+	ParentID     string // id of the task whose agent has delegated this one; empty if no agent has
+	RootID       string // id of the root of its tree; empty for a root
+	Delegation   Delegation
+	CreatedAt    time.Time
+	StartedAt    time.Time // zero if not started
+	EndedAt      time.Time // zero if not ended
+	DispatchedAt time.Time // when Fleet began to dispatch it to the agent, written before the call; zero if it has not begun
+	Try          int       // 0 for the first try; incremented when checks failed and the agent tries again
+	Cursor       string    // the event log has the run's output up to this position; in the place's notation
+	OutputSize   int64     // size of the output in the event log, in bytes
 
-	Waiting int // number of the agent's questions that wait for an answer
+	OpenQuestions int // number of the agent's questions that wait for an answer
 	// StalledAt is when Fleet found that the run makes no progress; zero if it makes progress or has ended. LastStep is the
 	// last known step at that time.
 	StalledAt time.Time
@@ -88,9 +88,9 @@ type Task struct {
 	// ConversationLost says why the task began a new conversation although its agent had one; empty if it did not.
 	ConversationLost string
 
-	// StopAsked is when a stop was requested; zero if none was. StopReason says who requested it, or why.
-	StopAsked  time.Time
-	StopReason string
+	// StopRequestedAt is when a stop was requested; zero if none was. StopReason says who requested it, or why.
+	StopRequestedAt time.Time
+	StopReason      string
 
 	// The fields below describe the end of the run.
 	Summary     string
@@ -106,7 +106,7 @@ type Task struct {
 	CostUSD        float64
 	Turns          int
 	Usage          Usage
-	Spent          Spent
+	Spending       Spending
 
 	Trace string // W3C traceparent of the call that started the task; empty if that call was not traced
 
@@ -128,8 +128,8 @@ type Gap struct {
 // Running reports whether the task occupies its agent.
 func (t *Task) Running() bool { return t.Status == TaskRunning }
 
-// GoesOn reports whether the task's run continues one that was interrupted because a budget was used up.
-func (t *Task) GoesOn() bool { return t.Try > 0 && t.Try == t.Spent.HeldTry }
+// Resumes reports whether the task's run continues one that was interrupted because a budget was used up.
+func (t *Task) Resumes() bool { return t.Try > 0 && t.Try == t.Spending.HeldTry }
 
 // Active reports whether the task has not ended.
 func (t *Task) Active() bool { return !t.Status.Ended() }
@@ -180,12 +180,12 @@ func (t *Task) Headline() string {
 	return t.Title()
 }
 
-// shownID is how much of a task's id people see in texts.
-const shownID = 8
+// shownIDLength is how much of a task's id people see in texts.
+const shownIDLength = 8
 
 // Ref names the task in texts for people.
 func (t *Task) Ref() string {
-	return fmt.Sprintf("%s (%q)", t.ID[:min(len(t.ID), shownID)], t.Title())
+	return fmt.Sprintf("%s (%q)", t.ID[:min(len(t.ID), shownIDLength)], t.Title())
 }
 
 // Failure says that the task failed or was stopped, and why, as the end of a sentence.

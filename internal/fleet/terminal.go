@@ -50,10 +50,10 @@ func CheckAttach(p Place, a Agent) error {
 	if c, ok := p.(Attacher); ok {
 		return c.CheckAttach(a)
 	}
-	return noTerminals(p)
+	return errNoTerminals(p)
 }
 
-func noTerminals(p Place) *Error {
+func errNoTerminals(p Place) *Error {
 	return Errorf(ReasonUnimplemented, "agents of the place %q have no program that a person can use on a terminal", p.Traits().Name)
 }
 
@@ -62,5 +62,5 @@ func Attach(ctx context.Context, p Place, a Agent, r Run, input <-chan TerminalI
 	if c, ok := p.(Attacher); ok {
 		return c.Attach(ctx, a, r, input, output)
 	}
-	return noTerminals(p)
+	return errNoTerminals(p)
 }

@@ -41,8 +41,8 @@ func (e Event) NeedsMe() bool {
 // WebhookDisabled is the status of the event that says that a webhook was disabled because its receiver fails.
 const WebhookDisabled = "disabled"
 
-// Has reports whether the event belongs to the topic.
-func (t Topic) Has(e Event) bool {
+// Selects reports whether the event belongs to the topic.
+func (t Topic) Selects(e Event) bool {
 	switch t {
 	case TopicAll:
 		return slices.Contains(WebhookEvents, e.Type)

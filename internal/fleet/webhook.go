@@ -122,7 +122,7 @@ func (w *Webhook) Salts(now time.Time) []string {
 
 // Selects reports whether the webhook sends the event, if its owner may see it and the selector matches.
 func (w *Webhook) Selects(e Event) bool {
-	return slices.ContainsFunc(w.Topics, func(t Topic) bool { return t.Has(e) })
+	return slices.ContainsFunc(w.Topics, func(t Topic) bool { return t.Selects(e) })
 }
 
 // EventTypes returns the types of the events that the webhook may send.

@@ -29,17 +29,17 @@ func TestTopics(t *testing.T) {
 		{fleet.Event{Type: fleet.EventWebhook}, false},
 		{fleet.Event{Type: fleet.EventTaskCreated}, false},
 	} {
-		require.Equal(t, c.needsMe, fleet.TopicNeedsMe.Has(c.event), "%v", c.event)
-		require.True(t, fleet.TopicAll.Has(c.event), "%v", c.event)
-		require.True(t, fleet.Topic(c.event.Type).Has(c.event), "%v", c.event)
-		require.False(t, fleet.Topic("task_message").Has(c.event), "%v", c.event)
+		require.Equal(t, c.needsMe, fleet.TopicNeedsMe.Selects(c.event), "%v", c.event)
+		require.True(t, fleet.TopicAll.Selects(c.event), "%v", c.event)
+		require.True(t, fleet.Topic(c.event.Type).Selects(c.event), "%v", c.event)
+		require.False(t, fleet.Topic("task_message").Selects(c.event), "%v", c.event)
 		for _, topic := range []fleet.Topic{fleet.TopicNeedsMe, fleet.TopicAll, fleet.Topic(c.event.Type)} {
 			w := &fleet.Webhook{Topics: []fleet.Topic{topic}}
 			require.True(t, !w.Selects(c.event) || slices.Contains(w.EventTypes(), c.event.Type), "%s %v", topic, c.event)
 		}
 	}
 	for _, silent := range fleet.OutputEvents {
-		require.False(t, fleet.TopicAll.Has(fleet.Event{Type: silent}), silent)
+		require.False(t, fleet.TopicAll.Selects(fleet.Event{Type: silent}), silent)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestDeliveryAttempts(t *testing.T) {
 		n := 0
 		for ; d.Status == fleet.DeliveryWaiting; n++ {
 			at := d.NextAt
-			d.Record(fleet.DeliveryAttempt{At: at, Code: 500}, 0, jitter)
+			d.RecordAttempt(fleet.DeliveryAttempt{At: at, Code: 500}, 0, jitter)
 			if d.Status == fleet.DeliveryWaiting {
 				require.Greater(t, d.NextAt.Sub(at), last, "pauses must grow")
 				last = d.NextAt.Sub(at)
@@ -64,16 +64,16 @@ func TestDeliveryAttempts(t *testing.T) {
 		}
 		require.Equal(t, 10, n)
 		require.Equal(t, fleet.DeliveryFailed, d.Status)
-		d.Again(begun)
+		d.Requeue(begun)
 		require.Equal(t, fleet.DeliveryWaiting, d.Status)
-		d.Record(fleet.DeliveryAttempt{At: begun, Code: 200}, 0, jitter)
+		d.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 200}, 0, jitter)
 		require.Equal(t, fleet.DeliveryDelivered, d.Status)
 		require.Len(t, d.Attempts, 11)
 	}
 
 	record := func(code int, after time.Duration) *fleet.Delivery {
 		d := &fleet.Delivery{Status: fleet.DeliveryWaiting, NextAt: begun}
-		d.Record(fleet.DeliveryAttempt{At: begun, Took: time.Second, Code: code}, after, 0.5)
+		d.RecordAttempt(fleet.DeliveryAttempt{At: begun, Took: time.Second, Code: code}, after, 0.5)
 		return d
 	}
 	require.Equal(t, begun.Add(6*time.Second), record(503, 0).NextAt)
@@ -84,11 +84,11 @@ func TestDeliveryAttempts(t *testing.T) {
 	require.Equal(t, fleet.DeliveryWaiting, record(302, 0).Status, "a redirect does not accept the delivery")
 
 	test := &fleet.Delivery{Type: fleet.DeliveryTest, Status: fleet.DeliveryWaiting, NextAt: begun}
-	test.Record(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
+	test.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
 	require.Equal(t, fleet.DeliveryFailed, test.Status, "a test is sent once")
 
 	for range 30 {
-		test.Record(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
+		test.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
 	}
 	require.Len(t, test.Attempts, 20)
 }

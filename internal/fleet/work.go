@@ -1,7 +1,7 @@
 package fleet
 
-// Work describes the current work of a server, for its operator.
-type Work struct {
+// WorkerFigures describes the current work of a server, for its operator.
+type WorkerFigures struct {
 	Workers int // one for each agent that needs work
 	Waiting int // workers that wait because the maximum number of calls to their place is running
 	Leases  int // leases that the server holds

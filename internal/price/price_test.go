@@ -30,7 +30,7 @@ func TestTable(t *testing.T) {
 	}
 	require.InDelta(t, 1.25, price.Published["openai/gpt-5"].Input, 1e-9, "the published prices must not change")
 	p := fleet.Price{Input: 1, Output: 10, CacheRead: 0.1, CacheWrite: 2}
-	require.InDelta(t, (1000*1+100*10+5000*0.1+200*2)/1e6, p.USD(fleet.StepUsed{Input: 1000, Output: 100, CacheRead: 5000, CacheWrite: 200}), 1e-12)
+	require.InDelta(t, (1000*1+100*10+5000*0.1+200*2)/1e6, p.USD(fleet.RequestUsage{Input: 1000, Output: 100, CacheRead: 5000, CacheWrite: 200}), 1e-12)
 }
 
 func TestListInJSON(t *testing.T) {

@@ -8,31 +8,31 @@ import (
 	"fleet/internal/fleet"
 )
 
-// crew is the agents that a target takes.
-type crew struct {
+// agentGroup is the agents that a target takes.
+type agentGroup struct {
 	idle     []*fleet.AgentView // can take a task, those that were used last first; the ones that start one are removed
 	creating int                // are not ready yet
 	offline  int                // are not ready, and will not be by themselves
 	all      int
 	demand   int // tasks that wait only for an agent
-	apart    int // of these, the ones that no idle agent suits
+	unsuited int // of these, the ones that no idle agent suits
 }
 
-// crewKey names a crew: the agents of an owner that are in a pool, or those that are in none and have a role.
-type crewKey struct {
+// groupKey names a crew: the agents of an owner that are in a pool, or those that are in none and have a role.
+type groupKey struct {
 	pool, owner string
 	role        fleet.ProjectRole
 }
 
-func keyOf(q *fleet.QueuedTask) crewKey {
+func groupKeyOf(q *fleet.QueuedTask) groupKey {
 	if t := q.Entry.Target; t.Pool == "" {
-		return crewKey{owner: q.Owner, role: t.ProjectRole}
+		return groupKey{owner: q.Owner, role: t.ProjectRole}
 	}
-	return crewKey{pool: q.Entry.Target.Pool, owner: q.Owner}
+	return groupKey{pool: q.Entry.Target.Pool, owner: q.Owner}
 }
 
-// gather fills the crews. An agent that a pool creates counts as being created until the pool knows what has become of it.
-func (d *decider) gather() {
+// groupAgents fills the crews. An agent that a pool creates counts as being created until the pool knows what has become of it.
+func (d *decider) groupAgents() {
 	unsettled := map[string]bool{}
 	for _, p := range d.Pools {
 		for _, uid := range p.Creating {
@@ -43,11 +43,11 @@ func (d *decider) gather() {
 		if a.Desired == fleet.DesiredDeleted || a.Toolset != fleet.ToolsetFleet || a.Pool == "" && a.MaxIdle > 0 {
 			continue
 		}
-		key := crewKey{pool: a.Pool, owner: a.Owner}
+		key := groupKey{pool: a.Pool, owner: a.Owner}
 		if a.Pool == "" {
-			key = crewKey{owner: a.Owner, role: fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}}
+			key = groupKey{owner: a.Owner, role: fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}}
 		}
-		c := d.crew(key)
+		c := d.group(key)
 		c.all++
 		switch {
 		case a.Status() == fleet.StatusIdle:
@@ -60,7 +60,7 @@ func (d *decider) gather() {
 		}
 	}
 	for _, p := range d.Pools {
-		c := d.crew(crewKey{pool: p.Name, owner: p.Owner})
+		c := d.group(groupKey{pool: p.Name, owner: p.Owner})
 		for _, uid := range p.Creating {
 			if a := d.Agent(uid); a == nil || a.Desired == fleet.DesiredDeleted {
 				c.creating++
@@ -68,7 +68,7 @@ func (d *decider) gather() {
 			}
 		}
 	}
-	for _, c := range d.crews {
+	for _, c := range d.groups {
 		slices.SortFunc(c.idle, lastUsedFirst)
 	}
 }
@@ -78,27 +78,27 @@ func lastUsedFirst(a, b *fleet.AgentView) int {
 	return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
 }
 
-func (d *decider) crew(key crewKey) *crew {
-	c := d.crews[key]
+func (d *decider) group(key groupKey) *agentGroup {
+	c := d.groups[key]
 	if c == nil {
-		c = &crew{}
-		d.crews[key] = c
+		c = &agentGroup{}
+		d.groups[key] = c
 	}
 	return c
 }
 
 // choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent.
 func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []fleet.Wait) {
-	key := keyOf(q)
-	c := d.crew(key)
+	key := groupKeyOf(q)
+	c := d.group(key)
 	var refused error
 	c.idle = slices.DeleteFunc(c.idle, func(a *fleet.AgentView) bool { return d.taken[a.UID] != nil })
 	for _, a := range c.idle {
-		if d.hasWorked(a, q) {
+		if d.workedOnFanOut(a, q) {
 			continue
 		}
-		if err := d.Down(&a.Agent); err != nil {
-			d.sooner(d.Now.Add(placeAgain))
+		if err := d.PlaceError(&a.Agent); err != nil {
+			d.lookAgainAt(d.Now.Add(placeRetry))
 			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
 		}
 		if refused = d.Unconfined(q, &a.Agent); refused == nil {
@@ -108,7 +108,7 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	if ready {
 		c.demand++
 		if len(c.idle) > 0 && refused == nil {
-			c.apart++
+			c.unsuited++
 		}
 	}
 	switch {
@@ -120,19 +120,19 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	return nil, []fleet.Wait{d.roleWait(q, c)}
 }
 
-// hasWorked reports whether the agent has worked on another task of the same fan-out, whose result it must not see.
-func (d *decider) hasWorked(a *fleet.AgentView, q *fleet.QueuedTask) bool {
+// workedOnFanOut reports whether the agent has worked on another task of the same fan-out, whose result it must not see.
+func (d *decider) workedOnFanOut(a *fleet.AgentView, q *fleet.QueuedTask) bool {
 	return slices.ContainsFunc(q.Entry.FanOut, func(id string) bool { return id != q.ID && d.Dependee(id).AgentUID == a.UID })
 }
 
-// hopeless reports whether no agent is free for the task, and none would be created for it. only is the agent that it must run on; nil if
+// hasNoAgent reports whether no agent is free for the task, and none would be created for it. only is the agent that it must run on; nil if
 // there are several. Most tasks of a long queue are hopeless, whatever else they wait for.
-func (d *decider) hopeless(q *fleet.QueuedTask, only *fleet.AgentView) bool {
+func (d *decider) hasNoAgent(q *fleet.QueuedTask, only *fleet.AgentView) bool {
 	if only != nil {
 		return only.Status() != fleet.StatusIdle || d.taken[only.UID] != nil
 	}
-	key := keyOf(q)
-	c := d.crew(key)
+	key := groupKeyOf(q)
+	c := d.group(key)
 	for _, a := range c.idle {
 		if d.taken[a.UID] == nil {
 			return false
@@ -141,11 +141,11 @@ func (d *decider) hopeless(q *fleet.QueuedTask, only *fleet.AgentView) bool {
 	if key.pool == "" {
 		return true
 	}
-	return c.demand > c.creating && c.demand-c.creating >= d.allowed(d.pool(key.pool, key.owner), c)
+	return c.demand > c.creating && c.demand-c.creating >= d.mayCreate(d.pool(key.pool, key.owner), c)
 }
 
 // roleWait returns why no agent with a role can take the task.
-func (d *decider) roleWait(q *fleet.QueuedTask, c *crew) fleet.Wait {
+func (d *decider) roleWait(q *fleet.QueuedTask, c *agentGroup) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitNoAgent, Subject: q.Entry.Target.String()}
 	t, busy := q.Entry.Target, c.all-len(c.idle)-c.creating-c.offline
 	switch {
@@ -160,15 +160,15 @@ func (d *decider) roleWait(q *fleet.QueuedTask, c *crew) fleet.Wait {
 }
 
 // poolWait returns why no agent of the pool can take a task.
-func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
+func (d *decider) poolWait(p *fleet.Pool, c *agentGroup, ready bool) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitProvisioning, Subject: p.Name}
 	n := c.demand // the position of the task among those that wait for an agent
 	if !ready {
 		n++
 	}
-	switch down := d.Down(&fleet.Agent{Place: p.Place}); {
+	switch down := d.PlaceError(&fleet.Agent{Place: p.Place}); {
 	case down != nil:
-		d.sooner(d.Now.Add(placeAgain))
+		d.lookAgainAt(d.Now.Add(placeRetry))
 		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, down.Error()
 	case n <= c.creating:
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
@@ -178,7 +178,7 @@ func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
 		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.Failure), p.RetryAt
 	case c.all+max(0, n-c.creating) > p.MaxAgents:
 		w.Reason, w.Next, w.Text = fleet.WaitPoolFull, "`update_pool` changes the limit", d.text("none of the agents of the pool %q is free, and it has as many as it may have (%d)", p.Name, c.all)
-	case n-c.creating <= d.allowed(p, c):
+	case n-c.creating <= d.mayCreate(p, c):
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	default:
 		w.Text = d.text("the pool %q creates at most %d agents at a time", p.Name, p.MaxCreating)
@@ -186,18 +186,18 @@ func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
 	return w
 }
 
-// allowed returns how many agents the pool may begin to create now.
-func (d *decider) allowed(p *fleet.Pool, c *crew) int {
-	if p.Paused() || p.RetryAt.After(d.Now) || d.Down(&fleet.Agent{Place: p.Place}) != nil {
+// mayCreate returns how many agents the pool may begin to create now.
+func (d *decider) mayCreate(p *fleet.Pool, c *agentGroup) int {
+	if p.Paused() || p.RetryAt.After(d.Now) || d.PlaceError(&fleet.Agent{Place: p.Place}) != nil {
 		return 0
 	}
 	return max(0, min(p.MaxAgents-c.all, p.MaxCreating-c.creating))
 }
 
-// adjust decides which agents are created and retired.
-func (d *decider) adjust() {
+// sizePools decides which agents are created and retired.
+func (d *decider) sizePools() {
 	for _, p := range d.Pools {
-		c := d.crew(crewKey{pool: p.Name, owner: p.Owner})
+		c := d.group(groupKey{pool: p.Name, owner: p.Owner})
 		free, wanted := 0, c.demand
 		for _, a := range c.idle {
 			if d.taken[a.UID] == nil {
@@ -207,12 +207,12 @@ func (d *decider) adjust() {
 		if !p.Draining {
 			wanted += p.MinIdle
 		}
-		missing := max(wanted-free, c.apart) - c.creating
-		if n := min(missing, d.allowed(p, c)); n > 0 {
+		missing := max(wanted-free, c.unsuited) - c.creating
+		if n := min(missing, d.mayCreate(p, c)); n > 0 {
 			d.Create[p] = n
 		}
 		if missing > 0 {
-			d.sooner(p.RetryAt)
+			d.lookAgainAt(p.RetryAt)
 		}
 	}
 	var free []*fleet.AgentView // agents without work that do not stay for ever
@@ -242,7 +242,7 @@ func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
 	limit, p := a.MaxIdle, d.pool(a.Pool, a.Owner)
 	switch {
 	case a.Pool != "" && (p == nil || p.Draining):
-		if p == nil || d.crew(crewKey{pool: a.Pool, owner: a.Owner}).demand == 0 && !a.State.Moving() {
+		if p == nil || d.group(groupKey{pool: a.Pool, owner: a.Owner}).demand == 0 && !a.State.Moving() {
 			d.Retire = append(d.Retire, a)
 		}
 		return
@@ -257,7 +257,7 @@ func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
 		return
 	}
 	if at := a.UpdatedAt.Add(limit); at.After(d.Now) {
-		d.sooner(at)
+		d.lookAgainAt(at)
 		return
 	}
 	d.Retire = append(d.Retire, a)

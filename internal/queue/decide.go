@@ -22,16 +22,16 @@ type State struct {
 	Detail Detail        // what the decision says about tasks that wait
 	Pause  *fleet.Pause  // nil if the fleet is not paused
 
-	Agents     []*fleet.AgentView // all that are not deleted
-	Pools      []*fleet.Pool
-	Agent      func(uid string) *fleet.AgentView // nil if the agent is deleted
-	Dependee   func(taskID string) fleet.Dependee
-	Down       func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
-	Unconfined func(q *fleet.QueuedTask, a *fleet.Agent) error
-	Room       func(owner string) (free int, limited bool) // how many more tasks of the owner may run
-	Unusable   func(q *fleet.QueuedTask) []fleet.Wait      // why it may not use the credential of its agent now
-	Claims     func(q *fleet.QueuedTask) []fleet.Claim     // what it must reserve of each budget
-	Fits       func(budget string, want fleet.Amount) bool // whether the budget has so much left
+	Agents          []*fleet.AgentView // all that are not deleted
+	Pools           []*fleet.Pool
+	Agent           func(uid string) *fleet.AgentView // nil if the agent is deleted
+	Dependee        func(taskID string) fleet.Dependee
+	PlaceError      func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
+	Unconfined      func(q *fleet.QueuedTask, a *fleet.Agent) error
+	TaskRoom        func(owner string) (free int, limited bool) // how many more tasks of the owner may run
+	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait      // why it may not use the credential of its agent now
+	Claims          func(q *fleet.QueuedTask) []fleet.Claim     // what it must reserve of each budget
+	BudgetFits      func(budget string, want fleet.Amount) bool // whether the budget has so much left
 }
 
 // Detail says how much a decision says about the tasks that wait. To say more takes more time.
@@ -46,11 +46,11 @@ const (
 
 // Decision says what becomes of the pending tasks.
 type Decision struct {
-	Order []*fleet.QueuedTask     // the pending tasks, the next one first
-	Start []Start                 // those that start now
-	Waits map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first; empty with NoWaits
-	End   map[string]string       // why tasks can never start, by id
-	Next  time.Time               // when the decision may change by itself; zero if it does not
+	Order     []*fleet.QueuedTask     // the pending tasks, the next one first
+	Start     []Start                 // those that start now
+	Waits     map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first; empty with NoWaits
+	End       map[string]string       // why tasks can never start, by id
+	ChangesAt time.Time               // when the decision may change by itself; zero if it does not
 
 	Create map[*fleet.Pool]int // how many agents to create
 	Retire []*fleet.AgentView  // agents to delete, because they have been idle for too long
@@ -66,15 +66,15 @@ type Start struct {
 func Decide(s State) Decision {
 	d := &decider{
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.Age, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
-		taken: map[string]*fleet.QueuedTask{}, keys: map[string]*fleet.QueuedTask{}, started: map[string]int{}, ahead: map[string]int{},
-		pools: map[string]*fleet.Pool{}, crews: map[crewKey]*crew{},
-		claimed: map[string]fleet.Amount{}, trees: map[string]int{},
+		taken: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, ahead: map[string]int{},
+		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
+		claimed: map[string]fleet.Amount{}, runningBelow: map[string]int{},
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
 	}
 	if len(d.Order) > 0 || len(d.pools) > 0 { // otherwise nobody needs the agents
-		d.gather()
+		d.groupAgents()
 	}
 	for _, q := range s.Tasks {
 		if q.Status == fleet.TaskRunning {
@@ -84,7 +84,7 @@ func Decide(s State) Decision {
 	for _, q := range d.Order {
 		d.decide(q)
 	}
-	d.adjust()
+	d.sizePools()
 	return d.Decision
 }
 
@@ -121,14 +121,14 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 type decider struct {
 	State
 	Decision
-	taken   map[string]*fleet.QueuedTask // what starts now, by agent
-	keys    map[string]*fleet.QueuedTask // what runs or starts now, by exclusive key
-	started map[string]int               // how many tasks start now, by owner
-	ahead   map[string]int               // how many tasks wait only for their agent, by agent
-	pools   map[string]*fleet.Pool       // by key
-	crews   map[crewKey]*crew
-	claimed map[string]fleet.Amount // what the tasks that start now take, by budget
-	trees   map[string]int          // how many tasks below a root run or start now
+	taken          map[string]*fleet.QueuedTask // what starts now, by agent
+	exclusive      map[string]*fleet.QueuedTask // what runs or starts now, by exclusive key
+	startedByOwner map[string]int               // how many tasks start now, by owner
+	ahead          map[string]int               // how many tasks wait only for their agent, by agent
+	pools          map[string]*fleet.Pool       // by key
+	groups         map[groupKey]*agentGroup
+	claimed        map[string]fleet.Amount // what the tasks that start now take, by budget
+	runningBelow   map[string]int          // how many tasks below a root run or start now
 }
 
 func (d *decider) decide(q *fleet.QueuedTask) {
@@ -145,8 +145,8 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		d.End[q.ID] = "its pool was deleted"
 		return
 	}
-	d.sooner(q.Entry.Expires)
-	if d.Detail == NoWaits && d.hopeless(q, a) {
+	d.lookAgainAt(q.Entry.Expires)
+	if d.Detail == NoWaits && d.hasNoAgent(q, a) {
 		return
 	}
 	claims := d.Claims(q)
@@ -162,7 +162,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if len(waits) == 0 {
 		d.Start = append(d.Start, Start{q, a})
 		d.taken[a.UID] = q
-		d.started[q.Owner]++
+		d.startedByOwner[q.Owner]++
 		for _, c := range claims {
 			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
 		}
@@ -180,10 +180,10 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 // occupy notes what a task that runs, or starts now, keeps from others: its key, and a place in its tree.
 func (d *decider) occupy(q *fleet.QueuedTask) {
 	if q.Entry.Exclusive != "" {
-		d.keys[q.Entry.Exclusive] = q
+		d.exclusive[q.Entry.Exclusive] = q
 	}
 	if q.RootID != "" {
-		d.trees[q.RootID]++
+		d.runningBelow[q.RootID]++
 	}
 }
 
@@ -231,7 +231,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	}
 	if e.NotBefore.After(d.Now) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
-		d.sooner(e.NotBefore)
+		d.lookAgainAt(e.NotBefore)
 	}
 	if n := len(e.Attempts); n > 0 && e.RetryAt.After(d.Now) {
 		last, reason := e.Attempts[n-1], fleet.WaitRetry
@@ -239,7 +239,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 			reason = fleet.WaitUsageWindow
 		}
 		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Since: last.At, Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
-		d.sooner(e.RetryAt)
+		d.lookAgainAt(e.RetryAt)
 	}
 	for _, dep := range e.After {
 		other := d.Dependee(dep.TaskID)
@@ -247,18 +247,18 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		case status == "":
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: "the task that it depends on was deleted", Next: nextDependency})
 		case !status.Ended():
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts when %s has %s; that is %s", name, dep.Ends(), status)})
-		case status != fleet.TaskCompleted && !dep.Ended:
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, status.Was()), Next: nextDependency})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts when %s has %s; that is %s", name, dep.RequiredEnd(), status)})
+		case status != fleet.TaskCompleted && !dep.AnyEnd:
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, status.EndText()), Next: nextDependency})
 		}
 	}
 	if t := q.Delegation; t.Waits && !t.Ready {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.Awaited)), Next: "`show_task_tree` shows them"})
 	}
-	if most, n := q.Delegation.MaxRunning, d.trees[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
+	if most, n := q.Delegation.MaxRunning, d.runningBelow[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
 	}
-	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
+	if other := d.exclusive[e.Exclusive]; e.Exclusive != "" && other != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})
 	}
 	return waits
@@ -266,9 +266,9 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 
 // credentialWaits returns why the credential of the task's agent cannot be used.
 func (d *decider) credentialWaits(q *fleet.QueuedTask) []fleet.Wait {
-	waits := d.Unusable(q)
+	waits := d.CredentialWaits(q)
 	for _, w := range waits {
-		d.sooner(w.Until)
+		d.lookAgainAt(w.Until)
 	}
 	return waits
 }
@@ -278,13 +278,13 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 	for _, c := range claims {
 		text := c.Text
 		if text == "" {
-			if d.Fits(c.Budget, d.claimed[c.Budget].Plus(c.Want)) {
+			if d.BudgetFits(c.Budget, d.claimed[c.Budget].Plus(c.Want)) {
 				continue
 			}
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: c.Next})
-		d.sooner(c.Until)
+		d.lookAgainAt(c.Until)
 	}
 	return waits
 }
@@ -299,7 +299,7 @@ func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 
 // ownerWaits returns the reasons that depend on the owner of the task.
 func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
-	if free, limited := d.Room(q.Owner); limited && d.started[q.Owner] >= free {
+	if free, limited := d.TaskRoom(q.Owner); limited && d.startedByOwner[q.Owner] >= free {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: q.Owner, Text: d.text("%s has as many running tasks as the limit allows", q.Owner)})
 	}
 	return waits
@@ -324,8 +324,8 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: next.ID, Text: d.text("agent %q starts %s", a.Name, next.Ref())})
 		}
 	}
-	if err := d.Down(&a.Agent); err != nil {
-		d.sooner(d.Now.Add(placeAgain))
+	if err := d.PlaceError(&a.Agent); err != nil {
+		d.lookAgainAt(d.Now.Add(placeRetry))
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()})
 	}
 	if err := d.Unconfined(q, &a.Agent); err != nil {
@@ -349,8 +349,8 @@ func starting(a *fleet.AgentView) bool {
 // nextDependency says what helps a task whose dependency has failed.
 const nextDependency = "`update_queued_task` lets it depend on other tasks or on none, and `stop_task` stops it"
 
-// placeAgain is after what time the decision looks again whether a place can be used. No event says so.
-const placeAgain = 2 * time.Second
+// placeRetry is after what time the decision looks again whether a place can be used. No event says so.
+const placeRetry = 2 * time.Second
 
 func delegatedTasks(n int) string {
 	if n == 1 {
@@ -367,9 +367,9 @@ func (d *decider) text(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// sooner notes that the decision may change at the time.
-func (d *decider) sooner(at time.Time) {
-	if at.After(d.Now) && (d.Next.IsZero() || at.Before(d.Next)) {
-		d.Next = at
+// lookAgainAt notes that the decision may change at the time.
+func (d *decider) lookAgainAt(at time.Time) {
+	if at.After(d.Now) && (d.ChangesAt.IsZero() || at.Before(d.ChangesAt)) {
+		d.ChangesAt = at
 	}
 }

@@ -75,7 +75,7 @@ func anyState(rt *rapid.T) State {
 				Status:   rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency"),
 				AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 6).Draw(rt, "dependency's agent")),
 			}
-			q.Entry.After = []fleet.Dependency{{TaskID: dep, Ended: rapid.Bool().Draw(rt, "ended")}}
+			q.Entry.After = []fleet.Dependency{{TaskID: dep, AnyEnd: rapid.Bool().Draw(rt, "ended")}}
 		case 4:
 			q.Status = fleet.TaskRunning
 		}
@@ -84,14 +84,14 @@ func anyState(rt *rapid.T) State {
 	room := map[string]int{"alice": rapid.IntRange(0, 3).Draw(rt, "room")}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
 	s.Dependee = func(id string) fleet.Dependee { return deps[id] }
-	s.Down = func(a *fleet.Agent) error {
+	s.PlaceError = func(a *fleet.Agent) error {
 		if down && a.Place == "coder" {
 			return errors.New("down")
 		}
 		return nil
 	}
 	s.Unconfined = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
-	s.Room = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
+	s.TaskRoom = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
 	wants := map[string][]fleet.Claim{}
 	for _, q := range s.Tasks {
@@ -108,8 +108,8 @@ func anyState(rt *rapid.T) State {
 			unusable[q.ID] = []fleet.Wait{{Reason: fleet.WaitUsageWindow, Until: noon.Add(time.Hour)}}
 		}
 	}
-	s.Unusable = func(q *fleet.QueuedTask) []fleet.Wait { return unusable[q.ID] }
-	s.Fits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
+	s.CredentialWaits = func(q *fleet.QueuedTask) []fleet.Wait { return unusable[q.ID] }
+	s.BudgetFits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
 	return s
 }
 
@@ -134,8 +134,8 @@ func anyPools(rt *rapid.T) (pools []*fleet.Pool) {
 	return pools
 }
 
-// fits reports whether the agent is one of those that the task may have.
-func fits(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
+// mayRunOn reports whether the agent is one of those that the task may have.
+func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 	if q.AgentUID != "" {
 		return a.UID == q.AgentUID
 	}
@@ -153,12 +153,12 @@ func fits(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 	if t.Pool != "" {
 		return a.Pool == t.Pool && a.Owner == q.Owner && slices.ContainsFunc(s.Pools, func(p *fleet.Pool) bool { return p.Name == t.Pool && p.Owner == q.Owner })
 	}
-	return a.Pool == "" && a.MaxIdle == 0 && a.Owner == q.Owner && t.Has(&a.Agent)
+	return a.Pool == "" && a.MaxIdle == 0 && a.Owner == q.Owner && t.Matches(&a.Agent)
 }
 
-// slow is Decide in an obvious form: as long as some task can start beside those that have been started, the best of them does, on
+// decideSlowly is Decide in an obvious form: as long as some task can start beside those that have been started, the best of them does, on
 // the agent that was used last.
-func slow(s State) (started []string) {
+func decideSlowly(s State) (started []string) {
 	var running []*fleet.QueuedTask
 	for _, q := range s.Tasks {
 		if q.Status == fleet.TaskRunning {
@@ -170,11 +170,11 @@ func slow(s State) (started []string) {
 	agentFor := func(q *fleet.QueuedTask) (best *fleet.AgentView) {
 		for _, a := range s.Agents {
 			better := best == nil || a.UpdatedAt.After(best.UpdatedAt) || a.UpdatedAt.Equal(best.UpdatedAt) && a.UID < best.UID
-			if fits(s, q, a) && a.Status() == fleet.StatusIdle && !used[a.UID] && better {
+			if mayRunOn(s, q, a) && a.Status() == fleet.StatusIdle && !used[a.UID] && better {
 				best = a
 			}
 		}
-		if best != nil && s.Down(&best.Agent) != nil {
+		if best != nil && s.PlaceError(&best.Agent) != nil {
 			return nil
 		}
 		return best
@@ -185,11 +185,11 @@ func slow(s State) (started []string) {
 			return false
 		}
 		for _, dep := range e.After {
-			if status := s.Dependee(dep.TaskID).Status; status != fleet.TaskCompleted && (!dep.Ended || !status.Ended()) {
+			if status := s.Dependee(dep.TaskID).Status; status != fleet.TaskCompleted && (!dep.AnyEnd || !status.Ended()) {
 				return false
 			}
 		}
-		if len(s.Unusable(q)) > 0 {
+		if len(s.CredentialWaits(q)) > 0 {
 			return false
 		}
 		owned := 0
@@ -210,11 +210,11 @@ func slow(s State) (started []string) {
 					}
 				}
 			}
-			if !s.Fits(c.Budget, all) {
+			if !s.BudgetFits(c.Budget, all) {
 				return false
 			}
 		}
-		free, limited := s.Room(q.Owner)
+		free, limited := s.TaskRoom(q.Owner)
 		return !limited || owned < free
 	}
 	best := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
@@ -240,7 +240,7 @@ func TestDecide(t *testing.T) {
 		for _, x := range d.Start {
 			started = append(started, x.Task.ID+" on "+x.Agent.UID)
 		}
-		require.Equal(rt, slow(s), started)
+		require.Equal(rt, decideSlowly(s), started)
 		checkPools(rt, s, d)
 		s.Detail = NoWaits
 		short := Decide(s)
@@ -291,7 +291,7 @@ func checkPools(rt *rapid.T, s State, d Decision) {
 			}
 		}
 		possible := min(p.MaxAgents-all, p.MaxCreating-creating)
-		if !p.Paused() && !p.RetryAt.After(s.Now) && s.Down(&fleet.Agent{Place: p.Place}) == nil && possible > 0 && waiting > free+creating {
+		if !p.Paused() && !p.RetryAt.After(s.Now) && s.PlaceError(&fleet.Agent{Place: p.Place}) == nil && possible > 0 && waiting > free+creating {
 			require.Positive(rt, n, "tasks wait although the pool could create agents")
 		}
 		left := free
@@ -352,10 +352,10 @@ func BenchmarkDecide(b *testing.B) {
 		s.Agents = append(s.Agents, a)
 	}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
-	s.Down, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
-	s.Room = func(string) (int, bool) { return 0, false }
+	s.PlaceError, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
+	s.TaskRoom = func(string) (int, bool) { return 0, false }
 	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
-	s.Unusable = func(*fleet.QueuedTask) []fleet.Wait { return nil }
+	s.CredentialWaits = func(*fleet.QueuedTask) []fleet.Wait { return nil }
 	for name, detail := range map[string]Detail{"no waits": NoWaits, "reasons": Reasons} {
 		b.Run(name, func(b *testing.B) {
 			s.Detail = detail
@@ -382,12 +382,12 @@ func TestFanOutSpreads(t *testing.T) {
 			Dependee: func(id string) fleet.Dependee {
 				return map[string]fleet.Dependee{"first": {Status: fleet.TaskCompleted, AgentUID: "used"}}[id]
 			},
-			Down:       func(*fleet.Agent) error { return nil },
-			Unconfined: func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
-			Room:       func(string) (int, bool) { return 0, false },
-			Unusable:   func(*fleet.QueuedTask) []fleet.Wait { return nil },
-			Claims:     func(*fleet.QueuedTask) []fleet.Claim { return nil },
-			Fits:       func(string, fleet.Amount) bool { return true },
+			PlaceError:      func(*fleet.Agent) error { return nil },
+			Unconfined:      func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
+			TaskRoom:        func(string) (int, bool) { return 0, false },
+			CredentialWaits: func(*fleet.QueuedTask) []fleet.Wait { return nil },
+			Claims:          func(*fleet.QueuedTask) []fleet.Claim { return nil },
+			BudgetFits:      func(string, fleet.Amount) bool { return true },
 		})
 	}
 	d := decide(agent("used"))

@@ -46,7 +46,7 @@ func TestFailedAttempts(t *testing.T) {
 				require.False(t, item.Waits[0].Until.IsZero())
 				require.Equal(t, "attempt "+string(rune('1'+n))+" failed: the model's API failed", item.Waits[0].Text)
 				if n == 0 {
-					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Conversed == c.conversed })
+					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.HasConversation == c.conversed })
 				}
 				ahead.Add(int64(time.Hour))
 				_, _, err := h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"try": string(rune('a' + n))}}) // wakes the dispatcher

@@ -204,7 +204,7 @@ func TestBudgetStop(t *testing.T) {
 	budget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
 	long := h.Start("papi", strings.Repeat(bill, 11)+"wait gate\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
-		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spent.Reserve.Micros == 600_000
+		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spending.Reserve.Micros == 600_000
 	})
 	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
@@ -215,7 +215,7 @@ func TestBudgetStop(t *testing.T) {
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
 	require.Equal(t, `the budget "all" ($1.20 for fleet) is used up`, ended.Reason)
-	require.Nil(t, ended.Spent.Reserve)
+	require.Nil(t, ended.Spending.Reserve)
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 1_200_000, Tokens: 360}}, replayed(h, "all").Total)
 }
 
@@ -241,7 +241,7 @@ func TestBudgetUnpriced(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	unknown := `data {"type":"usage","usage":{"model":"m-9","input":10,"output":5}}` + "\ndone"
-	require.Equal(t, fleet.CostUnknown, h.WaitTask(h.Start("papi", unknown).ID).Spent.Basis)
+	require.Equal(t, fleet.CostUnknown, h.WaitTask(h.Start("papi", unknown).ID).Spending.Basis)
 	b := fleet.Budget{Name: "all", Limit: 1_000_000}
 	budget(h, b)
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})

@@ -27,7 +27,7 @@ const (
 //
 // Before it begins, saveChanges counts the try in the record, so that work that ends the server is left alone after collectTries.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
-	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
+	if !w.places.Of(a).Traits().Changes || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
 	var known *fleet.Changes
@@ -157,7 +157,7 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 
 // interrupts reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
 func (w *worker) interrupts(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
-	return v != nil && (v.Desired != a.Desired || v.Restart != a.Restart || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopAsked.Equal(t.StopAsked))
+	return v != nil && (v.Desired != a.Desired || v.Restart != a.Restart || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
 }
 
 // showCollecting shows that the work of the task is collected.
@@ -238,7 +238,7 @@ func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 // endRun kills the run of the task and waits until it has ended, at most as long as a stop may take. If the run
 // survives, deleting its workspace ends it.
 func (w *worker) endRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
-	if t.Dispatched.IsZero() {
+	if t.DispatchedAt.IsZero() {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, w.places.Of(a).Grace+deadlineGrace)

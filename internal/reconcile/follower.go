@@ -176,7 +176,7 @@ const tellInterval = time.Second
 // tellMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
 func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) error {
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
-		err := tx.Append(t.Event(fleet.EventTaskMore, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
+		err := tx.Append(t.Event(fleet.EventTaskMoreOutput, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
 		if errors.Is(err, fleet.ErrStoreFull) {
 			return nil
 		}
@@ -201,8 +201,8 @@ func (w *worker) meterRest(ctx context.Context, taskID string, rest *lastOutput,
 		all.CostUSD += rest.sum.CostUSD
 		all.Usage.InputTokens += rest.sum.Usage.InputTokens
 		all.Usage.OutputTokens += rest.sum.Usage.OutputTokens
-		err := state.Meter(tx, &all, w.now())
-		t.StopAsked, t.StopReason, t.Spent.Reserve = all.StopAsked, all.StopReason, all.Spent.Reserve
+		err := state.ExtendOrStop(tx, &all, w.now())
+		t.StopRequestedAt, t.StopReason, t.Spending.Reserve = all.StopRequestedAt, all.StopReason, all.Spending.Reserve
 		return err
 	})
 }
@@ -274,7 +274,7 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	}
 	if step != nil && step.Type == fleet.StepUsage { // now with its cost
 		o.Data = step.JSON()
-		if err := state.Meter(tx, t, w.now()); err != nil {
+		if err := state.ExtendOrStop(tx, t, w.now()); err != nil {
 			return err
 		}
 	}

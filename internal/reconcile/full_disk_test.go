@@ -28,7 +28,7 @@ func TestFullDisk(t *testing.T) {
 	<-h.World.Reached("gate")
 	full.Store(true)
 	health := h.Health(t.Context())
-	require.True(t, slices.ContainsFunc(health.Degraded, func(d fleet.Degraded) bool { return d.Part == "disk" }), "%v", health.Degraded)
+	require.True(t, slices.ContainsFunc(health.Degraded, func(d fleet.DegradedPart) bool { return d.Part == "disk" }), "%v", health.Degraded)
 	require.True(t, health.Ready)
 	h.World.Release("gate")
 	end := h.WaitTask(failing.ID)

@@ -17,7 +17,7 @@ func (r *Reconciler) interruptEnded(ctx context.Context) {
 	for {
 		select {
 		case q := <-r.interrupts.Requests():
-			r.running.Go(func() { q.Done(r.interrupt(ctx, q)) })
+			r.running.Go(func() { q.Reply(r.interrupt(ctx, q)) })
 		case <-ctx.Done():
 			return
 		}

@@ -20,7 +20,7 @@ import (
 func endElsewhere(t *testing.T, h *servicetest.Harness, uid string, now time.Time) {
 	t.Helper()
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
-		v, err := state.AgentView(tx, uid)
+		v, err := state.ReadAgentView(tx, uid)
 		require.NoError(t, err)
 		return state.EndTask(tx, &v.Agent, v.Task, fleet.Outcome{Status: fleet.TaskCompleted, Reported: true}, now.UTC(), nil)
 	}))

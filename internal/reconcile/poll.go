@@ -38,7 +38,7 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 // Look lists the workspaces of the place with the name now, and waits until what was found is recorded. It does nothing if this
 // process has no such place.
 func (r *Reconciler) Look(ctx context.Context, name string) {
-	p := r.places.Lookup(name)
+	p := r.places.Configured(name)
 	if p == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	if err := r.snap.Refresh(ctx); err != nil {
 		return err
 	}
-	before := slices.DeleteFunc(slices.Clone(r.snap.All()), func(v *fleet.AgentView) bool { return r.places.Lookup(v.Place) != p })
+	before := slices.DeleteFunc(slices.Clone(r.snap.All()), func(v *fleet.AgentView) bool { return r.places.Configured(v.Place) != p })
 	at := r.now()
 	workspaces, err := r.list(ctx, p)
 	if errors.Is(err, fleet.ErrOtherIdentity) {
@@ -126,7 +126,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	}
 	p.SetHidden(hidden)
 	if complete || !p.ObservedAt().IsZero() {
-		errs = append(errs, p.Listed(ctx, at))
+		errs = append(errs, p.RecordListing(ctx, at))
 	}
 	missing := slices.DeleteFunc(before, func(v *fleet.AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()

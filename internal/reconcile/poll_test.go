@@ -134,7 +134,7 @@ func TestAdoptionOfWhatIsDeleted(t *testing.T) {
 	<-made.Arrived()
 	listed := b.HoldAfter(fake.List)
 	<-listed.Arrived()
-	require.NoError(t, h.Remove(h.Context(), v.UID))
+	require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
 	h.WaitStored(func() bool { return len(h.Events(fleet.EventAgentDeleted)) == 1 })
 	n := b.Calls(fake.List)
 	listed.Open()

@@ -58,7 +58,7 @@ func TestTooManyQuestions(t *testing.T) {
 		for n := 1; n < state.MaxQuestions; n++ {
 			q := *first
 			q.ID = fmt.Sprintf("%s-old-%d", task.ID, n)
-			q.Status, q.GivenAt = fleet.QuestionExpired, q.AskedAt
+			q.Status, q.DeliveredAt = fleet.QuestionExpired, q.AskedAt
 			if err := tx.Insert(&q); err != nil {
 				return err
 			}

@@ -140,8 +140,8 @@ func (r *Reconciler) Stop() {
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
 // Work returns figures about the current work of this reconciler.
-func (r *Reconciler) Work() fleet.Work {
-	w := fleet.Work{
+func (r *Reconciler) Work() fleet.WorkerFigures {
+	w := fleet.WorkerFigures{
 		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),
 		Renewals: r.leases.renewals.Load(), RenewFailures: r.leases.failures.Load(), LeasesLost: r.leases.lost.Load(),
 	}
@@ -198,12 +198,12 @@ func (r *Reconciler) scan(ctx context.Context, which extent) error {
 	views := r.snap.TakeChanged()
 	if which == allAgents {
 		views = r.snap.All()
-		if err := r.places.SyncElsewhere(ctx, views); err != nil {
+		if err := r.places.SyncOtherServers(ctx, views); err != nil {
 			return err
 		}
 	}
 	for _, v := range views {
-		if needsWork(v) && r.places.Lookup(v.Place) != nil {
+		if needsWork(v) && r.places.Configured(v.Place) != nil {
 			r.wake(ctx, v.UID)
 		}
 	}

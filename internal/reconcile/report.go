@@ -64,7 +64,7 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 					within = parent.Delegation.Grant
 				}
 			}
-			current.Delegation.Grant = grant.Within(within, current.Delegation.Depth)
+			current.Delegation.Grant = grant.Intersect(within, current.Delegation.Depth)
 			if err := tx.Update(current); err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		v, err := begin(h, "wait gate")
 		require.NoError(t, err)
 		require.Equal(t, fleet.StatusOffline, v.Status())
-		require.NoError(t, h.Remove(h.Context(), v.UID))
+		require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
 		require.Equal(t, fleet.TaskStopped, h.WaitTask(v.Task.ID).Status)
 	})
 }
@@ -127,7 +127,7 @@ func TestSelfStartedStopped(t *testing.T) {
 		"after its time limit": func(h *servicetest.Harness, task *fleet.Task) {
 			h.Config.Now = func() time.Time { return time.Now().Add(task.Timeout + time.Minute) }
 			h.Restart()
-			h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopAsked.IsZero() })
+			h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopRequestedAt.IsZero() })
 		},
 	}
 	for name, stop := range stops {

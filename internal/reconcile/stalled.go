@@ -83,7 +83,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	if limit <= 0 || t.Options.Attached != nil {
 		return retryMost, nil
 	}
-	asking := t.Waiting > 0
+	asking := t.OpenQuestions > 0
 	if asking {
 		w.progress.touch(w.now())
 	}

@@ -30,7 +30,7 @@ func TestStoreFails(t *testing.T) {
 	time.AfterFunc(time.Second, func() { flaky.Fails.Store(0) })
 	h.WaitStored(func() bool {
 		for {
-			tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.Until{}, 0)
+			tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.WaitCondition{}, 0)
 			if !errors.Is(err, servicetest.ErrFlaky) { // this read may fail too
 				return err == nil && done && tasks[0].Status == fleet.TaskCompleted
 			}

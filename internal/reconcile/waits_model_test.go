@@ -90,7 +90,7 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 			all = append(all, because(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
 		case !other.status.Ended():
 			all = append(all, because(fleet.WaitDependency, x.name(dep.TaskID)))
-		case other.status != fleet.TaskCompleted && !dep.Ended:
+		case other.status != fleet.TaskCompleted && !dep.AnyEnd:
 			all = append(all, because(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
 		}
 	}

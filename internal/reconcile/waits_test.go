@@ -247,7 +247,7 @@ func (w *waitsWorld) queueTask() {
 	for range r.IntN(3) {
 		dep := w.anyOf(func(d *modelTask) bool { return d.owner == m.owner })
 		if dep != nil && !slices.ContainsFunc(e.After, func(d fleet.Dependency) bool { return d.TaskID == dep.id }) {
-			e.After = append(e.After, fleet.Dependency{TaskID: dep.id, Ended: r.IntN(2) == 0})
+			e.After = append(e.After, fleet.Dependency{TaskID: dep.id, AnyEnd: r.IntN(2) == 0})
 		}
 	}
 	task, err := w.QueueTask(w.as(m), request)
@@ -406,7 +406,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
 	w.replay()
 	l, err := w.ListQueue(servicetest.AsAdmin(w.T.Context()), service.QueueRequest{PageRequest: fleet.PageRequest{Limit: new(500)}})
 	require.NoError(w.T, err)
-	var shown *service.Shown // one of them
+	var shown *service.TaskDetails // one of them
 	if len(l.Items) > 0 {
 		shown, err = w.ShowTask(servicetest.AsAdmin(w.T.Context()), l.Items[w.random.IntN(len(l.Items))].ID, nil)
 		require.NoError(w.T, err)

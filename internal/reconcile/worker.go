@@ -101,11 +101,11 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 		return nil, err
 	}
 	v = w.snap.Get(w.uid)
-	if v == nil || v.Task == nil || v.Task.Dispatched.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && (!w.runEnded || w.follow.err == nil) {
+	if v == nil || v.Task == nil || v.Task.DispatchedAt.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && (!w.runEnded || w.follow.err == nil) {
 		return v, nil
 	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		v, err = state.AgentView(tx, w.uid)
+		v, err = state.ReadAgentView(tx, w.uid)
 		return err
 	})
 	return v, err

@@ -66,7 +66,7 @@ func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known
 	switch {
 	case len(checks.Commands) == 0:
 		return w.finish(ctx, t.ID, o)
-	case !t.StopAsked.IsZero(): // the work may be incomplete
+	case !t.StopRequestedAt.IsZero(): // the work may be incomplete
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
 	}
@@ -86,7 +86,7 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 	if a.Config != nil && a.Config.Driver != "" { // the configuration replaces the project, but may name one to work in
 		place, inRole = nil, false
 		if a.Config.Place != "" {
-			place = w.places.Lookup(a.Config.Place)
+			place = w.places.Configured(a.Config.Place)
 		}
 	}
 	if place != nil && place.Facts.ProjectChecks && a.Project != "" {
@@ -213,10 +213,10 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	switch {
 	case failed == 0:
 		return w.finish(ctx, t.ID, o)
-	case !t.StopAsked.IsZero():
+	case !t.StopRequestedAt.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
-	case t.Try-t.Spent.Holds-t.Delegation.Turns < retries(*f.checks) && repairable(known):
+	case t.Try-t.Spending.Holds-t.Delegation.Turns < retries(*f.checks) && repairable(known):
 		return w.tryAgain(ctx, t, o)
 	}
 	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
@@ -233,13 +233,13 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 		if err != nil {
 			return err
 		}
-		if a != nil && o.Conversation && !a.Conversed { // the next try continues the conversation
-			a.Conversed = true
+		if a != nil && o.Conversation && !a.HasConversation { // the next try continues the conversation
+			a.HasConversation = true
 			if err := tx.Update(a); err != nil {
 				return err
 			}
 		}
-		now.Try, now.Dispatched, now.Cursor = t.Try+1, time.Time{}, ""
+		now.Try, now.DispatchedAt, now.Cursor = t.Try+1, time.Time{}, ""
 		now.AddUsage(o)
 		return nil
 	})
@@ -278,7 +278,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 	switch {
 	case t.Try == 0:
 		return "", nil
-	case t.GoesOn():
+	case t.Resumes():
 		text = goesOn
 	case last != nil && last.Code.Retry() == fleet.RetryForgets:
 		text, since = "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", t.Delegation.WokenTry
@@ -296,7 +296,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 	}
 	results := ""
 	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		results, err = state.Results(tx, t, since)
+		results, err = state.PromptResults(tx, t, since)
 		return err
 	})
 	switch {

@@ -43,7 +43,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	}); err != nil {
 		return 0, err
 	}
-	w.contractChecked = len(last) == 0 || last[0].Status != fleet.TaskCompleted || last[0].Dispatched.IsZero()
+	w.contractChecked = len(last) == 0 || last[0].Status != fleet.TaskCompleted || last[0].DispatchedAt.IsZero()
 	if w.contractChecked {
 		return 0, nil
 	}

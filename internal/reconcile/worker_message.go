@@ -31,7 +31,7 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 	if f.checks != nil {
 		return nil // new messages wait for the next try, if there is one
 	}
-	if !t.StopAsked.IsZero() {
+	if !t.StopRequestedAt.IsZero() {
 		f.delivery.end()
 		f.delivery = nil
 		return nil
@@ -80,7 +80,7 @@ func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, e
 		switch {
 		case m.Deliverable():
 			open = append(open, *m)
-		case m.Turn == 0 && m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
+		case m.Turn == 0 && m.Refused == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
 			given = append(given, *m)
 		}
 	}
@@ -154,14 +154,14 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 		case err != nil:
 			return state.RefuseMessage(tx, t, now, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
 		}
-		now.GivenAt = w.now()
+		now.DeliveredAt = w.now()
 		if err := tx.Update(now); err != nil {
 			return err
 		}
-		if now.GivenAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
+		if now.DeliveredAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
 			return nil // its sender is still waiting, and gets the result
 		}
-		return tx.Append(t.Event(fleet.EventTaskStep, now.GivenAt, "the agent has received the waiting message"))
+		return tx.Append(t.Event(fleet.EventTaskStep, now.DeliveredAt, "the agent has received the waiting message"))
 	})
 }
 

@@ -48,9 +48,9 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	// The runner's status counts, even if somebody has answered: the question may have expired before the answer arrived.
 	answered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
 	if old.Status == fleet.QuestionWaiting {
-		t.Waiting--
+		t.OpenQuestions--
 	}
-	old.Status, old.GivenAt = q.Status, w.now()
+	old.Status, old.DeliveredAt = q.Status, w.now()
 	if q.Status == fleet.QuestionAnswered && old.AnsweredBy == "" {
 		old.Answer, old.Message, old.AnsweredBy, old.AnsweredAt = q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
 	}
@@ -63,7 +63,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 // newQuestion records a question that the store does not have.
 func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) error {
 	if q.Status != fleet.QuestionWaiting {
-		q.GivenAt = w.now()
+		q.DeliveredAt = w.now()
 	}
 	if err := tx.Insert(q); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 		return err
 	}
 	if q.Status == fleet.QuestionWaiting {
-		t.Waiting++
+		t.OpenQuestions++
 		return nil
 	}
 	return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), q.Outcome()))
@@ -92,7 +92,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	}
 	var open []*fleet.Question
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		open, _, err = tx.Questions(fleet.QuestionFilter{TaskID: t.ID, NotGiven: true}, state.MaxQuestions, 0)
+		open, _, err = tx.Questions(fleet.QuestionFilter{TaskID: t.ID, Undelivered: true}, state.MaxQuestions, 0)
 		return err
 	}); err != nil {
 		return 0, err
@@ -135,7 +135,7 @@ func (w *worker) answered(ctx context.Context, id string, err error) error {
 		if readErr != nil || q == nil || !q.Open() {
 			return readErr
 		}
-		q.GivenAt = w.now()
+		q.DeliveredAt = w.now()
 		if err == nil {
 			return tx.Update(q)
 		}
@@ -147,6 +147,6 @@ func (w *worker) answered(ctx context.Context, id string, err error) error {
 		if err := tx.Update(q); err != nil {
 			return err
 		}
-		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.GivenAt, q.Outcome()))
+		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.DeliveredAt, q.Outcome()))
 	})
 }

@@ -56,11 +56,11 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted
 	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
-	case !wanted && t.StopAsked.IsZero():
+	case !wanted && t.StopRequestedAt.IsZero():
 		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
-	case left <= 0 && t.StopAsked.IsZero():
+	case left <= 0 && t.StopRequestedAt.IsZero():
 		return 0, false, w.askStop(ctx, t, state.TimeoutReason(t))
-	case t.Dispatched.IsZero() && !t.StopAsked.IsZero() && (!wanted || !startsUnasked(a, t)):
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!wanted || !startsUnasked(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.unfollow()
@@ -70,17 +70,17 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{
 			Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason), ReasonCode: fleet.CodePlaceLost,
 		})
-	case t.Dispatched.IsZero() && a.State == fleet.StateRunning:
+	case t.DispatchedAt.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatch(ctx, a, t, false)
-	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero():
 		return inspectMost, a.State.Moving(), nil
-	case t.Dispatched.IsZero():
+	case t.DispatchedAt.IsZero():
 		return min(left, inspectMost), a.State.Moving(), nil
 	}
 	wait := time.Duration(0)
 	if w.follow == nil {
 		wait = w.untilRetry(t)
-		if wait > 0 && t.StopAsked.IsZero() {
+		if wait > 0 && t.StopRequestedAt.IsZero() {
 			return min(left, wait), a.State.Moving(), nil
 		}
 		if wait <= 0 {
@@ -92,7 +92,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 			return 0, false, err
 		}
 	}
-	if t.StopAsked.IsZero() {
+	if t.StopRequestedAt.IsZero() {
 		again, err := w.stepAnswers(ctx, a, t)
 		if again == 0 {
 			again = retryMost
@@ -137,7 +137,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	if err != nil {
 		return err
 	}
-	if t.Dispatched.IsZero() {
+	if t.DispatchedAt.IsZero() {
 		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		switch {
 		case failed != nil:
 			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
-		case t.GoesOn():
+		case t.Resumes():
 			text = "the agent goes on"
 		case t.Try > 0 && t.Try == t.Delegation.WokenTry:
 			text = "the agent gets the results of the tasks that it has delegated"
@@ -155,14 +155,14 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			text = "the agent begins the task by itself"
 		}
 		recorded, err := w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
-			if !t.Dispatched.IsZero() {
+			if !t.DispatchedAt.IsZero() {
 				return errDispatched
 			}
-			t.Dispatched = w.now()
-			if err := state.TakeResults(tx, t, t.Dispatched); err != nil {
+			t.DispatchedAt = w.now()
+			if err := state.PutResultsInPrompt(tx, t, t.DispatchedAt); err != nil {
 				return err
 			}
-			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
+			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.DispatchedAt, text)); err != nil || t.Try > 0 {
 				return err
 			}
 			if !t.HasMessages {
@@ -170,7 +170,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			}
 			early, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 			for _, m := range early {
-				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.Dispatched, m.Text)); err != nil {
+				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.DispatchedAt, m.Text)); err != nil {
 					return err
 				}
 			}
@@ -185,7 +185,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
-	run.Continues, run.Conversation, run.Allowance = a.Conversed, a.Conversation, t.Allowance()
+	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
 	for _, r := range a.Allowed(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
@@ -272,7 +272,7 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 			return err
 		}
 		return w.ended(ctx, a, t, known, w.withOutput(t, o))
-	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero() && (w.given(t) || !startsUnasked(a, t)):
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.given(t) || !startsUnasked(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
 		if !w.given(t) {
@@ -300,7 +300,7 @@ func (w *worker) given(t *fleet.Task) bool { return w.failures.taskID == t.ID &&
 // retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t), stopping: !t.StopAsked.IsZero()}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t), stopping: !t.StopRequestedAt.IsZero()}
 	}
 	w.failures.count++
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
@@ -312,7 +312,7 @@ func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 	if w.failures.taskID != t.ID {
 		return 0
 	}
-	if !t.StopAsked.IsZero() && !w.failures.stopping {
+	if !t.StopRequestedAt.IsZero() && !w.failures.stopping {
 		w.failures.count, w.failures.next, w.failures.stopping = 0, time.Time{}, true
 	}
 	return max(0, w.failures.next.Sub(w.now()))
@@ -321,7 +321,7 @@ func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 // askStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
 func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) error {
 	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
-		return state.AskStop(tx, t, reason, reason, w.now())
+		return state.RequestStop(tx, t, reason, reason, w.now())
 	})
 }
 
@@ -425,18 +425,18 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 // begins in the same transaction, unless the checks of its contract must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		v, err := state.AgentView(tx, w.uid)
+		v, err := state.ReadAgentView(tx, w.uid)
 		if err != nil || v == nil || v.Task == nil || v.Task.ID != taskID {
 			return err
 		}
-		if again, err := state.QueueAgain(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
+		if again, err := state.QueueRetry(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
 			return err
 		}
 		if waits, err := state.AwaitResults(tx, &v.Agent, v.Task, o, w.now()); waits || err != nil { // results that came during the checks
 			w.forget()
 			return err
 		}
-		if held, err := state.HoldTask(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
+		if held, err := state.HoldForBudget(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
 			w.forget()
 			return err
 		}
@@ -461,7 +461,7 @@ func (w *worker) awaitsResults(ctx context.Context, a *fleet.Agent, t *fleet.Tas
 	}
 	err = w.store.Update(ctx, func(tx fleet.Tx) error {
 		waits = false
-		v, err := state.AgentView(tx, w.uid)
+		v, err := state.ReadAgentView(tx, w.uid)
 		if err != nil || v == nil || v.Task == nil || v.Task.ID != t.ID {
 			return err
 		}
@@ -488,7 +488,7 @@ func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) err
 	if err != nil || t == nil {
 		return err
 	}
-	t.StopAsked = time.Time{}
+	t.StopRequestedAt = time.Time{}
 	return state.EndTask(tx, a, t, o, r.now(), nil)
 }
 

@@ -24,7 +24,7 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 		if err != nil {
 			return nil, err
 		}
-		return t, s.abandonIn(tx, p, t, l, why)
+		return t, s.abandonWork(tx, p, t, l, why)
 	})
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 	return s.landingView(ctx, task.ID)
 }
 
-// abandonIn abandons the open work of the task.
-func (s *Service) abandonIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, why string) error {
+// abandonWork abandons the open work of the task.
+func (s *Service) abandonWork(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, why string) error {
 	if l.Candidate != "" {
 		return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
 	}

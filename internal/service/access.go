@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// visible returns Owner and Shared of a store's filter for what p may see. The owner is empty if p may see everything.
-func (s *Service) visible(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
+// ownerFilter returns Owner and Shared of a store's filter for what p may see. The owner is empty if p may see everything.
+func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
 	if p.Admin() {
 		return "", nil, nil
 	}
@@ -25,11 +25,11 @@ type selection struct {
 	uid         string   // the selected agent; empty if name and owner select agents
 }
 
-// selects returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" the one of
+// selectAgents returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" the one of
 // alice, and "" everything that p may see. The error is AGENT_NOT_FOUND if the reference names another owner and p may not
 // see that owner's agent.
-func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
-	if sel.owner, sel.shared, err = s.visible(ctx, p); err != nil {
+func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
+	if sel.owner, sel.shared, err = s.ownerFilter(ctx, p); err != nil {
 		return sel, err
 	}
 	sel.projects = p.Projects
@@ -61,8 +61,8 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// withGroups returns the principal with its last known groups. It is for what Fleet does later on behalf of a caller.
-func (s *Service) withGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
+// withLastGroups returns the principal with its last known groups. It is for what Fleet does later on behalf of a caller.
+func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
 		if known != nil {
@@ -75,7 +75,7 @@ func (s *Service) withGroups(ctx context.Context, p fleet.Principal) (fleet.Prin
 
 // accessToTask is accessTo for the agent of a task, which may not have one yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
-	if belowOwnTask(p) {
+	if isLimitedToTree(p) {
 		return accessBelow(tx, p, t)
 	}
 	if t.AgentUID != "" || p.OwnsAll(t.Owner) {
@@ -121,21 +121,21 @@ func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 // requireAccess returns PERMISSION_DENIED if p may see the agent but does not have the needed access to it, and
 // AGENT_NOT_FOUND if p may not see the agent.
 func requireAccess(p fleet.Principal, a *fleet.Agent, needed fleet.Access) error {
-	return requireLevel(p.Access(a), needed, a.Name, a.Owner)
+	return requireAccessLevel(p.Access(a), needed, a.Name, a.Owner)
 }
 
-func requireLevel(got, needed fleet.Access, name, owner string) error {
+func requireAccessLevel(got, needed fleet.Access, name, owner string) error {
 	switch {
 	case got.Allows(needed):
 		return nil
 	case got == fleet.AccessNone:
 		return fleet.AgentNotFound(name)
 	case needed == fleet.AccessRun:
-		return denied(name, owner, "agent %q of %q is shared with you to view: ask its owner to share it with access run")
+		return permissionDenied(name, owner, "agent %q of %q is shared with you to view: ask its owner to share it with access run")
 	}
-	return denied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
+	return permissionDenied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
 }
 
-func denied(name, owner, text string) error {
+func permissionDenied(name, owner, text string) error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, text, name, owner).With("agent_name", name).With("owner", owner)
 }

@@ -43,13 +43,13 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	if err != nil {
 		return nil, "", err
 	}
-	var made CallResult
+	var result CallResult
 	if old != nil {
-		made = *old
-	} else if made, err = s.insertAgent(ctx, p, c, r); err != nil {
+		result = *old
+	} else if result, err = s.insertAgent(ctx, p, c, r); err != nil {
 		return nil, "", err
 	}
-	v, err := s.waitFor(ctx, made.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
+	v, err := s.waitForAgent(ctx, result.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -58,16 +58,16 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	case old != nil && !v.DeletedAt.IsZero():
 		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
 	}
-	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+	return s.readyAnswer(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
 func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
-	n, err := s.newAgent(ctx, r)
+	n, err := s.draftAgent(ctx, r)
 	if err != nil {
 		return CallResult{}, err
 	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		a, err := s.addAgent(ctx, tx, p, n)
 		if err != nil {
 			return CallResult{}, err
@@ -79,11 +79,11 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		}
 		return CallResult{AgentUID: a.UID}, err
 	})
-	return made, err
+	return result, err
 }
 
-// newAgent is an agent to add, with what its place says about the request.
-type newAgent struct {
+// agentDraft is an agent to add, with what its place says about the request.
+type agentDraft struct {
 	CreateAgentRequest
 	place   *state.ManagedPlace
 	project fleet.Project
@@ -94,8 +94,8 @@ type newAgent struct {
 	shares  []fleet.Share
 }
 
-// newAgent finds the project and the role of the request, and checks its parameters.
-func (s *Service) newAgent(ctx context.Context, r CreateAgentRequest) (n newAgent, err error) {
+// draftAgent finds the project and the role of the request, and checks its parameters.
+func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agentDraft, err error) {
 	n.CreateAgentRequest = r
 	n.project, n.role, n.place, err = s.projectRole(ctx, r.Project, r.Role)
 	if err == nil {
@@ -109,7 +109,7 @@ func (s *Service) projectRole(ctx context.Context, name, roleName string) (proje
 	if project, place, err = s.places.FindInFleet(ctx, name); err != nil {
 		return project, role, place, asInvalid(err, "project")
 	}
-	if err = place.Known(ctx); err != nil {
+	if err = place.EnsureListed(ctx); err != nil {
 		return project, role, place, err
 	}
 	role, err = place.Catalog.Role(ctx, project.Name, roleName)
@@ -117,7 +117,7 @@ func (s *Service) projectRole(ctx context.Context, name, roleName string) (proje
 }
 
 // addAgent adds the agent to the store.
-func (s *Service) addAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n newAgent) (*fleet.Agent, error) {
+func (s *Service) addAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n agentDraft) (*fleet.Agent, error) {
 	if err := n.place.Available(); err != nil {
 		return nil, err
 	}
@@ -164,21 +164,21 @@ func agentExists(name string) *fleet.Error {
 		With("agent_name", name).With("field", "name")
 }
 
-// ready answers a call that has waited for the agent to become ready.
-func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
+// readyAnswer answers a call that has waited for the agent to become ready.
+func (s *Service) readyAnswer(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
 	switch {
 	case v.State == fleet.StateRunning && v.Settled():
 		return v, done, nil
 	case v.State == fleet.StateDeleted || v.Desired == fleet.DesiredDeleted:
 		return nil, "", fleet.AgentNotFound(v.Name)
 	case v.Foreign():
-		return nil, "", foreign(&v.Agent)
+		return nil, "", errForeign(&v.Agent)
 	case v.Settled() && v.State == fleet.StateStopped:
 		return nil, "", fleet.Errorf(fleet.ReasonAgentOffline, "agent %q was stopped meanwhile", v.Name).Next("{start_agent} starts it").
 			With("agent_name", v.Name).With("state", string(v.State))
 	case v.Settled():
 		return nil, "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the workspace of agent %q is %s: %s", v.Name, v.State, orUnknown(v.StateReason)).
+			"the workspace of agent %q is %s: %s", v.Name, v.State, reasonOrUnknown(v.StateReason)).
 			Next("{show_agent_log} shows details, {start_agent} tries again, and {delete_agent} removes it").With("agent_name", v.Name).With("state", string(v.State))
 	}
 	why := ""
@@ -188,7 +188,7 @@ func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, stri
 	return v, fmt.Sprintf("Agent '%s' is not ready yet, its workspace is %s%s: show_agent shows its state", v.Name, v.State, why), nil
 }
 
-func orUnknown(reason string) string {
+func reasonOrUnknown(reason string) string {
 	if reason == "" {
 		return "its host does not say why"
 	}
@@ -196,11 +196,11 @@ func orUnknown(reason string) string {
 }
 
 func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
-	v, err := s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
+	v, err := s.waitForAgent(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
 	if err != nil {
 		return nil, "", err
 	}
-	return s.ready(v, done(v))
+	return s.readyAnswer(v, done(v))
 }
 
 // refusedError returns the error with which the place refused to create the agent.

@@ -11,11 +11,11 @@ import (
 // DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
 // keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, s.toDelete(keepUnsaved))
+	v, err := s.changeDesired(ctx, ref, requestID, s.deleteChange(keepUnsaved))
 	if err != nil {
 		return nil, "", err
 	}
-	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
+	v, err = s.waitForAgent(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
 		return v.State == fleet.StateDeleted || v.Attempts > 0
 	})
 	if err != nil {
@@ -27,14 +27,14 @@ func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool,
 	case v.State == fleet.StateDeleted:
 		return v, fmt.Sprintf("Agent '%s' deleted successfully", v.Name), nil
 	case v.Attempts > 0:
-		return nil, "", fleet.Errorf(fleet.ReasonBackendUnavailable, "agent %q is not deleted yet: %s. Fleet keeps trying", v.Name, orUnknown(v.StateReason)).
+		return nil, "", fleet.Errorf(fleet.ReasonBackendUnavailable, "agent %q is not deleted yet: %s. Fleet keeps trying", v.Name, reasonOrUnknown(v.StateReason)).
 			With("agent_name", v.Name)
 	}
 	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows it until it is deleted", v.Name), nil
 }
 
-// toDelete returns the change of DeleteAgent.
-func (s *Service) toDelete(keepUnsaved bool) desiredChange {
+// deleteChange returns the change of DeleteAgent.
+func (s *Service) deleteChange(keepUnsaved bool) desiredChange {
 	d := desiredChange{method: "DeleteAgent", text: "deletion requested", args: keepUnsaved, change: func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredDeleted
 		v.Attempts, v.RetryAt = 0, time.Time{}

@@ -13,19 +13,19 @@ import (
 // according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
 // has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, s.toStart())
+	v, err := s.changeDesired(ctx, ref, requestID, s.startChange())
 	if err != nil {
 		return nil, "", err
 	}
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
 }
 
-// toStart returns the change of StartAgent.
-func (s *Service) toStart() desiredChange {
+// startChange returns the change of StartAgent.
+func (s *Service) startChange() desiredChange {
 	var seen *fleet.Workspace
 	look := func(ctx context.Context, v *fleet.AgentView) (err error) {
 		if v.State == fleet.StateRunning {
-			seen, err = s.look(ctx, &v.Agent)
+			seen, err = s.inspect(ctx, &v.Agent)
 		}
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Service) toStart() desiredChange {
 		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
 			return nil
 		case v.State == fleet.StateUnhealthy && v.Task != nil:
-			return unhealthyBusy(v)
+			return errUnhealthyBusy(v)
 		}
 		v.Desired = fleet.DesiredRunning
 		v.Restart++
@@ -47,10 +47,10 @@ func (s *Service) toStart() desiredChange {
 	}}
 }
 
-// look asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
+// inspect asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
 // cannot be asked, so look returns nil.
-func (s *Service) look(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
-	place := s.places.Lookup(a.Place)
+func (s *Service) inspect(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
+	place := s.places.Configured(a.Place)
 	if place == nil {
 		return nil, nil
 	}
@@ -61,35 +61,35 @@ func (s *Service) look(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, e
 	return &ws, err
 }
 
-// unhealthyBusy returns the error for starting an unhealthy agent that has a task.
-func unhealthyBusy(v *fleet.AgentView) *fleet.Error {
+// errUnhealthyBusy returns the error for starting an unhealthy agent that has a task.
+func errUnhealthyBusy(v *fleet.AgentView) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonAgentBusy, "the workspace of agent %q runs, but is unhealthy (%s), and its task %s may still run there: starting it again would end the task",
-		v.Name, orUnknown(v.StateReason), v.Task.ID).
+		v.Name, reasonOrUnknown(v.StateReason), v.Task.ID).
 		Next("wait for it with {wait_tasks}, or end it with {restart_agent}").With("agent_name", v.Name).With("task_id", v.Task.ID).With("state", string(v.State))
 }
 
 // StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, toStop())
+	v, err := s.changeDesired(ctx, ref, requestID, stopChange())
 	if err != nil {
 		return nil, "", err
 	}
-	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
+	v, err = s.waitForAgent(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
 	switch {
 	case err != nil:
 		return nil, "", err
 	case v.Settled() && v.State == fleet.StateStopped:
 		return v, fmt.Sprintf("Agent '%s' is stopped", v.Name), nil
 	case v.Settled() && v.Desired == fleet.DesiredRunning:
-		return nil, "", notStopped(v, "it was started meanwhile").Next("{stop_agent} stops it")
+		return nil, "", errNotStopped(v, "it was started meanwhile").Next("{stop_agent} stops it")
 	case v.Settled():
-		return nil, "", notStopped(v, orUnknown(v.StateReason)).Next("{start_agent} starts it again, {delete_agent} removes it")
+		return nil, "", errNotStopped(v, reasonOrUnknown(v.StateReason)).Next("{start_agent} starts it again, {delete_agent} removes it")
 	}
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent shows its state", v.Name, v.State), nil
 }
 
-// toStop returns the change of StopAgent.
-func toStop() desiredChange {
+// stopChange returns the change of StopAgent.
+func stopChange() desiredChange {
 	return desiredChange{method: "StopAgent", text: "stop requested", change: func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredStopped
 		v.Restarted = v.Restart
@@ -98,8 +98,8 @@ func toStop() desiredChange {
 	}}
 }
 
-// notStopped returns the error for an agent that was to be stopped and is not.
-func notStopped(v *fleet.AgentView, why string) *fleet.Error {
+// errNotStopped returns the error for an agent that was to be stopped and is not.
+func errNotStopped(v *fleet.AgentView, why string) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q is not stopped, it is %s: %s", v.Name, v.State, why).
 		With("agent_name", v.Name).With("state", string(v.State))
 }
@@ -126,7 +126,7 @@ func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
 		return err
 	}
 	if a.Foreign() {
-		return foreign(a)
+		return errForeign(a)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 	}
 	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now := s.now()
-		current, err := state.AgentView(tx, v.UID)
+		current, err := state.ReadAgentView(tx, v.UID)
 		if err != nil {
 			return CallResult{}, err
 		}
@@ -176,8 +176,8 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 	return v, err
 }
 
-// foreign returns the error for changing an agent whose workspace is not this Fleet's.
-func foreign(a *fleet.Agent) *fleet.Error {
+// errForeign returns the error for changing an agent whose workspace is not this Fleet's.
+func errForeign(a *fleet.Agent) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.OtherFleet).
 		Next("{restart_agent} with take_over makes it this Fleet's, and ends what runs in it").With("agent_name", a.Name)
 }

@@ -16,7 +16,7 @@ type AgentList struct {
 
 // refreshAgents brings the snapshot up to date. It returns an error if no place's agents are known yet.
 func (s *Service) refreshAgents(ctx context.Context) error {
-	if err := s.places.AnyKnown(ctx); err != nil {
+	if err := s.places.EnsureAnyListed(ctx); err != nil {
 		return err
 	}
 	return s.snap.Refresh(ctx)
@@ -69,12 +69,12 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	if r.Role == "" {
 		return place, nil
 	}
-	return place, s.knownRole(ctx, r.Role, projects)
+	return place, s.checkRoleExists(ctx, r.Role, projects)
 }
 
-// knownRole returns ROLE_NOT_FOUND if no project has the role. It returns nil if a place does not answer, because a project of
+// checkRoleExists returns ROLE_NOT_FOUND if no project has the role. It returns nil if a place does not answer, because a project of
 // that place may have the role.
-func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.Project) error {
+func (s *Service) checkRoleExists(ctx context.Context, name string, projects []fleet.Project) error {
 	var names []string
 	for _, p := range projects {
 		roles, err := s.places.Named(p.Place).Catalog.Roles(ctx, p.Name)

@@ -23,7 +23,7 @@ type RestartAgentRequest struct {
 // RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
 // Config.CreateWait. It first checks whether the workspace can be started with them.
 func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, r.Agent, r.RequestID, s.toRestart(r))
+	v, err := s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
 	if err != nil {
 		return nil, "", err
 	}
@@ -32,8 +32,8 @@ func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fle
 	})
 }
 
-// toRestart returns the change of RestartAgent.
-func (s *Service) toRestart(r RestartAgentRequest) desiredChange {
+// restartChange returns the change of RestartAgent.
+func (s *Service) restartChange(r RestartAgentRequest) desiredChange {
 	args := r
 	check := func(ctx context.Context, v *fleet.AgentView) (err error) {
 		r.Role, err = s.restartable(ctx, v, r)

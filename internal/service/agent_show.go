@@ -12,10 +12,10 @@ func (s *Service) ShowAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, err
 }
 
-// MayDo returns what the caller may do with the agent.
-func (s *Service) MayDo(ctx context.Context, v *fleet.AgentView) (fleet.Access, error) {
+// AccessTo returns what the caller may do with the agent.
+func (s *Service) AccessTo(ctx context.Context, v *fleet.AgentView) (fleet.Access, error) {
 	p, err := fleet.PrincipalFrom(ctx)
-	return p.May(&v.Agent), err
+	return p.ScopedAccess(&v.Agent), err
 }
 
 // These limit the lines of a log.

@@ -15,8 +15,8 @@ type AttachRequest struct {
 	Columns, Rows uint16
 }
 
-// leaveTime is how long a call may take to record that its caller has gone.
-const leaveTime = 5 * time.Second
+// stopTimeout is how long a call may take to record that its caller has gone.
+const stopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
 // agent, so the agent is busy meanwhile. begun gets the task before the first output. Attach returns the task when it has ended.
@@ -24,17 +24,17 @@ const leaveTime = 5 * time.Second
 func (s *Service) Attach(
 	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, begun func(*fleet.Task) error, output func([]byte) error,
 ) (*fleet.Task, error) {
-	task, v, err := s.startAttached(ctx, r)
+	task, v, err := s.startTerminalTask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	fleet.ReleaseSlot(ctx)
 	if err = begun(task); err == nil {
-		err = s.connect(ctx, v, task, input, output)
+		err = s.connectTerminal(ctx, v, task, input, output)
 	}
 	if err != nil {
 		p, _ := fleet.PrincipalFrom(ctx)
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		const reason = "its terminal was disconnected"
 		if err := s.requestTaskStopFor(late, p, task.ID, reason, reason); err != nil {
@@ -45,8 +45,8 @@ func (s *Service) Attach(
 	return s.FollowTask(ctx, task.ID, 0, nil)
 }
 
-// startAttached starts the task of Attach.
-func (s *Service) startAttached(ctx context.Context, r AttachRequest) (*fleet.Task, *fleet.AgentView, error) {
+// startTerminalTask starts the task of Attach.
+func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*fleet.Task, *fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -78,8 +78,8 @@ func (s *Service) startAttached(ctx context.Context, r AttachRequest) (*fleet.Ta
 	return task, v, err
 }
 
-// connect connects the terminal with the task's run. It returns nil if the run has ended by itself, or has never begun.
-func (s *Service) connect(ctx context.Context, v *fleet.AgentView, task *fleet.Task, input <-chan fleet.TerminalInput, output func([]byte) error) error {
+// connectTerminal connects the terminal with the task's run. It returns nil if the run has ended by itself, or has never begun.
+func (s *Service) connectTerminal(ctx context.Context, v *fleet.AgentView, task *fleet.Task, input <-chan fleet.TerminalInput, output func([]byte) error) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})

@@ -43,10 +43,10 @@ func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
 	return &AuditLog{store: store, log: log, delay: auditDelay}
 }
 
-// Keep queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
+// Add queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
 // have changed something outside the store. Keep then waits until the line is written or the write has failed. Concurrent
 // calls share a transaction. Keep drops the line if the queue is full.
-func (l *AuditLog) Keep(e fleet.AuditEntry) {
+func (l *AuditLog) Add(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {
 		l.dropped++
@@ -56,11 +56,11 @@ func (l *AuditLog) Keep(e fleet.AuditEntry) {
 	l.queue = append(l.queue, e)
 	now := e.ID == 0 && e.Outcome == fleet.OutcomeOK
 	if !now && l.timer == nil {
-		l.timer = time.AfterFunc(l.delay, l.write)
+		l.timer = time.AfterFunc(l.delay, l.flush)
 	}
 	l.mu.Unlock()
 	if now {
-		l.write()
+		l.flush()
 	}
 }
 
@@ -68,11 +68,11 @@ func (l *AuditLog) Keep(e fleet.AuditEntry) {
 func (l *AuditLog) Now() time.Time { return l.store.Now().UTC() }
 
 // Close writes the queued lines. Call it after the last call of Keep and before the store is closed.
-func (l *AuditLog) Close() { l.write() }
+func (l *AuditLog) Close() { l.flush() }
 
-// write writes the queued lines. When it returns, each line that was queued before the call is written, or its write has
+// flush writes the queued lines. When it returns, each line that was queued before the call is written, or its write has
 // failed, by this or a concurrent call.
-func (l *AuditLog) write() {
+func (l *AuditLog) flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.Lock()
@@ -89,7 +89,7 @@ func (l *AuditLog) write() {
 		n := min(len(lines), auditBatch)
 		if err := l.store.PutAudit(ctx, lines[:n]); err != nil {
 			l.log.ErrorContext(ctx, "lines of the audit log were not stored, trying again", slog.Int("lines", len(lines)), slog.Any("error", err))
-			l.again(lines)
+			l.requeue(lines)
 			break
 		}
 		lines = lines[n:]
@@ -99,15 +99,15 @@ func (l *AuditLog) write() {
 	}
 }
 
-// again puts lines whose write failed back into the queue.
-func (l *AuditLog) again(lines []fleet.AuditEntry) {
+// requeue puts lines whose write failed back into the queue.
+func (l *AuditLog) requeue(lines []fleet.AuditEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keep := min(len(lines), max(0, maxAuditQueue-len(l.queue)))
 	l.dropped += len(lines) - keep
 	l.queue = append(lines[:keep:keep], l.queue...)
 	if l.timer == nil {
-		l.timer = time.AfterFunc(auditTimeout, l.write)
+		l.timer = time.AfterFunc(auditTimeout, l.flush)
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 		}
 	}
 	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)
-	s.audit.write()
+	s.audit.flush()
 	if lines, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(lines) <= limit {
 		return lines, "", err
 	}

@@ -17,8 +17,8 @@ func TestAuditLineIsInTheTransaction(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	start := func() (*fleet.Audited, error) {
-		line := fleet.NewAudited(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
+	start := func() (*fleet.AuditLine, error) {
+		line := fleet.NewAuditLine(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
 		_, err := h.StartTask(fleet.WithAudit(h.Context(), line), service.StartTaskRequest{Agent: "papi", Description: "listen"})
 		return line, err
 	}
@@ -31,8 +31,8 @@ func TestAuditLineIsInTheTransaction(t *testing.T) {
 	require.Equal(t, "papi", got[0].AgentName)
 	require.Equal(t, "alice", got[0].Owner)
 
-	end := func(l *fleet.Audited, err error) {
-		h.AuditLog().Keep(l.Describe(func(e *fleet.AuditEntry) {
+	end := func(l *fleet.AuditLine, err error) {
+		h.AuditLog().Add(l.Change(func(e *fleet.AuditEntry) {
 			if e.Outcome = fleet.OutcomeOK; err != nil {
 				e.Outcome = string(fleet.ReasonOf(err))
 			}

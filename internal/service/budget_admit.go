@@ -12,37 +12,37 @@ import (
 	"fleet/internal/state"
 )
 
-// reserve reserves what the task of the agent may cost in all budgets that apply to it, and returns BUDGET_EXCEEDED if one of them
+// reserveCost reserves what the task of the agent may cost in all budgets that apply to it, and returns BUDGET_EXCEEDED if one of them
 // does not have it. Everything that starts a task calls it, in the transaction that makes the task running, before the task is
 // written.
-func (s *Service) reserve(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
-	if err := usable(tx, a, s.now()); err != nil {
+func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
+	if err := checkCredential(tx, a, s.now()); err != nil {
 		return err
 	}
-	if err := state.TakeOver(tx, t, s.now()); err != nil {
+	if err := state.TakeFunds(tx, t, s.now()); err != nil {
 		return err
 	}
-	rooms, want, obstacles, err := s.obstacles(tx, a, t)
+	rooms, want, obstacles, err := s.budgetObstacles(tx, a, t)
 	switch {
 	case err != nil:
 		return err
 	case len(obstacles) > 0:
 		return budgetExceeded(obstacles[0], s.now())
 	}
-	return state.ReserveIn(tx, rooms, t, want, s.now())
+	return state.Reserve(tx, rooms, t, want, s.now())
 }
 
-// affordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget.
-func (s *Service) affordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
-	_, _, obstacles, err := s.obstacles(tx, a, t)
+// checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget.
+func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
+	_, _, obstacles, err := s.budgetObstacles(tx, a, t)
 	if i := slices.IndexFunc(obstacles, func(o state.Obstacle) bool { return o.Never }); err == nil && i >= 0 {
 		return budgetExceeded(obstacles[i], s.now())
 	}
 	return err
 }
 
-// obstacles returns the budgets of the task, what they must reserve for it, and why they cannot.
-func (s *Service) obstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (rooms []state.BudgetRoom, want fleet.Reservation, all []state.Obstacle, err error) {
+// budgetObstacles returns the budgets of the task, what they must reserve for it, and why they cannot.
+func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (rooms []state.BudgetBalance, want fleet.Reservation, all []state.Obstacle, err error) {
 	budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 	if err != nil {
 		return nil, want, nil, err
@@ -55,10 +55,10 @@ func (s *Service) obstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (roo
 		}
 		e.Amount, e.Unpriced = estimate.Amount, estimate.Unpriced(t)
 	}
-	if rooms, err = state.Rooms(tx, budgets, s.now()); err != nil {
+	if rooms, err = state.BudgetBalances(tx, budgets, s.now()); err != nil {
 		return nil, want, nil, err
 	}
-	want = state.Wanted(budgets, t, e)
+	want = state.WantedReservation(budgets, t, e)
 	return rooms, want, state.Obstacles(rooms, t, want, e), nil
 }
 
@@ -81,8 +81,8 @@ func budgetExceeded(o state.Obstacle, now time.Time) error {
 	return e.With("window_ends", o.Until.UTC().Format(time.RFC3339)).Next("{queue_task} queues a task that waits until then").After(o.Until.Sub(now))
 }
 
-// noteRefusal adds an entry to the ledger of the budget that has refused a call. It only logs a failure.
-func (s *Service) noteRefusal(ctx context.Context, refused error) {
+// recordRefusal adds an entry to the ledger of the budget that has refused a call. It only logs a failure.
+func (s *Service) recordRefusal(ctx context.Context, refused error) {
 	e, ok := errors.AsType[*fleet.Error](refused)
 	if !ok || e.Reason != fleet.ReasonBudgetExceeded {
 		return
@@ -107,5 +107,5 @@ func (s *Service) maxCost(a *fleet.Agent, t *fleet.Task) fleet.Micros {
 	if t.Options.Attached != nil {
 		return 0
 	}
-	return t.Delegation.Limited(s.places.Of(a).MaxCost(a.Project, a.Role))
+	return t.Delegation.CapLimit(s.places.Of(a).MaxCost(a.Project, a.Role))
 }

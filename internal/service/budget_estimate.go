@@ -54,8 +54,8 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 	return err
 }
 
-// lastTasks is how many of the newest tasks that have ended say what a new one may cost.
-const lastTasks = 50
+// estimatedFrom is how many of the newest tasks that have ended say what a new one may cost.
+const estimatedFrom = 50
 
 // kindEstimate is what tasks of one kind of agent have used.
 type kindEstimate struct {
@@ -69,12 +69,12 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 	if a.Project == "" {
 		f.Toolset = &a.Toolset
 	}
-	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * lastTasks})
+	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * estimatedFrom})
 	if err != nil {
 		return kindEstimate{}, err
 	}
-	ended := slices.DeleteFunc(found.Tasks, func(t *fleet.Task) bool { return t.Spent.Basis == "" })
-	ended = ended[:min(len(ended), lastTasks)]
+	ended := slices.DeleteFunc(found.Tasks, func(t *fleet.Task) bool { return t.Spending.Basis == "" })
+	ended = ended[:min(len(ended), estimatedFrom)]
 	var micros []fleet.Micros
 	var tokens []int64
 	for _, t := range ended {
@@ -82,12 +82,12 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 		micros, tokens = append(micros, used.Micros), append(tokens, used.Tokens)
 	}
 	return kindEstimate{
-		Amount: fleet.Amount{Micros: mostOf(micros), Tokens: mostOf(tokens)},
+		Amount: fleet.Amount{Micros: percentile90(micros), Tokens: percentile90(tokens)},
 		Unpriced: func(t *fleet.Task) string {
 			switch {
-			case !s.modelled(a) && t.AgentName == "": // it waits for an agent
+			case !s.reportsModel(a) && t.AgentName == "": // it waits for an agent
 				return "the program of the task does not say what it costs"
-			case !s.modelled(a):
+			case !s.reportsModel(a):
 				return fmt.Sprintf("the program of agent %q does not say what it costs", t.AgentName)
 			case len(ended) > 0:
 				return s.unpriced(ended[0], t.Options.Model)
@@ -99,13 +99,13 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 
 // unpriced returns why Fleet cannot know what a task costs that is like the last one, but for its model if one is given.
 func (s *Service) unpriced(last *fleet.Task, model string) string {
-	if last.Spent.Basis != fleet.CostUnknown {
+	if last.Spending.Basis != fleet.CostUnknown {
 		return ""
 	}
 	models := []string{model}
 	if model == "" {
 		models = nil
-		for _, m := range last.Spent.Models {
+		for _, m := range last.Spending.Models {
 			if m.CostUSD == 0 {
 				models = append(models, m.Model)
 			}
@@ -119,13 +119,13 @@ func (s *Service) unpriced(last *fleet.Task, model string) string {
 	return ""
 }
 
-// modelled reports whether the agent's program has a model that Fleet knows of. Such programs report what they use.
-func (s *Service) modelled(a *fleet.Agent) bool {
+// reportsModel reports whether the agent's program has a model that Fleet knows of. Such programs report what they use.
+func (s *Service) reportsModel(a *fleet.Agent) bool {
 	return fleet.CheckOptions(s.places.Of(a).Place, *a, fleet.TaskOptions{Model: "auto"}) == nil
 }
 
-// mostOf returns the 90th percentile.
-func mostOf[T fleet.Micros | int64](all []T) T {
+// percentile90 returns the 90th percentile.
+func percentile90[T fleet.Micros | int64](all []T) T {
 	if len(all) == 0 {
 		return 0
 	}

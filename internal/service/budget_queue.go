@@ -14,9 +14,9 @@ type queueBudgets struct {
 	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros
 	all      []*fleet.Budget
 	labelled []labelBudget
-	rooms    map[string]state.BudgetRoom
-	crowds   map[crowd]*crowdBudgets
-	known    map[claimant][]fleet.Claim
+	balances map[string]state.BudgetBalance
+	groups   map[taskGroup]*groupBudgets
+	cached   map[claimKey][]fleet.Claim
 	tasks    []*fleet.QueuedTask
 }
 
@@ -36,57 +36,57 @@ func kindOf(a *fleet.Agent) agentKind {
 	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
 }
 
-// crowd is an agent, or the target of tasks that wait for one. The same budgets are for all its tasks, except those of labels.
-type crowd struct {
+// taskGroup is an agent, or the target of tasks that wait for one. The same budgets are for all its tasks, except those of labels.
+type taskGroup struct {
 	agentUID, owner string
 	target          fleet.Target
 }
 
-func crowdOf(q *fleet.QueuedTask) crowd {
+func groupOf(q *fleet.QueuedTask) taskGroup {
 	if q.AgentUID != "" {
-		return crowd{agentUID: q.AgentUID}
+		return taskGroup{agentUID: q.AgentUID}
 	}
-	return crowd{owner: q.Owner, target: q.Entry.Target}
+	return taskGroup{owner: q.Owner, target: q.Entry.Target}
 }
 
-// crowdBudgets are the budgets of a crowd, and what its tasks cost.
-type crowdBudgets struct {
+// groupBudgets are the budgets of a crowd, and what its tasks cost.
+type groupBudgets struct {
 	budgets  []*fleet.Budget // without those of labels
 	estimate kindEstimate
 	limit    fleet.Micros // of the project and the role
 }
 
-// claimant is all that the claims of a task depend on.
-type claimant struct {
+// claimKey is all that the claims of a task depend on.
+type claimKey struct {
 	labelled [fleet.MaxBudgets/64 + 1]uint64 // those of queueBudgets.labelled that are for the task
-	crowd    *crowdBudgets
+	group    *groupBudgets
 	used     fleet.Amount
 	max      float64
 	model    string
 	limit    fleet.Micros // see fleet.Delegation
-	funded   *crowdBudgets
+	funded   *groupBudgets
 }
 
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
-		agent: s.runs, maxCost: s.maxCost, tasks: tasks,
-		rooms: map[string]state.BudgetRoom{}, crowds: map[crowd]*crowdBudgets{}, known: map[claimant][]fleet.Claim{},
+		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
+		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.Claim{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
 		return b, nil
 	}
 	err := s.estimates.view(ctx, s, func(tx fleet.ReadTx, estimate func(*fleet.Agent) (kindEstimate, error)) (err error) {
-		clear(b.crowds)
+		clear(b.groups)
 		if b.all, err = fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind}); err != nil {
 			return err
 		}
-		rooms, err := state.Rooms(tx, b.all, s.now())
+		rooms, err := state.BudgetBalances(tx, b.all, s.now())
 		if err != nil {
 			return err
 		}
 		for _, r := range rooms {
-			b.rooms[r.Name] = r
+			b.balances[r.Name] = r
 		}
 		b.labelled = nil
 		for _, budget := range b.all {
@@ -96,13 +96,13 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 		}
 		parents := map[string]bool{}
 		for _, q := range tasks {
-			parents[q.ParentID] = q.Delegation.Backed > 0 || parents[q.ParentID]
+			parents[q.ParentID] = q.Delegation.ReservedTry > 0 || parents[q.ParentID]
 		}
 		for _, q := range tasks {
-			if q.Status != fleet.TaskPending && !parents[q.ID] || b.crowds[crowdOf(q)] != nil {
+			if q.Status != fleet.TaskPending && !parents[q.ID] || b.groups[groupOf(q)] != nil {
 				continue
 			}
-			if b.crowds[crowdOf(q)], err = b.crowd(q, estimate); err != nil {
+			if b.groups[groupOf(q)], err = b.readGroup(q, estimate); err != nil {
 				return err
 			}
 		}
@@ -111,10 +111,10 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 	return b, err
 }
 
-// crowd returns what the task has in common with others.
-func (b *queueBudgets) crowd(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (c *crowdBudgets, err error) {
+// readGroup returns what the task has in common with others.
+func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (c *groupBudgets, err error) {
 	a := b.agent(q)
-	c = &crowdBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
+	c = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
 	c.budgets = slices.DeleteFunc(c.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
 	if len(c.budgets)+len(b.labelled) > 0 {
 		c.estimate, err = estimate(a)
@@ -122,22 +122,22 @@ func (b *queueBudgets) crowd(q *fleet.QueuedTask, estimate func(*fleet.Agent) (k
 	return c, err
 }
 
-// funds returns the budgets out of whose reservation for the task's parent the task gets what it may cost; nil if there is no such
+// fundedFrom returns the budgets out of whose reservation for the task's parent the task gets what it may cost; nil if there is no such
 // reservation.
-func (b *queueBudgets) funds(q *fleet.QueuedTask) *crowdBudgets {
-	if q.Delegation.Backed == 0 {
+func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
+	if q.Delegation.ReservedTry == 0 {
 		return nil
 	}
 	for _, parent := range b.tasks {
-		if parent.ID == q.ParentID && state.Funds(&parent.Task, &q.Task) {
-			return b.crowds[crowdOf(parent)]
+		if parent.ID == q.ParentID && state.IsFunded(&parent.Task, &q.Task) {
+			return b.groups[groupOf(parent)]
 		}
 	}
 	return nil
 }
 
-// runs returns the agent of the pending task. For a task of a pool or a role, that is one like those that may run it.
-func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
+// agentFor returns the agent of the pending task. For a task of a pool or a role, that is one like those that may run it.
+func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 	if v := s.snap.Get(q.AgentUID); v != nil {
 		return &v.Agent
 	}
@@ -149,8 +149,8 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 
 // claims returns what the pending task must reserve.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
-	c := b.crowds[crowdOf(q)]
-	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.funds(q)}
+	c := b.groups[groupOf(q)]
+	key := claimKey{group: c, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
 	budgets := c.budgets
 	for i, l := range b.labelled {
 		if l.selector.Matches(q.Labels) {
@@ -158,38 +158,38 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 			key.labelled[i/64] |= 1 << (i % 64)
 		}
 	}
-	if q.Waiting > 0 {
-		return []fleet.Claim{asked(budgets, &q.Task)}
+	if q.OpenQuestions > 0 {
+		return []fleet.Claim{awaitingAnswer(budgets, &q.Task)}
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.max = *usd
 	}
-	claims, known := b.known[key]
+	claims, known := b.cached[key]
 	if !known {
 		claims = b.claim(q, c, budgets)
-		b.known[key] = claims
+		b.cached[key] = claims
 	}
 	return claims
 }
 
 // claim returns what the task of the crowd must reserve of the budgets.
-func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
-	e := state.Estimate{Amount: c.estimate.Amount, Limit: q.Delegation.Limited(c.limit)}
+func (b *queueBudgets) claim(q *fleet.QueuedTask, c *groupBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
+	e := state.Estimate{Amount: c.estimate.Amount, Limit: q.Delegation.CapLimit(c.limit)}
 	if len(budgets) > 0 {
 		e.Unpriced = c.estimate.Unpriced(&q.Task)
 	}
-	want := state.Wanted(budgets, &q.Task, e)
+	want := state.WantedReservation(budgets, &q.Task, e)
 	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
 		return []fleet.Claim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
-	funded := b.funds(q)
+	funded := b.fundedFrom(q)
 	for _, budget := range budgets {
 		if funded != nil && slices.Contains(funded.budgets, budget) { // a part of what that has reserved for the task's parent
 			continue
 		}
-		room := b.rooms[budget.Name]
+		room := b.balances[budget.Name]
 		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
-		for _, o := range state.Obstacles([]state.BudgetRoom{room}, &q.Task, want, e) {
+		for _, o := range state.Obstacles([]state.BudgetBalance{room}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
 		claims = append(claims, c)
@@ -197,8 +197,8 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fl
 	return claims
 }
 
-// asked returns what keeps a task from going on about which Fleet has asked, although its budgets may have room.
-func asked(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
+// awaitingAnswer returns what keeps a task from going on about which Fleet has asked, although its budgets may have room.
+func awaitingAnswer(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
 	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID(), Next: "`answer_question` answers it"}
 	for _, b := range budgets {
 		if c.Budget == "" || b.OnBreach == fleet.BreachAsk {
@@ -210,6 +210,6 @@ func asked(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
 
 // fits reports whether the budget has the amount left.
 func (b *queueBudgets) fits(name string, want fleet.Amount) bool {
-	r := b.rooms[name]
+	r := b.balances[name]
 	return r.Fits(r.Left, want)
 }

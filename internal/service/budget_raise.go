@@ -32,12 +32,12 @@ func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, r
 				return nil, err
 			}
 		}
-		return t, s.raise(tx, p, t, fleet.MicrosOf(usd), fleet.OptionMaxCost)
+		return t, s.raiseLimit(tx, p, t, fleet.MicrosOf(usd), fleet.OptionMaxCost)
 	})
 }
 
-// raise sets what the task may cost in all, and writes the task. field is the one that has the limit.
-func (s *Service) raise(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
+// raiseLimit sets what the task may cost in all, and writes the task. field is the one that has the limit.
+func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
 	switch used := t.Used().Micros; {
 	case t.Status.Ended():
 		return fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it costs nothing more", t.ID, t.Status).
@@ -45,7 +45,7 @@ func (s *Service) raise(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fle
 	case limit <= used:
 		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is %s, and the task has already used %s: give more", field, limit, used)
 	}
-	if err := state.Raise(tx, t, limit, s.now()); err != nil {
+	if err := state.RaiseReservation(tx, t, limit, s.now()); err != nil {
 		return err
 	}
 	t.Options.MaxCostUSD = new(limit.USD())
@@ -55,13 +55,13 @@ func (s *Service) raise(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fle
 	return tx.Append(t.Event(fleet.EventTaskQueued, s.now(), fmt.Sprintf("it may cost %s, says %s", limit, p.Name)))
 }
 
-// afterBudget does with the task what the principal has answered to the question whether it goes on.
-func (s *Service) afterBudget(tx fleet.Tx, p fleet.Principal, t *fleet.Task, answer fleet.BudgetAnswer) error {
+// actOnBudgetAnswer does with the task what the principal has answered to the question whether it goes on.
+func (s *Service) actOnBudgetAnswer(tx fleet.Tx, p fleet.Principal, t *fleet.Task, answer fleet.BudgetAnswer) error {
 	switch {
 	case answer.Stop:
 		return state.StopPending(tx, t, stopReason(p), s.now())
 	case answer.Limit > 0:
-		return s.raise(tx, p, t, answer.Limit, "answer")
+		return s.raiseLimit(tx, p, t, answer.Limit, "answer")
 	}
 	if err := tx.Update(t); err != nil {
 		return err

@@ -9,12 +9,12 @@ import (
 	"fleet/internal/state"
 )
 
-// BudgetRoom is a budget with what it has left.
-type BudgetRoom = state.BudgetRoom
+// BudgetBalance is a budget with what it has left.
+type BudgetBalance = state.BudgetBalance
 
 // SetBudget adds the budget, or replaces the one with its name. What the budget has spent remains. The interceptor lets only admins
 // call it.
-func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetRoom, error) {
+func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetBalance, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 		return errNoBudget()
 	}
 	_, _, err := s.Once(ctx, Call{Method: "DeleteBudget", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
-		if _, err := budgetIn(tx, name); err != nil {
+		if _, err := readBudget(tx, name); err != nil {
 			return CallResult{}, err
 		}
 		if err := tx.Delete(&fleet.Resource{Kind: fleet.BudgetKind, Name: name}); err != nil {
@@ -69,8 +69,8 @@ func errNoBudget() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a budget").Next("{list_budgets} lists them")
 }
 
-// budgetIn returns the budget with the name, or BUDGET_NOT_FOUND.
-func budgetIn(tx fleet.ReadTx, name string) (*fleet.Budget, error) {
+// readBudget returns the budget with the name, or BUDGET_NOT_FOUND.
+func readBudget(tx fleet.ReadTx, name string) (*fleet.Budget, error) {
 	b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, name)
 	if err == nil && b == nil {
 		err = budgetNotFound(name)
@@ -83,13 +83,13 @@ func budgetNotFound(name string) error {
 }
 
 // budget returns the budget with what it has left.
-func (s *Service) budget(ctx context.Context, name string) (room *state.BudgetRoom, err error) {
+func (s *Service) budget(ctx context.Context, name string) (room *state.BudgetBalance, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		b, err := budgetIn(tx, name)
+		b, err := readBudget(tx, name)
 		if err != nil {
 			return err
 		}
-		rooms, err := state.Rooms(tx, []*fleet.Budget{b}, s.now())
+		rooms, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
 		if err == nil {
 			room = &rooms[0]
 		}
@@ -100,7 +100,7 @@ func (s *Service) budget(ctx context.Context, name string) (room *state.BudgetRo
 
 // ListBudgets returns the budgets that concern the caller, sorted by name: for an admin all, for others those that apply to one of
 // their agents, and those of the fleet and of their own.
-func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetRoom, err error) {
+func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetBalance, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetRoom, er
 		if err != nil {
 			return err
 		}
-		rooms, err = state.Rooms(tx, s.concerning(p, all), s.now())
+		rooms, err = state.BudgetBalances(tx, s.visibleBudgets(p, all), s.now())
 		return err
 	})
 	return rooms, err
@@ -127,7 +127,7 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 		if err != nil {
 			return err
 		}
-		rooms, err := state.Rooms(tx, budgets, s.now())
+		rooms, err := state.BudgetBalances(tx, budgets, s.now())
 		for _, r := range rooms {
 			all = append(all, fleet.BudgetFigures{Name: r.Name, Limit: fleet.Amount{Micros: r.Limit, Tokens: r.Tokens}, Reserved: r.Total.Reserved, Spent: r.Total.Spent})
 		}
@@ -136,18 +136,18 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 	return all, err
 }
 
-// concerning returns the budgets that the principal may see.
-func (s *Service) concerning(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
+// visibleBudgets returns the budgets that the principal may see.
+func (s *Service) visibleBudgets(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
 	for _, b := range all {
-		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.concerns(p, b) {
+		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.appliesToVisible(p, b) {
 			seen = append(seen, b)
 		}
 	}
 	return seen
 }
 
-// concerns reports whether the budget applies to tasks of an agent that the principal sees.
-func (s *Service) concerns(p fleet.Principal, b *fleet.Budget) bool {
+// appliesToVisible reports whether the budget applies to tasks of an agent that the principal sees.
+func (s *Service) appliesToVisible(p fleet.Principal, b *fleet.Budget) bool {
 	for _, v := range s.snap.All() {
 		if p.Sees(&v.Agent) && b.Applies(&v.Agent, &fleet.Task{Labels: v.Labels}) {
 			return true
@@ -166,7 +166,7 @@ type ShowBudgetRequest struct {
 
 // BudgetLedger is a budget with entries of its ledger.
 type BudgetLedger struct {
-	state.BudgetRoom
+	state.BudgetBalance
 	Entries []*fleet.LedgerEntry
 	Next    int64 // Before of the next entries; 0 if there are none
 }
@@ -198,18 +198,18 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	}
 	out := &BudgetLedger{}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		b, err := budgetIn(tx, r.Name)
-		if err == nil && len(s.concerning(p, []*fleet.Budget{b})) == 0 {
+		b, err := readBudget(tx, r.Name)
+		if err == nil && len(s.visibleBudgets(p, []*fleet.Budget{b})) == 0 {
 			err = budgetNotFound(r.Name)
 		}
 		if err != nil {
 			return err
 		}
-		rooms, err := state.Rooms(tx, []*fleet.Budget{b}, s.now())
+		rooms, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
 		if err != nil {
 			return err
 		}
-		*out = BudgetLedger{BudgetRoom: rooms[0]}
+		*out = BudgetLedger{BudgetBalance: rooms[0]}
 		f := fleet.LedgerFilter{Budget: b.Name, Begin: rooms[0].Key.Begin, Before: r.Before, Limit: limit + 1}
 		if r.All {
 			f.Begin = time.Time{}
@@ -222,7 +222,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 			out.Entries = l.Entries[:limit]
 			out.Next = out.Entries[limit-1].N
 		}
-		return s.hideTasks(tx, p, out.Entries)
+		return s.hideForeignTasks(tx, p, out.Entries)
 	})
 	if err != nil {
 		return nil, err
@@ -230,8 +230,8 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	return out, nil
 }
 
-// hideTasks removes what entries say about tasks that the principal may not see.
-func (s *Service) hideTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
+// hideForeignTasks removes what entries say about tasks that the principal may not see.
+func (s *Service) hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
 	visible := map[string]bool{}
 	for _, e := range entries {
 		if _, known := visible[e.TaskID]; !known {

@@ -14,12 +14,12 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID str
 		return nil, err
 	}
 	c := Call{Method: "PlanBulk", RequestID: requestID, Body: o}
-	made, err := s.EarlierResult(ctx, c)
+	earlier, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if made != nil {
-		return s.bulkPlan(ctx, p, made.TaskID)
+	if earlier != nil {
+		return s.bulkPlan(ctx, p, earlier.TaskID)
 	}
 	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Order: o}
 	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
@@ -38,14 +38,14 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID str
 // bulkPlan returns the stored plan.
 func (s *Service) bulkPlan(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		plan, err = readBulk(tx, p, id)
+		plan, err = readBulkPlan(tx, p, id)
 		return err
 	})
 	return plan, err
 }
 
-// readBulk returns PLAN_NOT_FOUND if p has made no plan with the id.
-func readBulk(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPlan, error) {
+// readBulkPlan returns PLAN_NOT_FOUND if p has made no plan with the id.
+func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPlan, error) {
 	plan, err := fleet.ReadResource[fleet.BulkPlan](tx, fleet.BulkKind, id)
 	if err != nil || plan != nil && plan.Principal == p.Name {
 		return plan, err
@@ -56,7 +56,7 @@ func readBulk(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPlan, e
 
 // bulkItems returns the items of the order.
 func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (items []fleet.BulkItem, err error) {
-	if err := checkBulk(o); err != nil {
+	if err := checkBulkOrder(o); err != nil {
 		return nil, err
 	}
 	op, err := s.bulkOperation(ctx, p, o)
@@ -80,8 +80,8 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 	return withoutRepeats(items), nil
 }
 
-// checkBulk returns INVALID_ARGUMENT if the order does not say which agents, or has values that its operation does not use.
-func checkBulk(o fleet.BulkOrder) error {
+// checkBulkOrder returns INVALID_ARGUMENT if the order does not say which agents, or has values that its operation does not use.
+func checkBulkOrder(o fleet.BulkOrder) error {
 	refuse := func(field, format string, args ...any) error {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
 	}
@@ -130,7 +130,7 @@ func (s *Service) namedItems(ctx context.Context, op bulkOperation, names []stri
 		item := fleet.BulkItem{AgentName: name}
 		if err == nil {
 			item, err = op.item(v)
-		} else if refused(&item, err) {
+		} else if failItem(&item, err) {
 			err = nil
 		}
 		if err != nil {
@@ -167,10 +167,10 @@ func (s *Service) selectedItems(ctx context.Context, p fleet.Principal, op bulkO
 // item returns the item for the agent.
 func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error) {
 	item = fleet.BulkItem{AgentUID: v.UID, AgentName: v.Name, Owner: v.Owner}
-	effect, unchanged, err := op.foresee(v)
+	effect, unchanged, err := op.predict(v)
 	switch {
 	case err != nil:
-		if refused(&item, err) {
+		if failItem(&item, err) {
 			err = nil
 		}
 		return item, err
@@ -184,8 +184,8 @@ func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error
 	return item, nil
 }
 
-// refused makes the item one that cannot be done because of the error. It returns false for an error that is not about the item.
-func refused(item *fleet.BulkItem, err error) bool {
+// failItem makes the item one that cannot be done because of the error. It returns false for an error that is not about the item.
+func failItem(item *fleet.BulkItem, err error) bool {
 	reason := fleet.ReasonOf(err)
 	if reason == fleet.ReasonInternal {
 		return false

@@ -12,8 +12,8 @@ type bulkOperation struct {
 	needed fleet.Access // of the caller to each agent
 	// ends means that it ends or reaches the task of the agent, which must therefore be the one of the plan.
 	ends bool
-	// foresee returns what the operation does with the agent, or an empty text and why it does nothing, or why it cannot be done.
-	foresee func(v *fleet.AgentView) (effect, unchanged string, err error)
+	// predict returns what the operation does with the agent, or an empty text and why it does nothing, or why it cannot be done.
+	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
 	// do does it, once for each request id.
 	do func(ctx context.Context, ref, requestID string) (done bulkResult, err error)
 }
@@ -29,18 +29,18 @@ type bulkResult struct {
 func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
 	switch o.Operation {
 	case fleet.BulkStart:
-		return s.desiredOperation(s.toStart(), "starts", s.StartAgent), nil
+		return s.desiredOperation(s.startChange(), "starts", s.StartAgent), nil
 	case fleet.BulkStop:
-		return s.desiredOperation(toStop(), "stops", s.StopAgent), nil
+		return s.desiredOperation(stopChange(), "stops", s.StopAgent), nil
 	case fleet.BulkRestart:
 		r := RestartAgentRequest{Role: o.Role, Update: o.Update}
-		return s.desiredOperation(s.toRestart(r), "restarts", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+		return s.desiredOperation(s.restartChange(r), "restarts", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 			r := r
 			r.Agent, r.RequestID = ref, requestID
 			return s.RestartAgent(ctx, r)
 		}), nil
 	case fleet.BulkDelete:
-		return s.desiredOperation(s.toDelete(o.KeepUnsaved), "is deleted with its workspace", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+		return s.desiredOperation(s.deleteChange(o.KeepUnsaved), "is deleted with its workspace", func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 			return s.DeleteAgent(ctx, ref, o.KeepUnsaved, requestID)
 		}), nil
 	case fleet.BulkMessage:
@@ -84,18 +84,18 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 		}
 		return bulkResult{message: message, unfinished: !v.Settled()}, nil
 	}
-	return bulkOperation{needed: fleet.AccessOwn, ends: true, foresee: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, ends: true, predict: foresee, do: do}
 }
 
 func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkOrder) bulkOperation {
 	foresee := func(v *fleet.AgentView) (string, string, error) {
-		return "gets the message for its task", "", s.mayMessage(p, v)
+		return "gets the message for its task", "", s.checkMessage(p, v)
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
 		_, message, err := s.SendMessage(ctx, ref, o.Text, requestID)
 		return bulkResult{message: message}, err
 	}
-	return bulkOperation{needed: fleet.AccessRun, ends: true, foresee: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessRun, ends: true, predict: foresee, do: do}
 }
 
 func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
@@ -112,7 +112,7 @@ func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
 		_, labels, err := s.SetLabels(ctx, r)
 		return bulkResult{message: "It has " + labelsText(labels)}, err
 	}
-	return bulkOperation{needed: fleet.AccessOwn, foresee: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, predict: foresee, do: do}
 }
 
 func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
@@ -131,7 +131,7 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOper
 		if v.Status() != fleet.StatusIdle {
 			effect = "gets the task when it is idle"
 		}
-		return effect, "", s.supports(p, &v.Agent, request(v.Name, "").StartTaskRequest)
+		return effect, "", s.checkSupported(p, &v.Agent, request(v.Name, "").StartTaskRequest)
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
 		t, err := s.QueueTask(ctx, request(ref, requestID))
@@ -140,14 +140,14 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOper
 		}
 		return bulkResult{message: "Task queued successfully", taskID: t.ID}, nil
 	}
-	return bulkOperation{needed: fleet.AccessRun, foresee: foresee, do: do}, err
+	return bulkOperation{needed: fleet.AccessRun, predict: foresee, do: do}, err
 }
 
 func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation {
 	more := 0 // agents that the plan moves to the pool
 	foresee := func(v *fleet.AgentView) (string, string, error) {
 		a := &v.Agent
-		if err := movable(a, to); err != nil {
+		if err := checkMovable(a, to); err != nil {
 			return "", "", err
 		}
 		switch {
@@ -158,7 +158,7 @@ func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation
 		case to == nil:
 			return "leaves the pool " + a.Pool, "", nil
 		}
-		if err := poolHasRoom(to, s.agentsOf(to)+more); err != nil {
+		if err := checkPoolRoom(to, s.countAgents(to)+more); err != nil {
 			return "", "", err
 		}
 		more++
@@ -168,5 +168,5 @@ func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation
 		_, message, err := s.MoveAgent(ctx, ref, o.Pool, requestID)
 		return bulkResult{message: message}, err
 	}
-	return bulkOperation{needed: fleet.AccessOwn, foresee: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, predict: foresee, do: do}
 }

@@ -18,8 +18,8 @@ const (
 	maxBulkWait = 50 * time.Second
 	// bulkRetry is how long a run waits before it tries such items again.
 	bulkRetry = time.Second
-	// keepTimeout limits how long the results are written after the call has ended.
-	keepTimeout = 10 * time.Second
+	// storeTimeout limits how long the results are written after the call has ended.
+	storeTimeout = 10 * time.Second
 )
 
 // RunBulk does the items of a plan that are not done yet, at most for the given time, or Config.CreateWait if that is 0. It returns
@@ -53,9 +53,9 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	defer cancel()
 	r := &bulkRun{s: s, plan: plan, op: op, slots: max(1, s.cfg.Workers/2)}
 	r.runAll(work)
-	kept, cancelKeep := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	kept, cancelKeep := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancelKeep()
-	if plan, err = s.keepResults(kept, p, plan); err == nil {
+	if plan, err = s.storeResults(kept, p, plan); err == nil {
 		err = ctx.Err()
 	}
 	return plan, err
@@ -64,7 +64,7 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 // beginBulk returns the plan, and records that it was run.
 func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if plan, err = readBulk(tx, p, id); err != nil || plan.Begun {
+		if plan, err = readBulkPlan(tx, p, id); err != nil || plan.Begun {
 			return err
 		}
 		plan.Begun = true
@@ -73,11 +73,11 @@ func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (
 	return plan, err
 }
 
-// keepResults stores the results, and returns the plan with all results. If another call has stored the result of an item meanwhile,
+// storeResults stores the results, and returns the plan with all results. If another call has stored the result of an item meanwhile,
 // that one counts.
-func (s *Service) keepResults(ctx context.Context, p fleet.Principal, plan *fleet.BulkPlan) (stored *fleet.BulkPlan, err error) {
+func (s *Service) storeResults(ctx context.Context, p fleet.Principal, plan *fleet.BulkPlan) (stored *fleet.BulkPlan, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if stored, err = readBulk(tx, p, plan.ID); err != nil {
+		if stored, err = readBulkPlan(tx, p, plan.ID); err != nil {
 			return err
 		}
 		for i, item := range plan.Items {
@@ -150,16 +150,16 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		return
 	}
 	requestID := "bulk/" + r.plan.ID + "/" + item.AgentUID
-	ctx, line := r.audited(ctx, item, requestID)
+	ctx, line := r.withAuditLine(ctx, item, requestID)
 	var done bulkResult
 	var err error
 	if r.plan.Order.Operation == fleet.BulkStopTask {
-		done, err = r.s.stopPlanned(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
+		done, err = r.s.stopPlannedTask(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
 	} else {
 		about := &planned{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
 		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
 	}
-	r.keepLine(line, err)
+	r.writeAuditLine(line, err)
 	switch {
 	case ctx.Err() != nil || err == nil && done.unfinished:
 	case err == nil:
@@ -167,7 +167,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		if done.taskID != "" {
 			item.TaskID = done.taskID
 		}
-	case mayPass(err) && item.Tries < bulkTries-1:
+	case mayRetry(err) && item.Tries < bulkTries-1:
 		item.Tries++
 	default:
 		item.Outcome, item.Reason, item.Message = fleet.BulkFailed, fleet.ReasonOf(err), fleet.PublicMessage(err)
@@ -177,14 +177,14 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	}
 }
 
-// mayPass reports whether the error may be gone, or the call may have been executed, when it is repeated.
-func mayPass(err error) bool {
+// mayRetry reports whether the error may be gone, or the call may have been executed, when it is repeated.
+func mayRetry(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	return !ok || e.Code == fleet.Unavailable && e.Reason != fleet.ReasonProvisioningFailed
 }
 
-// stopPlanned stops the task.
-func (s *Service) stopPlanned(ctx context.Context, id, requestID string) (bulkResult, error) {
+// stopPlannedTask stops the task.
+func (s *Service) stopPlannedTask(ctx context.Context, id, requestID string) (bulkResult, error) {
 	t, message, err := s.StopTaskByID(ctx, id, requestID)
 	if err != nil {
 		return bulkResult{}, err
@@ -198,35 +198,35 @@ var auditMethods = map[fleet.BulkOperation]string{
 	fleet.BulkMessage: "SendTaskMessage", fleet.BulkLabel: "SetLabels", fleet.BulkQueue: "QueueTask", fleet.BulkMove: "MoveAgent", fleet.BulkStopTask: "StopTask",
 }
 
-// audited returns a context in which the item has a line of its own in the audit log, like a single call. The line is nil if the call
+// withAuditLine returns a context in which the item has a line of its own in the audit log, like a single call. The line is nil if the call
 // is not audited.
-func (r *bulkRun) audited(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.Audited) {
+func (r *bulkRun) withAuditLine(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.AuditLine) {
 	call := fleet.AuditFrom(ctx)
 	if call == nil {
 		return ctx, nil
 	}
-	e := call.Describe(func(*fleet.AuditEntry) {})
+	e := call.Change(func(*fleet.AuditEntry) {})
 	e.ID, e.Time, e.Method, e.RequestID = 0, r.s.audit.Now(), auditMethods[r.plan.Order.Operation], requestID
 	e.Target, e.AgentName, e.Owner = item.AgentName, item.AgentName, item.Owner
 	if item.AgentName == "" {
 		e.Target = item.TaskID
 	}
-	line := fleet.NewAudited(e)
+	line := fleet.NewAuditLine(e)
 	return fleet.WithAudit(ctx, line), line
 }
 
-// keepLine writes the outcome of the item to its line. A repeated item that changed nothing has no line.
-func (r *bulkRun) keepLine(line *fleet.Audited, err error) {
+// writeAuditLine writes the outcome of the item to its line. A repeated item that changed nothing has no line.
+func (r *bulkRun) writeAuditLine(line *fleet.AuditLine, err error) {
 	if line == nil {
 		return
 	}
-	e := line.Describe(func(e *fleet.AuditEntry) {
+	e := line.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; err != nil {
 			e.Outcome = string(fleet.ReasonOf(err))
 		}
 	})
 	ended := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(of error) bool { return errors.Is(err, of) })
 	if e.ID != 0 || err != nil && !ended {
-		r.s.audit.Keep(e)
+		r.s.audit.Add(e)
 	}
 }

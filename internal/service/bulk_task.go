@@ -68,7 +68,7 @@ func (s *Service) namedTasks(ctx context.Context, p fleet.Principal, names []str
 		var item fleet.BulkItem
 		if err == nil {
 			item = stopItem(t)
-		} else if item.AgentName = name; !refused(&item, err) {
+		} else if item.AgentName = name; !failItem(&item, err) {
 			return nil, err
 		}
 		items = append(items, item)

@@ -19,21 +19,21 @@ func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payloa
 	if len(payload) > limit {
 		return nil, payloadTooLarge(len(payload), limit)
 	}
-	return s.conclude(ctx, uid, limit, func(fleet.Principal) fleet.Outcome {
+	return s.endAtOnce(ctx, uid, limit, func(fleet.Principal) fleet.Outcome {
 		return fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
 	})
 }
 
 // StopByUID ends the agent's task as stopped. A task that has already ended is returned unchanged.
 func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error) {
-	return s.conclude(ctx, uid, 0, func(p fleet.Principal) fleet.Outcome {
+	return s.endAtOnce(ctx, uid, 0, func(p fleet.Principal) fleet.Outcome {
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: stopReason(p)}
 	})
 }
 
-// conclude ends the agent's task at once. Before it returns, it tells the run to begin no further work. Work that the run
+// endAtOnce ends the agent's task at once. Before it returns, it tells the run to begin no further work. Work that the run
 // has begun, for example a request to its model, may end by itself; the reconciler ensures that it ends.
-func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
+func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	var a *fleet.Agent
 	ended := false
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		v, err := ownAgent(tx, p, uid)
+		v, err := changeableAgent(tx, p, uid)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 		}
 		return err
 	})
-	if err != nil || !ended || task.Dispatched.IsZero() {
+	if err != nil || !ended || task.DispatchedAt.IsZero() {
 		return task, err
 	}
 	s.interruptEnded(ctx, a, task)
@@ -77,7 +77,7 @@ const interruptTimeout = 2 * time.Second
 func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
-	if err := s.interrupts.Ask(ctx, a, t); err != nil {
+	if err := s.interrupts.Send(ctx, a, t); err != nil {
 		s.log.WarnContext(ctx, "run not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }
@@ -85,8 +85,8 @@ func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.T
 // maxBriefOutput is the longest output of a check that AgentsByUID returns, in bytes.
 const maxBriefOutput = 500
 
-// shortenOutputs shortens the outputs to their ends.
-func shortenOutputs(c *fleet.TaskChecks) {
+// shortenCheckOutputs shortens the outputs to their ends.
+func shortenCheckOutputs(c *fleet.TaskChecks) {
 	if c == nil {
 		return
 	}
@@ -97,24 +97,24 @@ func shortenOutputs(c *fleet.TaskChecks) {
 	}
 }
 
-// Remove requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
+// RemoveAgent requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
 // error.
-func (s *Service) Remove(ctx context.Context, uid string) error {
-	return s.remove(ctx, uid, func(*fleet.AgentView) bool { return true })
+func (s *Service) RemoveAgent(ctx context.Context, uid string) error {
+	return s.removeAgentIf(ctx, uid, func(*fleet.AgentView) bool { return true })
 }
 
-// RemoveUnused does the same as Remove, unless the agent has a task or has changed since it was read as v.
-func (s *Service) RemoveUnused(ctx context.Context, v *fleet.AgentView) error {
-	return s.remove(ctx, v.UID, func(now *fleet.AgentView) bool { return now.Task == nil && now.UpdatedAt.Equal(v.UpdatedAt) })
+// RemoveUnusedAgent does the same as Remove, unless the agent has a task or has changed since it was read as v.
+func (s *Service) RemoveUnusedAgent(ctx context.Context, v *fleet.AgentView) error {
+	return s.removeAgentIf(ctx, v.UID, func(now *fleet.AgentView) bool { return now.Task == nil && now.UpdatedAt.Equal(v.UpdatedAt) })
 }
 
-func (s *Service) remove(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {
+func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return err
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		v, err := ownAgent(tx, p, uid)
+		v, err := changeableAgent(tx, p, uid)
 		if err != nil || v.Desired == fleet.DesiredDeleted || !v.DeletedAt.IsZero() || !may(v) {
 			return err
 		}
@@ -158,7 +158,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	fill := func(tx fleet.ReadTx) error {
 		for i, uid := range uids {
 			v := found[uid]
-			if v == nil || !p.MayTouch(&v.Agent) {
+			if v == nil || !p.MayChange(&v.Agent) {
 				continue
 			}
 			views[i] = v
@@ -188,7 +188,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 
 // loadEnded reads the agents of the load, each with its newest task, adds them to found, and caches those that can no longer
 // change.
-func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.AgentView) error {
+func (s *Service) loadEnded(tx fleet.ReadTx, l *agentLoad, found map[string]*fleet.AgentView) error {
 	if len(l.uids) == 0 {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.Ag
 				if v.Checks, err = tx.Checks(t.ID); err != nil {
 					return err
 				}
-				shortenOutputs(v.Checks)
+				shortenCheckOutputs(v.Checks)
 			}
 			s.ended.put(l, v)
 		}
@@ -226,7 +226,7 @@ func (s *Service) AgentByUID(ctx context.Context, uid string) (a *fleet.Agent, e
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		v, err := ownAgent(tx, p, uid)
+		v, err := changeableAgent(tx, p, uid)
 		if err == nil {
 			a = &v.Agent
 		}
@@ -242,7 +242,7 @@ func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) (tasks 
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if _, err := ownAgent(tx, p, uid); err != nil {
+		if _, err := changeableAgent(tx, p, uid); err != nil {
 			return err
 		}
 		tasks, _, err = tx.Tasks(uid, limit, 0)
@@ -257,17 +257,17 @@ func (s *Service) AwaitTaskReady(ctx context.Context, t *fleet.Task, d time.Dura
 	ready := func(v *fleet.AgentView) bool {
 		return v.State == fleet.StateRunning || v.Task == nil || v.Task.ID != t.ID
 	}
-	v, err := s.waitFor(ctx, t.AgentUID, d, ready)
+	v, err := s.waitForAgent(ctx, t.AgentUID, d, ready)
 	return v, err == nil && ready(v), err
 }
 
-// ownAgent returns an agent by its uid, with its active task, if p may change it. It may be deleted.
-func ownAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.AgentView, error) {
-	v, err := state.AgentView(tx, uid)
+// changeableAgent returns an agent by its uid, with its active task, if p may change it. It may be deleted.
+func changeableAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.AgentView, error) {
+	v, err := state.ReadAgentView(tx, uid)
 	if err != nil {
 		return nil, err
 	}
-	if v == nil || !p.MayTouch(&v.Agent) {
+	if v == nil || !p.MayChange(&v.Agent) {
 		return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
 	}
 	return v, nil

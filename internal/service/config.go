@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Reloaded describes a reload of the configuration.
-type Reloaded struct {
+// ReloadResult describes a reload of the configuration.
+type ReloadResult struct {
 	File    string        // the file that was read; empty if there is none
 	Changes []string      // what has changed, by the names of the settings
 	Closed  []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.Closed
@@ -17,20 +17,20 @@ type Reloaded struct {
 
 // ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or
 // RESTART_NEEDED if nothing was changed. The interceptor lets only admins call it.
-func (s *Service) ReloadConfig(ctx context.Context) (Reloaded, error) {
+func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	if s.cfg.Reload == nil {
-		return Reloaded{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server has no configuration file: start it with fleet serve")
+		return ReloadResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server has no configuration file: start it with fleet serve")
 	}
 	file, changes, err := s.cfg.Reload(ctx)
 	if err != nil {
-		return Reloaded{}, err
+		return ReloadResult{}, err
 	}
 	if err := s.snap.Refresh(ctx); err != nil {
-		return Reloaded{}, err
+		return ReloadResult{}, err
 	}
-	done := Reloaded{File: file, Changes: changes}
+	done := ReloadResult{File: file, Changes: changes}
 	for _, v := range s.snap.All() {
-		if v.Host.Closed != "" && v.DeletedAt.IsZero() && s.places.Lookup(v.Place) != nil {
+		if v.Host.Closed != "" && v.DeletedAt.IsZero() && s.places.Configured(v.Place) != nil {
 			done.Closed = append(done.Closed, v.Agent)
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Service) ReloadConfig(ctx context.Context) (Reloaded, error) {
 }
 
 // Text says what was done.
-func (r Reloaded) Text() string {
+func (r ReloadResult) Text() string {
 	words := "Nothing has changed."
 	if len(r.Changes) > 0 {
 		words = "Changed: " + strings.Join(r.Changes, ", ") + "."

@@ -26,10 +26,10 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 	return ""
 }
 
-// Delegate returns the principal that the agent acts as when it runs other agents. Those agents belong to the agent's
+// PrincipalOfAgent returns the principal that the agent acts as when it runs other agents. Those agents belong to the agent's
 // owner. If the agent's own programs are unconfined, the principal may also run unconfined agents in the same place.
 // This gives the agent no new rights, because its own programs can already reach the files and processes of others.
-func (s *Service) Delegate(a *fleet.Agent) fleet.Principal {
+func (s *Service) PrincipalOfAgent(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind}
 	if s.unconfined(a) != "" {
 		p.UnconfinedIn = a.Place

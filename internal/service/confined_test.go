@@ -54,7 +54,7 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 			tx.Insert(&fleet.Agent{UID: "u3", Name: "toto", Owner: "ada", Place: "fake@there", Project: "theirs", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
 			tx.Insert(&fleet.Agent{UID: "u4", Name: "lala", Owner: "ada", Place: "fake@there", Project: "Setup", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
 			tx.Insert(&fleet.Agent{UID: "u2", Name: "mami", Owner: "ada", Place: "fake@there", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
-			tx.Insert(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
+			tx.Insert(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, OpenQuestions: 1}),
 			tx.Insert(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
 		)
 	}))

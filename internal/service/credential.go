@@ -22,8 +22,8 @@ func (s *Service) SetCredentials(all []fleet.CredentialSetting) {
 	s.lookAgain()
 }
 
-// usable returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, so that a task would only fail.
-func usable(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
+// checkCredential returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, so that a task would only fail.
+func checkCredential(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
 	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, a.Host.Credential)
 	if err != nil || c == nil {
 		return err
@@ -51,13 +51,13 @@ func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 		elsewhere[project{v.Place, v.Project}] = v.Host.Credential
 	}
 	return func(q *fleet.QueuedTask) []fleet.Wait {
-		a := s.runs(q)
+		a := s.agentFor(q)
 		return waits[cmp.Or(a.Host.Credential, elsewhere[project{a.Place, a.Project}])]
 	}
 }
 
-// Credential is a credential with what uses it.
-type Credential struct {
+// CredentialView is a credential with what uses it.
+type CredentialView struct {
 	fleet.Credential
 	KeepFree float64 // share of each usage window that the queue leaves to people
 	Agents   int     // that use it, of those that the caller sees
@@ -66,7 +66,7 @@ type Credential struct {
 
 // ListCredentials returns the credentials that are configured or of which something is known, sorted by name: for an admin all, for
 // others those of the agents that they see.
-func (s *Service) ListCredentials(ctx context.Context) ([]Credential, error) {
+func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -77,12 +77,12 @@ func (s *Service) ListCredentials(ctx context.Context) ([]Credential, error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	known := map[string]*Credential{}
+	known := map[string]*CredentialView{}
 	for name, keep := range *s.keepFree.Load() {
-		known[name] = &Credential{Credential: fleet.Credential{Name: name}, KeepFree: keep}
+		known[name] = &CredentialView{Credential: fleet.Credential{Name: name}, KeepFree: keep}
 	}
 	for name, c := range s.queue.Credentials() {
-		known[name] = &Credential{Credential: *c, KeepFree: (*s.keepFree.Load())[name]}
+		known[name] = &CredentialView{Credential: *c, KeepFree: (*s.keepFree.Load())[name]}
 	}
 	for _, v := range s.snap.All() {
 		if c := known[v.Host.Credential]; c != nil && p.Sees(&v.Agent) {
@@ -92,17 +92,17 @@ func (s *Service) ListCredentials(ctx context.Context) ([]Credential, error) {
 			}
 		}
 	}
-	all := []Credential{}
+	all := []CredentialView{}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if known[name].Agents > 0 || p.SeesAll() {
 			all = append(all, *known[name])
 		}
 	}
-	return all, s.hideHolds(ctx, p, all)
+	return all, s.hideForeignHolds(ctx, p, all)
 }
 
-// hideHolds removes what credentials say about tasks that the principal may not see.
-func (s *Service) hideHolds(ctx context.Context, p fleet.Principal, all []Credential) error {
+// hideForeignHolds removes what credentials say about tasks that the principal may not see.
+func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all []CredentialView) error {
 	return s.store.View(ctx, func(tx fleet.ReadTx) error {
 		for i, c := range all {
 			if c.Hold == nil {

@@ -8,9 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// actFor returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, that is its owner, who
+// resolveCaller returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, that is its owner, who
 // then delegates in the name of the agent's task, and the agent itself has chosen the request id of the call.
-func (s *Service) actFor(ctx context.Context, p fleet.Principal, c *Call) (context.Context, fleet.Principal, error) {
+func (s *Service) resolveCaller(ctx context.Context, p fleet.Principal, c *Call) (context.Context, fleet.Principal, error) {
 	if p.AgentUID == "" {
 		return ctx, p, nil
 	}
@@ -19,7 +19,7 @@ func (s *Service) actFor(ctx context.Context, p fleet.Principal, c *Call) (conte
 		return ctx, p, err
 	}
 	c.Caller = p.Name + "/" + p.AgentUID
-	owner := s.Delegate(a)
+	owner := s.PrincipalOfAgent(a)
 	owner.Scope, owner.TaskID, owner.Grant = fleet.ScopeRun, p.TaskID, p.Grant
 	return fleet.WithPrincipal(ctx, owner), owner, nil
 }
@@ -28,33 +28,33 @@ func errMayNotDelegate() error {
 	return fleet.DelegationRefused("may", 0, 0, "your role may not delegate tasks")
 }
 
-// delegates reports whether the principal delegates tasks in the name of an agent.
-func delegates(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != nil }
+// isDelegating reports whether the principal delegates tasks in the name of an agent.
+func isDelegating(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != nil }
 
-// belowOwnTask reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
-func belowOwnTask(p fleet.Principal) bool { return p.AgentUID != "" || delegates(p) }
+// isLimitedToTree reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
+func isLimitedToTree(p fleet.Principal) bool { return p.AgentUID != "" || isDelegating(p) }
 
-// refuseTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It says the same whether the target exists
+// checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It says the same whether the target exists
 // or not.
-func refuseTarget(g *fleet.Grant, r QueueTaskRequest) error {
+func checkGrantTarget(g *fleet.Grant, r QueueTaskRequest) error {
 	switch {
 	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool), r.Project != "" && !g.NamesProject(r.Project):
-		return refusedTarget(g, r)
+		return errTargetRefused(g, r)
 	case r.Role != "" && !g.AllowsRole(r.Role):
-		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q: it may use %s", fleet.Shorten(r.Role, 60), listed(g.Roles)).With("field", "role")
+		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q: it may use %s", fleet.Shorten(r.Role, 60), namesOrNone(g.Roles)).With("field", "role")
 	}
 	return nil
 }
 
-// refusedTarget returns the error for a pool or a project that the grant does not name, or that does not exist.
-func refusedTarget(g *fleet.Grant, r QueueTaskRequest) error {
+// errTargetRefused returns the error for a pool or a project that the grant does not name, or that does not exist.
+func errTargetRefused(g *fleet.Grant, r QueueTaskRequest) error {
 	if r.Pool != "" {
-		return fleet.DelegationRefused("pools", 0, 0, "your role may not delegate tasks to the pool %q: it may use %s", fleet.Shorten(r.Pool, 60), listed(g.Pools)).With("field", "pool")
+		return fleet.DelegationRefused("pools", 0, 0, "your role may not delegate tasks to the pool %q: it may use %s", fleet.Shorten(r.Pool, 60), namesOrNone(g.Pools)).With("field", "pool")
 	}
-	return fleet.DelegationRefused("projects", 0, 0, "your role may not delegate tasks to the project %q: it may use %s", fleet.Shorten(r.Project, 60), listed(g.Projects)).With("field", "project")
+	return fleet.DelegationRefused("projects", 0, 0, "your role may not delegate tasks to the project %q: it may use %s", fleet.Shorten(r.Project, 60), namesOrNone(g.Projects)).With("field", "project")
 }
 
-func listed(names []string) string {
+func namesOrNone(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
@@ -67,12 +67,12 @@ func (s *Service) delegatedAgent(ctx context.Context, p fleet.Principal, ref str
 	if err != nil {
 		return nil, fleet.AgentNotFound(ref)
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error { return belowOnly(tx, p, v, ref) })
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error { return requireBelow(tx, p, v, ref) })
 	return v, err
 }
 
-// belowOnly returns AGENT_NOT_FOUND unless the agent's last task is below the task in whose name p acts.
-func belowOnly(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, ref string) error {
+// requireBelow returns AGENT_NOT_FOUND unless the agent's last task is below the task in whose name p acts.
+func requireBelow(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, ref string) error {
 	last := v.Task
 	if last == nil {
 		tasks, err := tx.LastTasks([]string{v.UID})
@@ -118,7 +118,7 @@ func accessBelow(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acces
 	return fleet.AccessRun, nil
 }
 
-// stopper names the caller in the reason of a stopped task.
-func stopper(p fleet.Principal) string {
+// stoppedByAgent names the caller in the reason of a stopped task.
+func stoppedByAgent(p fleet.Principal) string {
 	return fmt.Sprintf("stopped by the agent %s, which has delegated it", p.AgentName)
 }

@@ -8,14 +8,14 @@ import (
 	"fleet/internal/state"
 )
 
-// join makes a new task of the agent a part of the tree of the task that delegates it, within the limits of that task's grant. A task that
+// joinTree makes a new task of the agent a part of the tree of the task that delegates it, within the limits of that task's grant. A task that
 // an agent starts in another way, as a subagent, has no grant. It writes the parent.
-func (s *Service) join(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
+func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	parent, err := tx.Task(p.TaskID)
 	if err != nil {
 		return err
 	}
-	if parent == nil || !parent.Running() || !parent.StopAsked.IsZero() {
+	if parent == nil || !parent.Running() || !parent.StopRequestedAt.IsZero() {
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "your own task has ended or is being stopped, so it delegates nothing more")
 	}
 	counter := parent // the root, as long as it is there
@@ -30,21 +30,21 @@ func (s *Service) join(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.
 	}
 	now := s.now()
 	d := &counter.Delegation
-	d.Made = slices.DeleteFunc(slices.Clone(d.Made), func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	d.RecentStarts = slices.DeleteFunc(slices.Clone(d.RecentStarts), func(at time.Time) bool { return now.Sub(at) >= time.Minute })
 	t.ParentID, t.RootID, t.Delegation.Depth = parent.ID, parent.Root(), parent.Delegation.Depth+1
-	part := remaining(parent) / 2
-	if delegates(p) {
+	part := remainingCost(parent) / 2
+	if isDelegating(p) {
 		g := parent.Delegation.Grant
-		if err := within(g, parent, counter, a); err != nil {
+		if err := checkGrantLimits(g, parent, counter, a); err != nil {
 			return err
 		}
-		if part, err = share(g, parent, t); err != nil {
+		if part, err = childShare(g, parent, t); err != nil {
 			return err
 		}
 		t.Delegation.MaxRunning = g.MaxRunning
-		d.Total, d.Made = d.Total+1, append(d.Made, now)
+		d.Total, d.RecentStarts = d.Total+1, append(d.RecentStarts, now)
 	}
-	state.Give(parent, t, part)
+	state.FundChild(parent, t, part)
 	parent.Delegation.Children++
 	if t.Delegation.Wake.Awaited() {
 		parent.Delegation.Awaited++
@@ -60,15 +60,15 @@ func (s *Service) join(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.
 	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, "delegated the task "+t.Ref()))
 }
 
-// within returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. The counter is the root.
-func within(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
+// checkGrantLimits returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. The counter is the root.
+func checkGrantLimits(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
 	role := fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}
 	switch d := counter.Delegation; {
 	case !g.Allows(fleet.ActStart):
 		return errMayNotDelegate()
 	case a.Owner != parent.Owner:
 		return fleet.DelegationRefused("owner", 0, 0, "tasks can be delegated only to agents of %q, who owns yours", parent.Owner)
-	case a.Pool != "" && (!slices.Contains(g.Pools, a.Pool) || !g.AllowsRole(a.Role)), a.Pool == "" && !g.AllowsProject(role):
+	case a.Pool != "" && (!slices.Contains(g.Pools, a.Pool) || !g.AllowsRole(a.Role)), a.Pool == "" && !g.AllowsProjectRole(role):
 		return fleet.DelegationRefused("roles", 0, 0, "your role may not delegate tasks to the role %q of the project %q", a.Role, a.Project)
 	case parent.Delegation.Depth >= g.MaxDepth:
 		return fleet.DelegationRefused("max_depth", parent.Delegation.Depth, g.MaxDepth, "your task is at depth %d, the lowest at which tasks may be: do the work yourself", parent.Delegation.Depth)
@@ -76,28 +76,28 @@ func within(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
 		return fleet.DelegationRefused("max_children", parent.Delegation.Children, g.MaxChildren, "you have delegated %d tasks, as many as you may: do the rest yourself", parent.Delegation.Children)
 	case d.Total >= g.MaxTotal:
 		return fleet.DelegationRefused("max_total", d.Total, g.MaxTotal, "%d tasks were delegated below the first task, as many as may be: do the rest yourself", d.Total)
-	case len(d.Made) >= g.PerMinute:
-		return fleet.DelegationRefused("per_minute", len(d.Made), g.PerMinute, "%d tasks were delegated in the last minute, as many as may be: wait a minute", len(d.Made)).After(time.Minute)
+	case len(d.RecentStarts) >= g.PerMinute:
+		return fleet.DelegationRefused("per_minute", len(d.RecentStarts), g.PerMinute, "%d tasks were delegated in the last minute, as many as may be: wait a minute", len(d.RecentStarts)).After(time.Minute)
 	}
 	return nil
 }
 
-// remaining returns what a task with a limit of cost may still cost; 0 if it has used it up or has no limit.
-func remaining(t *fleet.Task) fleet.Micros {
-	r := t.Spent.Reserve
+// remainingCost returns what a task with a limit of cost may still cost; 0 if it has used it up or has no limit.
+func remainingCost(t *fleet.Task) fleet.Micros {
+	r := t.Spending.Reserve
 	if r == nil || !r.Fixed {
 		return 0
 	}
 	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
 }
 
-// share returns what the task may cost that the parent delegates: what its caller has said, or an equal part of what the parent has left; 0 if
+// childShare returns what the task may cost that the parent delegates: what its caller has said, or an equal part of what the parent has left; 0 if
 // nothing limits that.
-func share(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
-	limited := parent.Spent.Reserve != nil && parent.Spent.Reserve.Fixed
-	left, most := remaining(parent), remaining(parent)+parent.Delegation.Given
-	if usd := fleet.MicrosOf(g.MaxCostUSD); usd > 0 && (!limited || usd-parent.Delegation.Given < left) {
-		limited, left, most = true, max(0, usd-parent.Delegation.Given), usd
+func childShare(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
+	limited := parent.Spending.Reserve != nil && parent.Spending.Reserve.Fixed
+	left, most := remainingCost(parent), remainingCost(parent)+parent.Delegation.GivenToChildren
+	if usd := fleet.MicrosOf(g.MaxCostUSD); usd > 0 && (!limited || usd-parent.Delegation.GivenToChildren < left) {
+		limited, left, most = true, max(0, usd-parent.Delegation.GivenToChildren), usd
 	}
 	if !limited {
 		return 0, nil
@@ -107,7 +107,7 @@ func share(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
 		part = fleet.MicrosOf(*usd)
 	}
 	if part <= 0 || part >= left { // a task that has nothing left for itself is interrupted
-		return 0, fleet.DelegationRefused("max_cost_usd", parent.Delegation.Given.USD(), most.USD(), "you have %s left for yourself and for tasks that you delegate: give less as max_cost_usd, or do the work yourself", left)
+		return 0, fleet.DelegationRefused("max_cost_usd", parent.Delegation.GivenToChildren.USD(), most.USD(), "you have %s left for yourself and for tasks that you delegate: give less as max_cost_usd, or do the work yourself", left)
 	}
 	return part, nil
 }

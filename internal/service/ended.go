@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// endedMost is the capacity of one generation of endedAgents.
-const endedMost = 20000
+// maxEnded is the capacity of one generation of endedAgents.
+const maxEnded = 20000
 
 // endedAgents caches deleted agents whose only task has ended. They hardly ever change, and callers who wait for them
 // request them repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A
@@ -15,11 +15,11 @@ const endedMost = 20000
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*fleet.AgentView
-	loading    map[string]*load // by agent: the newest load that may still cache it
+	loading    map[string]*agentLoad // by agent: the newest load that may still cache it
 }
 
-// load is one read of agents from the store. It begins before the read's transaction and ends after it.
-type load struct{ uids []string }
+// agentLoad is one read of agents from the store. It begins before the read's transaction and ends after it.
+type agentLoad struct{ uids []string }
 
 // get returns the agent; nil if it is not cached.
 func (e *endedAgents) get(uid string) *fleet.AgentView {
@@ -36,12 +36,12 @@ func (e *endedAgents) get(uid string) *fleet.AgentView {
 }
 
 // begin starts a load of the agents. The caller must end it.
-func (e *endedAgents) begin(uids []string) *load {
-	l := &load{uids}
+func (e *endedAgents) begin(uids []string) *agentLoad {
+	l := &agentLoad{uids}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.loading == nil {
-		e.loading = map[string]*load{}
+		e.loading = map[string]*agentLoad{}
 	}
 	for _, uid := range uids {
 		e.loading[uid] = l
@@ -50,7 +50,7 @@ func (e *endedAgents) begin(uids []string) *load {
 }
 
 // end ends the load.
-func (e *endedAgents) end(l *load) {
+func (e *endedAgents) end(l *agentLoad) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, uid := range l.uids {
@@ -62,7 +62,7 @@ func (e *endedAgents) end(l *load) {
 
 // put caches an agent of the load if the agent can no longer change. It does nothing if forget was called for the agent
 // since the load began, because the load may have read an outdated state.
-func (e *endedAgents) put(l *load, v *fleet.AgentView) {
+func (e *endedAgents) put(l *agentLoad, v *fleet.AgentView) {
 	if !v.OneTask || v.DeletedAt.IsZero() || v.Task == nil || v.Task.Active() {
 		return
 	}
@@ -88,7 +88,7 @@ func (e *endedAgents) forget(uid string) {
 }
 
 func (e *endedAgents) keep(v *fleet.AgentView) {
-	if len(e.young) >= endedMost {
+	if len(e.young) >= maxEnded {
 		e.old, e.young = e.young, nil
 	}
 	if e.young == nil {

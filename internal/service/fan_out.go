@@ -20,7 +20,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
-	all, err := r.variants()
+	all, err := r.requests()
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +32,10 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.Count, r.Models}}
+	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.Count, r.Models}}
 	to, err := s.assignees(ctx, p, all)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		ids := make([]string, len(all))
 		for i, v := range all {
 			t, err := s.queueTask(ctx, tx, p, to[i], v)
@@ -50,7 +50,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 		return nil, err
 	}
 	var tasks []*fleet.Task
-	for id := range strings.FieldsSeq(made.TaskID) {
+	for id := range strings.FieldsSeq(result.TaskID) {
 		t, err := s.earlierTask(ctx, CallResult{TaskID: id})
 		if err != nil {
 			return nil, err
@@ -72,8 +72,8 @@ func putFanOut(tx fleet.Tx, ids []string) error {
 	return err
 }
 
-// variants returns a request for each of the tasks.
-func (r FanOutRequest) variants() ([]QueueTaskRequest, error) {
+// requests returns a request for each of the tasks.
+func (r FanOutRequest) requests() ([]QueueTaskRequest, error) {
 	refuse := func(field, format string, args ...any) ([]QueueTaskRequest, error) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
 	}

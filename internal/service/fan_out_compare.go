@@ -51,7 +51,7 @@ func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error)
 		}
 		f.Variants = nil
 		for _, q := range all {
-			v, err := s.variant(tx, p, q)
+			v, err := s.readVariant(tx, p, q)
 			if err != nil {
 				return err
 			}
@@ -95,15 +95,15 @@ func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return q, all, err
 }
 
-// variant returns nil if p may not see the task.
-func (s *Service) variant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask) (*Variant, error) {
+// readVariant returns nil if p may not see the task.
+func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask) (*Variant, error) {
 	access, err := accessToTask(tx, p, &q.Task)
 	if err != nil || access == fleet.AccessNone {
 		return nil, err
 	}
 	v := &Variant{Kept: q.Entry.Kept}
 	for t := &q.Task; t != nil; {
-		v.add(t, s.now())
+		v.addTask(t, s.now())
 		if t.Landing, err = landingOf(tx, t.ID); err != nil {
 			return nil, err
 		}
@@ -117,11 +117,11 @@ func (s *Service) variant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTas
 			}
 		}
 	}
-	return v, v.read(tx)
+	return v, v.readReview(tx)
 }
 
-// add adds the next task of the variant.
-func (v *Variant) add(t *fleet.Task, now time.Time) {
+// addTask adds the next task of the variant.
+func (v *Variant) addTask(t *fleet.Task, now time.Time) {
 	v.Tasks, v.Cost = append(v.Tasks, t), v.Cost+t.CostUSD
 	switch {
 	case t.StartedAt.IsZero():
@@ -132,8 +132,8 @@ func (v *Variant) add(t *fleet.Task, now time.Time) {
 	}
 }
 
-// read reads the checks and the newest review.
-func (v *Variant) read(tx fleet.ReadTx) (err error) {
+// readReview reads the checks and the newest review.
+func (v *Variant) readReview(tx fleet.ReadTx) (err error) {
 	if v.Checks, err = tx.Checks(v.Task().ID); err != nil || v.Work == nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 		return nil, nil, err
 	}
 	var remaining []*fleet.Task
-	made, repeated, err := s.Once(ctx, Call{Method: "SettleFanOut", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err := s.Once(ctx, Call{Method: "SettleFanOut", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
 		kept, all, err := s.fanOutOf(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
@@ -48,7 +48,7 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 	}
 	again := func() error {
 		return s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			remaining, err = s.stopOthers(tx, p, made.TaskID)
+			remaining, err = s.stopOthers(tx, p, result.TaskID)
 			return err
 		})
 	}
@@ -63,7 +63,7 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := s.CompareFanOut(ctx, made.TaskID)
+	f, err := s.CompareFanOut(ctx, result.TaskID)
 	ids := make([]string, len(remaining))
 	for i, t := range remaining {
 		ids[i] = t.ID
@@ -78,7 +78,7 @@ func checkNotAbandoned(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 		l, err = landingOf(tx, l.NextTask)
 	}
 	if err == nil && l != nil && l.State == fleet.LandingAbandoned {
-		return settledWork(&q.Task, l)
+		return errWorkSettled(&q.Task, l)
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remai
 // landing; nil if there is none.
 func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fleet.Task, error) {
 	for id := first; id != ""; {
-		t, err := s.stopIn(tx, p, id)
+		t, err := s.stopTask(tx, p, id)
 		if id != first && fleet.ReasonOf(err) == fleet.ReasonTaskNotFound { // it was deleted
 			return nil, nil //nolint:nilnil // none
 		}
@@ -125,7 +125,7 @@ func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fl
 		case l == nil:
 			return nil, nil //nolint:nilnil // none
 		case !l.State.Settled():
-			if err := s.abandonIn(tx, p, t, l, "another task with the same prompt was chosen"); err != nil {
+			if err := s.abandonWork(tx, p, t, l, "another task with the same prompt was chosen"); err != nil {
 				return nil, err
 			}
 		}
@@ -138,7 +138,7 @@ func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fl
 func (s *Service) awaitEnds(ctx context.Context, tasks []*fleet.Task) error {
 	until := s.now().Add(s.cfg.CreateWait)
 	for _, t := range tasks {
-		if _, err := s.waitFor(ctx, t.AgentUID, max(0, until.Sub(s.now())), func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != t.ID }); err != nil {
+		if _, err := s.waitForAgent(ctx, t.AgentUID, max(0, until.Sub(s.now())), func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != t.ID }); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (s *Service) ListKeptWork(ctx context.Context) ([]fleet.KeptWork, error) {
 		}
 		all = slices.DeleteFunc(all, func(k fleet.KeptWork) bool {
 			return !slices.ContainsFunc(agents, func(v *fleet.AgentView) bool {
-				return v.UID == k.AgentUID && p.May(&v.Agent) == fleet.AccessOwn
+				return v.UID == k.AgentUID && p.ScopedAccess(&v.Agent) == fleet.AccessOwn
 			})
 		})
 		return nil
@@ -54,21 +54,21 @@ func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fle
 	if err != nil {
 		return nil, "", err
 	}
-	var made CallResult
+	var result CallResult
 	if old != nil {
-		made = *old
-	} else if made, err = s.restore(ctx, c, r); err != nil {
+		result = *old
+	} else if result, err = s.restoreAgent(ctx, c, r); err != nil {
 		return nil, "", err
 	}
-	v, err := s.earlierAgent(ctx, made)
+	v, err := s.earlierAgent(ctx, result)
 	if err != nil {
 		return nil, "", err
 	}
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is restored", v.Name) })
 }
 
-// restore records that the deleted agent is to be restored.
-func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (CallResult, error) {
+// restoreAgent records that the deleted agent is to be restored.
+func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentRequest) (CallResult, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return CallResult{}, err
@@ -88,7 +88,7 @@ func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (C
 		return CallResult{}, fleet.Errorf(fleet.ReasonKeptWorkNotFound, "nothing is kept of agent %q: all its work was in its repository, or the time for which it was kept is over", a.Name).
 			Next("{list_kept_work} shows the agents that can be restored").With("agent_name", a.Name)
 	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := tx.Agent(a.UID)
 		if err != nil || now == nil || now.DeletedAt.IsZero() { // another call has restored it
 			return CallResult{AgentUID: a.UID}, err
@@ -111,7 +111,7 @@ func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (C
 		}
 		return CallResult{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))
 	})
-	return made, err
+	return result, err
 }
 
 // deletedAgent returns the deleted agent that the request names.

@@ -38,11 +38,11 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.labelAgent(tx, p, v, r) })
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.labelAgent(tx, p, v, r) })
 	if err != nil {
 		return "", nil, err
 	}
-	if v, err = s.earlierAgent(ctx, made); err != nil {
+	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return "", nil, err
 	}
 	return v.Name, v.Labels, nil
@@ -86,15 +86,15 @@ func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView,
 		return CallResult{}, err
 	}
 	a := &now.Agent
-	made, before := CallResult{AgentUID: a.UID}, a.Labels
+	result, before := CallResult{AgentUID: a.UID}, a.Labels
 	if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
-		return made, err
+		return result, err
 	}
 	a.UpdatedAt = s.now()
 	if err := tx.Update(a); err != nil {
-		return made, err
+		return result, err
 	}
-	return made, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, labelsText(a.Labels)))
+	return result, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, labelsText(a.Labels)))
 }
 
 func labelsText(l fleet.Labels) string {

@@ -89,11 +89,11 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	if r.DryRun {
 		return work, s.predict(ctx, p, r, work, targets)
 	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.queueLandings(tx, p, r, work, targets) })
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.queueLandings(tx, p, r, work, targets) })
 	if err != nil {
 		return nil, err
 	}
-	return s.worksOf(ctx, made.TaskID)
+	return s.worksOf(ctx, result.TaskID)
 }
 
 // landingTarget is the branch of a repository into which work lands.
@@ -111,7 +111,7 @@ func (s *Service) landingTargets(ctx context.Context, r LandRequest, works []*La
 		}
 		target := &landingTarget{branch: fleet.Branch{Name: r.Into}}
 		targets[trainOf(w.Landing)] = target
-		if s.places.Lookup(w.Place) == nil && !r.DryRun { // the server with the repository lands it
+		if s.places.Configured(w.Place) == nil && !r.DryRun { // the server with the repository lands it
 			continue
 		}
 		var err error
@@ -226,7 +226,7 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, works []*LandingView, targets map[fleet.Train]*landingTarget) error {
 	for _, w := range works {
 		b := targets[trainOf(w.Landing)]
-		if err := s.collect(ctx, b.repo, w.Task); err != nil {
+		if err := s.collectWork(ctx, b.repo, w.Task); err != nil {
 			w.Err = err
 			continue
 		}

@@ -32,16 +32,16 @@ func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	case err != nil:
 		return nil, nil, nil, err
 	case l == nil:
-		return nil, nil, nil, noWork(tx, t)
+		return nil, nil, nil, errNoWork(tx, t)
 	case l.State.Settled():
-		return nil, nil, nil, settledWork(t, l)
+		return nil, nil, nil, errWorkSettled(t, l)
 	}
 	a, err := tx.Agent(t.AgentUID)
 	return t, a, l, err
 }
 
-// noWork says why the task has no work that could land.
-func noWork(tx fleet.ReadTx, t *fleet.Task) error {
+// errNoWork says why the task has no work that could land.
+func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
 	why := "it changed nothing in a repository"
 	if t.Active() {
 		why = "it has not ended: {wait_tasks} waits for that"
@@ -53,7 +53,7 @@ func noWork(tx fleet.ReadTx, t *fleet.Task) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "task %s has no work that could land", t.Ref()).With("task_id", t.ID).Next(why)
 }
 
-func settledWork(t *fleet.Task, l *fleet.Landing) error {
+func errWorkSettled(t *fleet.Task, l *fleet.Landing) error {
 	e := fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is %s", t.Ref(), l.State).With("task_id", t.ID).With("state", string(l.State))
 	switch l.State {
 	case fleet.LandingLanded:
@@ -76,7 +76,7 @@ func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text 
 // repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place brings no work together, or
 // belongs to another server.
 func (s *Service) repository(place, project string) (fleet.Repository, error) {
-	p := s.places.Lookup(place)
+	p := s.places.Configured(place)
 	if p == nil {
 		_, server := fleet.ReplicaOf(place)
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the server %q", project, server).
@@ -94,8 +94,8 @@ func contribution(l *fleet.Landing) fleet.Contribution {
 	return fleet.Contribution{Name: l.TaskID, Head: l.Head, Since: l.Base}
 }
 
-// collect makes sure that the repository has the work.
-func (s *Service) collect(ctx context.Context, repo fleet.Repository, t *fleet.Task) error {
+// collectWork makes sure that the repository has the work.
+func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fleet.Task) error {
 	var a *fleet.Agent
 	var c *fleet.Changes
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
@@ -129,7 +129,7 @@ func (s *Service) collect(ctx context.Context, repo fleet.Repository, t *fleet.T
 
 // continueWork queues a task of the agent that goes on with the work of t, and returns it. The landing gets its id, and is not written.
 func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, description string) (*fleet.Task, error) {
-	v, err := state.AgentView(tx, t.AgentUID)
+	v, err := state.ReadAgentView(tx, t.AgentUID)
 	switch {
 	case err != nil:
 		return nil, err

@@ -55,11 +55,11 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 			return nil, err
 		}
 	}
-	v, made, repeated, err := s.launch(ctx, p, r, nil)
+	v, result, repeated, err := s.launch(ctx, p, r, nil)
 	if err != nil || !repeated {
 		return v, err
 	}
-	return s.earlierLaunch(ctx, made)
+	return s.earlierLaunch(ctx, result)
 }
 
 // call identifies the request.
@@ -75,7 +75,7 @@ func (r LaunchRequest) call() Call {
 // the request id; it may be nil. A repeated request creates nothing: launch returns the earlier result.
 func (s *Service) launch(
 	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (CallResult, error),
-) (v *fleet.AgentView, made CallResult, repeated bool, err error) {
+) (v *fleet.AgentView, result CallResult, repeated bool, err error) {
 	c := r.call()
 	if err := CheckRequestID(r.RequestID); err != nil {
 		return nil, CallResult{}, false, err
@@ -83,13 +83,13 @@ func (s *Service) launch(
 	if r.UID == "" {
 		r.UID = s.cfg.NewID()
 	}
-	if err := s.launchable(ctx, &r); err != nil {
+	if err := s.resolveLaunch(ctx, &r); err != nil {
 		return nil, CallResult{}, false, err
 	}
 	if !p.Reaches(r.Place, r.Project) {
 		return nil, CallResult{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 	}
-	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
 			return CallResult{}, err
 		}
@@ -98,7 +98,7 @@ func (s *Service) launch(
 		}
 		return CallResult{AgentUID: v.UID, TaskID: taskID(v.Task)}, nil
 	})
-	return v, made, repeated, err
+	return v, result, repeated, err
 }
 
 // insertLaunched adds the agent and its first task to the store.
@@ -149,18 +149,18 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	return v, nil
 }
 
-// launchable checks that the requested agent can be created.
-func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
+// resolveLaunch checks that the requested agent can be created.
+func (s *Service) resolveLaunch(ctx context.Context, r *LaunchRequest) error {
 	places := s.places.Fleet
 	if r.Place != "" {
-		p := s.places.Lookup(r.Place)
+		p := s.places.Configured(r.Place)
 		if p == nil {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "place", "there is no place %q: there are %s", r.Place, fleet.JoinNames(s.PlaceNames()))
 		}
 		r.Place, places = p.Name, []*state.ManagedPlace{p}
 	}
 	if r.Config != nil && r.Config.Driver != "" {
-		return s.launchableBy(ctx, r)
+		return s.resolveDriver(ctx, r)
 	}
 	project, place, err := s.places.FindProject(ctx, r.Project, places...)
 	if err != nil {
@@ -177,8 +177,8 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	return nil
 }
 
-// launchableBy checks that the request's configuration can be used.
-func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
+// resolveDriver checks that the request's configuration can be used.
+func (s *Service) resolveDriver(ctx context.Context, r *LaunchRequest) error {
 	if r.Place == "" {
 		t, ok := s.PlaceWith(r.Config.Driver)
 		if !ok {
@@ -186,19 +186,19 @@ func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
 		}
 		r.Place = t.Name
 	}
-	t := s.places.Lookup(r.Place).Facts
+	t := s.places.Configured(r.Place).Facts
 	if _, ok := t.Driver(r.Config.Driver); !ok {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "driver", "the place %s has no driver %q: it has %s", t.Name, r.Config.Driver, fleet.JoinNames(t.DriverNames()))
 	}
-	return s.placeable(ctx, r)
+	return s.resolveProject(ctx, r)
 }
 
-// placeable checks that the configuration's project exists at its place, and sets the project's exact name.
-func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
+// resolveProject checks that the configuration's project exists at its place, and sets the project's exact name.
+func (s *Service) resolveProject(ctx context.Context, r *LaunchRequest) error {
 	if r.Config.Place == "" {
 		return nil
 	}
-	place := s.places.Lookup(r.Config.Place)
+	place := s.places.Configured(r.Config.Place)
 	if place == nil {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server has no place %q with projects that agents can work in", r.Config.Place)
 	}
@@ -213,15 +213,15 @@ func joinTexts(texts ...string) string {
 }
 
 // earlierLaunch returns the current state of the agent that an earlier request with the same id created.
-func (s *Service) earlierLaunch(ctx context.Context, made CallResult) (v *fleet.AgentView, err error) {
+func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (v *fleet.AgentView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.Agent(made.AgentUID)
+		a, err := tx.Agent(result.AgentUID)
 		if err != nil || a == nil {
 			return err
 		}
 		v = &fleet.AgentView{Agent: *a}
-		if made.TaskID != "" {
-			v.Task, err = startedTask(tx, made)
+		if result.TaskID != "" {
+			v.Task, err = startedTask(tx, result)
 		}
 		return err
 	})
@@ -234,7 +234,7 @@ func launchName(r LaunchRequest) string {
 	id := strings.ReplaceAll(r.UID, "-", "")
 	if r.Config == nil || r.Config.Driver == "" {
 		const tail = 12
-		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !inName(c) }), "-")
+		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !isNameChar(c) }), "-")
 		if plain = strings.Trim(plain[:min(len(plain), fleet.MaxNameLength-tail-1)], "-"); plain != "" {
 			return plain + "-" + id[:min(len(id), tail)]
 		}
@@ -246,8 +246,10 @@ func launchName(r LaunchRequest) string {
 	return r.Name + "-" + id[:min(len(id), 12)]
 }
 
-// inName reports whether the character can be in a name, apart from hyphens.
-func inName(c rune) bool { return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' }
+// isNameChar reports whether the character can be in a name, apart from hyphens.
+func isNameChar(c rune) bool {
+	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+}
 
 func taskID(t *fleet.Task) string {
 	if t == nil {

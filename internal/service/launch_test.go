@@ -94,8 +94,8 @@ func TestTurns(t *testing.T) {
 	task, err := h.FollowTask(h.Context(), first.ID, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, task.Status)
-	require.NoError(t, h.Remove(h.Context(), v.UID))
-	require.NoError(t, h.Remove(h.Context(), v.UID))
+	require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
+	require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
 	h.WaitDeleted(v.UID)
 	turn.RequestID = "r3"
 	_, err = h.Turn(h.Context(), turn)
@@ -200,6 +200,6 @@ func TestAgentsToken(t *testing.T) {
 	require.Equal(t, "mine", task.Summary)
 	_, err = h.Authenticate(t.Context(), report.Token)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
-	require.NoError(t, h.Remove(h.Context(), other.UID))
+	require.NoError(t, h.RemoveAgent(h.Context(), other.UID))
 	h.WaitDeleted(other.UID)
 }

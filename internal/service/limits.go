@@ -29,7 +29,7 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 			return err
 		}
 	}
-	groups, err := groupsOf(all, tx, owner)
+	groups, err := limitGroups(all, tx, owner)
 	if err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 // LastGroups returns the last known groups of the principal if any group has limits, and nil otherwise.
 func (s *Service) LastGroups(ctx context.Context, principal string) (groups []string, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		groups, err = groupsOf(s.Limits(), tx, principal)
+		groups, err = limitGroups(s.Limits(), tx, principal)
 		return err
 	})
 	return groups, err
 }
 
-// groupsOf returns the owner's last known groups if any group has limits, and nil otherwise.
-func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
+// limitGroups returns the owner's last known groups if any group has limits, and nil otherwise.
+func limitGroups(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
 	if len(all.Groups) == 0 {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
-	h, err := heldFor(l, tx, owner, m)
+	h, err := holdingsFor(l, tx, owner, m)
 	if err != nil {
 		return err
 	}
@@ -87,19 +87,19 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	return nil
 }
 
-// heldFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
-func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
+// holdingsFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
+func holdingsFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
 	if m.agents > 0 && l.Agents > 0 {
-		return tx.Holdings(owner, l, fleet.Counted{})
+		return tx.Holdings(owner, l, fleet.HoldingsScope{})
 	}
-	return tx.Holdings(owner, l, fleet.Counted{NewTask: true, Bytes: m.bytes})
+	return tx.Holdings(owner, l, fleet.HoldingsScope{NewTask: true, Bytes: m.bytes})
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
-	h, err := tx.InProject(m.project)
+	h, err := tx.ProjectHoldings(m.project)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse
 		return uses, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.Projects)) {
-		h, err := tx.InProject(name)
+		h, err := tx.ProjectHoldings(name)
 		if err != nil {
 			return nil, err
 		}

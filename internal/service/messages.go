@@ -53,7 +53,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		return nil, err
 	}
 	agent := p.AgentUID != ""
-	if ctx, p, err = s.actFor(ctx, p, &c); err != nil {
+	if ctx, p, err = s.resolveCaller(ctx, p, &c); err != nil {
 		return nil, err
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
@@ -65,14 +65,14 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		}
 		a, task := &v.Agent, v.Task
 		if agent {
-			if err := belowOnly(tx, p, v, ref); err != nil {
+			if err := requireBelow(tx, p, v, ref); err != nil {
 				return nil, err
 			}
 		}
 		if err := plannedFrom(ctx).allows(v); err != nil {
 			return nil, err
 		}
-		if err := s.mayMessage(p, v); err != nil {
+		if err := s.checkMessage(p, v); err != nil {
 			return nil, err
 		}
 		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
@@ -85,15 +85,15 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := tx.Insert(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return nil, err
 		}
-		if task.Dispatched.IsZero() && task.Try == 0 { // the dispatch appends this event, after the event of the task's start
+		if task.DispatchedAt.IsZero() && task.Try == 0 { // the dispatch appends this event, after the event of the task's start
 			return task, nil
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskMessage, now, message))
 	})
 }
 
-// mayMessage returns why p can send no message to the task of the agent.
-func (s *Service) mayMessage(p fleet.Principal, v *fleet.AgentView) error {
+// checkMessage returns why p can send no message to the task of the agent.
+func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 	a := &v.Agent
 	if err := s.checkConfined(p, a); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Service) mayMessage(p fleet.Principal, v *fleet.AgentView) error {
 		return noRunningTask(v)
 	case v.Status() != fleet.StatusBusy:
 		return agentOffline(v)
-	case !v.Task.StopAsked.IsZero():
+	case !v.Task.StopRequestedAt.IsZero():
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
 	}
 	return s.places.Of(a).Available()

@@ -22,7 +22,7 @@ func TestMessageToATaskThatStops(t *testing.T) {
 	<-h.World.Reached("gate")
 	ctx, cancel := context.WithCancel(h.Context())
 	go func() { _, _, _, _ = h.StopTask(ctx, "papi", "") }()
-	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopAsked.IsZero() })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopRequestedAt.IsZero() })
 	cancel()
 	_, _, err := h.SendMessage(h.Context(), "papi", "hi", "")
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))

@@ -9,12 +9,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// groupsEvery is the minimum time between two writes of a principal's groups. Several credentials of a person may name
+// groupsInterval is the minimum time between two writes of a principal's groups. Several credentials of a person may name
 // different groups.
-const groupsEvery = time.Minute
+const groupsInterval = time.Minute
 
-// named is a cached subject.
-type named struct {
+// cachedName is a cached subject.
+type cachedName struct {
 	principal string
 	groups    []string
 	at        time.Time // when the groups were compared with those in the store
@@ -37,8 +37,8 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
 	if v, ok := s.names.Load(k); ok {
-		n := v.(named) //nolint:forcetypeassert // only these are stored
-		if !groups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsEvery {
+		n := v.(cachedName) //nolint:forcetypeassert // only these are stored
+		if !groups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsInterval {
 			return n.principal, nil
 		}
 	}
@@ -49,7 +49,7 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 	})
 	if err == nil && (known == nil || groups && !slices.Equal(known.Groups, who.Groups)) {
 		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			if known, err = s.identify(tx, who); err != nil || !groups || slices.Equal(known.Groups, who.Groups) {
+			if known, err = s.findOrAddIdentity(tx, who); err != nil || !groups || slices.Equal(known.Groups, who.Groups) {
 				return err
 			}
 			known.Groups = who.Groups
@@ -59,7 +59,7 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 	if err != nil {
 		return "", err
 	}
-	n := named{principal: known.Principal, groups: known.Groups}
+	n := cachedName{principal: known.Principal, groups: known.Groups}
 	if groups {
 		n.at = s.now()
 	}
@@ -67,8 +67,8 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 	return known.Principal, nil
 }
 
-// identify returns the identity of the subject, and adds it if it does not exist.
-func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, error) {
+// findOrAddIdentity returns the identity of the subject, and adds it if it does not exist.
+func (s *Service) findOrAddIdentity(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, error) {
 	known, err := tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 	if err != nil || known != nil {
 		return known, err

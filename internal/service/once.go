@@ -68,7 +68,7 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 // EarlierResult returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
 // slow checks, for example of a place. The result of a fast check can be given to Once with Refused instead. Once decides
 // whether the call is executed.
-func (s *Service) EarlierResult(ctx context.Context, c Call) (made *CallResult, err error) {
+func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
 		return nil, err
@@ -78,15 +78,15 @@ func (s *Service) EarlierResult(ctx context.Context, c Call) (made *CallResult, 
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		made, err = earlierResult(tx, key)
+		result, err = earlierResult(tx, key)
 		return err
 	})
-	return made, err
+	return result, err
 }
 
 // Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
 // fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refused if that is set.
-func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (made CallResult, repeated bool, err error) {
+func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (result CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return CallResult{}, false, err
@@ -108,7 +108,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 				return err
 			}
 			if old != nil {
-				made, repeated = *old, true
+				result, repeated = *old, true
 				return nil
 			}
 		}
@@ -116,42 +116,42 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 			return c.Refused
 		}
 		var err error
-		if made, err = fn(tx); err != nil || c.RequestID == "" {
+		if result, err = fn(tx); err != nil || c.RequestID == "" {
 			return err
 		}
 		r := key
-		r.AgentUID, r.TaskID, r.CreatedAt = made.AgentUID, made.TaskID, s.now()
+		r.AgentUID, r.TaskID, r.CreatedAt = result.AgentUID, result.TaskID, s.now()
 		return tx.Insert(&r)
 	})
-	s.noteRefusal(ctx, err)
-	return made, repeated, err
+	s.recordRefusal(ctx, err)
+	return result, repeated, err
 }
 
 // startedTask returns the task that an earlier call with the same request id started. The error is TASK_NOT_FOUND if the
 // task was deleted meanwhile.
-func startedTask(tx fleet.ReadTx, made CallResult) (*fleet.Task, error) {
-	t, err := tx.Task(made.TaskID)
+func startedTask(tx fleet.ReadTx, result CallResult) (*fleet.Task, error) {
+	t, err := tx.Task(result.TaskID)
 	if err == nil && t == nil {
-		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", made.TaskID).
-			With("task_id", made.TaskID)
+		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", result.TaskID).
+			With("task_id", result.TaskID)
 	}
 	return t, err
 }
 
 // earlierTask returns the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted meanwhile, or if the
 // caller may no longer see it.
-func (s *Service) earlierTask(ctx context.Context, made CallResult) (t *fleet.Task, err error) {
+func (s *Service) earlierTask(ctx context.Context, result CallResult) (t *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if t, err = startedTask(tx, made); err != nil {
+		if t, err = startedTask(tx, result); err != nil {
 			return err
 		}
 		access, err := accessToTask(tx, p, t)
 		if err == nil && access == fleet.AccessNone {
-			err = taskNotFound(made.TaskID)
+			err = taskNotFound(result.TaskID)
 		}
 		return err
 	})
@@ -160,12 +160,12 @@ func (s *Service) earlierTask(ctx context.Context, made CallResult) (t *fleet.Ta
 
 // earlierAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted
 // meanwhile.
-func (s *Service) earlierAgent(ctx context.Context, made CallResult) (*fleet.AgentView, error) {
+func (s *Service) earlierAgent(ctx context.Context, result CallResult) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.storedAgent(ctx, made.AgentUID)
+	v, err := s.storedAgent(ctx, result.AgentUID)
 	if err != nil {
 		return nil, err
 	}
@@ -177,14 +177,14 @@ func (s *Service) earlierAgent(ctx context.Context, made CallResult) (*fleet.Age
 
 // onceTask is Once for a call about a task, which it returns.
 func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*fleet.Task, error)) (task *fleet.Task, err error) {
-	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if task, err = fn(tx); err != nil {
 			return CallResult{}, err
 		}
 		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, nil
 	})
 	if err == nil && repeated {
-		task, err = s.earlierTask(ctx, made)
+		task, err = s.earlierTask(ctx, result)
 	}
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 func (s *Service) compareWork(ctx context.Context, repo fleet.Repository, o *Overlaps, open []*LandingView) (err error) {
 	var all []fleet.Contribution
 	for _, v := range open {
-		switch err := s.collect(ctx, repo, v.Task); {
+		switch err := s.collectWork(ctx, repo, v.Task); {
 		case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound, fleet.ReasonOf(err) == fleet.ReasonAgentOffline:
 			o.Missing = append(o.Missing, v)
 		case err != nil:

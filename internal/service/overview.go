@@ -18,9 +18,9 @@ type Overview struct {
 	Scope                                         fleet.Scope // of the caller
 	Projects                                      []string    // to which the caller is restricted; empty: all
 	Queue                                         *QueueSummary
-	Limits                                        []LimitUse         // of the caller; for admins also of projects
-	Budgets                                       []state.BudgetRoom // those that are nearly used up
-	Credentials                                   []Credential       // those that are held or nearly used up
+	Limits                                        []LimitUse            // of the caller; for admins also of projects
+	Budgets                                       []state.BudgetBalance // those that are nearly used up
+	Credentials                                   []CredentialView      // those that are held or nearly used up
 }
 
 // Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
@@ -42,7 +42,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		}
 	}
 	tasks, questions := fleet.TaskFilter{Since: s.now().Add(-24 * time.Hour)}, fleet.QuestionFilter{Waiting: true}
-	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
+	if tasks.Owner, tasks.Shared, err = s.ownerFilter(ctx, p); err != nil {
 		return nil, err
 	}
 	tasks.Projects = p.Projects
@@ -66,8 +66,8 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if o.Credentials, err = s.ListCredentials(ctx); err != nil {
 		return nil, err
 	}
-	o.Credentials = slices.DeleteFunc(o.Credentials, func(c Credential) bool { return !c.Scarce(s.now()) })
-	o.Budgets = slices.DeleteFunc(o.Budgets, func(r state.BudgetRoom) bool { return !r.Scarce() })
+	o.Credentials = slices.DeleteFunc(o.Credentials, func(c CredentialView) bool { return !c.Scarce(s.now()) })
+	o.Budgets = slices.DeleteFunc(o.Budgets, func(r state.BudgetBalance) bool { return !r.Scarce() })
 	return o, nil
 }
 
@@ -81,7 +81,7 @@ func (o *Overview) count(v *fleet.AgentView) {
 	case fleet.StatusOffline:
 		o.Offline++
 	}
-	if t := v.Task; t != nil && t.Waiting > 0 {
+	if t := v.Task; t != nil && t.OpenQuestions > 0 {
 		o.Waiting++
 	}
 	if t := v.Task; t != nil && t.Stalled() {

@@ -147,23 +147,23 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 // nothing changes.
 func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
 	var changed *T
-	made, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		made := CallResult{TaskID: key}
+	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		result := CallResult{TaskID: key}
 		old, err := k.read(tx, key)
 		if err != nil {
-			return made, err
+			return result, err
 		}
 		var text string
 		if changed, text, err = do(tx, old); err != nil || text == "" {
-			return made, err
+			return result, err
 		}
-		return made, k.put(tx, changed, text)
+		return result, k.put(tx, changed, text)
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case repeated:
-		return k.show(ctx, made.TaskID)
+		return k.show(ctx, result.TaskID)
 	}
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ func (s *Service) PlaceNames() []string { return s.places.Names() }
 // TraitsOf returns the traits of the place with the name; an empty name means the fleet's first place. ok is false if there
 // is no such place.
 func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
-	p := s.places.Lookup(name)
+	p := s.places.Configured(name)
 	if p == nil {
 		return fleet.Traits{}, false
 	}
@@ -22,7 +22,7 @@ func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
 // PlaceWith returns the traits of the first place that has the driver. It prefers places of the fleet. ok is false if no
 // place has the driver.
 func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
-	p := s.places.With(driver)
+	p := s.places.WithDriver(driver)
 	if p == nil {
 		return fleet.Traits{}, false
 	}
@@ -34,7 +34,7 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	all := s.places.States()
 	for _, name := range s.snap.Listing().PlacesOf(p) {
-		if s.places.Lookup(name) == nil {
+		if s.places.Configured(name) == nil {
 			all = append(all, s.places.Of(&fleet.Agent{Place: name}).State())
 		}
 	}
@@ -47,5 +47,5 @@ func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }
 
-// Leave makes the server not ready, because it is about to stop.
-func (s *Service) Leave() { s.places.Leave() }
+// StartShutdown makes the server not ready, because it is about to stop.
+func (s *Service) StartShutdown() { s.places.StartShutdown() }

@@ -29,7 +29,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		return nil, err
 	}
 	c := Call{Method: "CreatePool", RequestID: r.RequestID, Body: r}
-	n, err := s.newWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
+	n, err := s.draftWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
 	c.Refused = err
 	if err == nil {
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
@@ -84,12 +84,12 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 
 // apply sets the values that the request has.
 func (r UpdatePoolRequest) apply(pool *fleet.Pool) {
-	set(&pool.MinIdle, r.MinIdle)
-	set(&pool.MaxAgents, r.MaxAgents)
-	set(&pool.MaxCreating, r.MaxCreating)
-	set(&pool.MaxIdle, r.MaxIdle)
-	set(&pool.Reuse, r.Reuse)
-	set(&pool.Groups, r.Groups)
+	setIfGiven(&pool.MinIdle, r.MinIdle)
+	setIfGiven(&pool.MaxAgents, r.MaxAgents)
+	setIfGiven(&pool.MaxCreating, r.MaxCreating)
+	setIfGiven(&pool.MaxIdle, r.MaxIdle)
+	setIfGiven(&pool.Reuse, r.Reuse)
+	setIfGiven(&pool.Groups, r.Groups)
 }
 
 // DeletePool lets the pool take no new tasks. Its agents are deleted when the tasks that wait for it have ended.

@@ -29,32 +29,32 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 		}
 	}
 	for _, a := range d.Retire {
-		if err := s.retire(ctx, a.UID); err != nil {
+		if err := s.retireAgent(ctx, a.UID); err != nil {
 			return err
 		}
 	}
 	return s.removeDrained(ctx)
 }
 
-// watchCreations looks at what has become of the agents that pools create.
-func (s *Service) watchCreations(ctx context.Context) error {
+// settleCreations looks at what has become of the agents that pools create.
+func (s *Service) settleCreations(ctx context.Context) error {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return err
 	}
 	for _, pool := range s.queue.Pools() {
-		if err := s.watchCreationsOf(ctx, pool); err != nil {
+		if err := s.settleCreationsOf(ctx, pool); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) watchCreationsOf(ctx context.Context, pool *fleet.Pool) error {
+func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error {
 	settled := func(a *fleet.AgentView) bool { return a == nil || a.Settled() || a.Desired == fleet.DesiredDeleted }
 	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
 		return nil
 	}
-	return s.changePoolByItself(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+	return s.updatePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 		var failed []*fleet.Agent
 		var ready []string
 		var err error
@@ -87,8 +87,8 @@ func (s *Service) watchCreationsOf(ctx context.Context, pool *fleet.Pool) error 
 			return "no longer waits for an agent that somebody stopped or deleted", nil
 		}
 		for _, a := range failed {
-			s.noteFailure(pool, orUnknown(a.StateReason))
-			if err := s.deleteIn(tx, a, "its creation for the pool failed"); err != nil {
+			s.recordPoolFailure(pool, reasonOrUnknown(a.StateReason))
+			if err := s.requestDeletion(tx, a, "its creation for the pool failed"); err != nil {
 				return "", err
 			}
 		}
@@ -100,8 +100,8 @@ func (s *Service) watchCreationsOf(ctx context.Context, pool *fleet.Pool) error 
 	})
 }
 
-// noteFailure records a failed creation.
-func (s *Service) noteFailure(pool *fleet.Pool, why string) {
+// recordPoolFailure records a failed creation.
+func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.Failures++
 	pool.Failure = fleet.Shorten(why, 500)
 	wait := time.Duration(float64(poolBackoff) * math.Pow(2, float64(pool.Failures-1)))
@@ -110,16 +110,16 @@ func (s *Service) noteFailure(pool *fleet.Pool, why string) {
 
 // growPool begins to create agents for the pool.
 func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) error {
-	p, err := s.withGroups(ctx, pool.Principal())
+	p, err := s.withLastGroups(ctx, pool.Principal())
 	if err != nil {
 		return err
 	}
-	n, err := s.newAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{
+	n, err := s.draftAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{
 		Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
 	})
 	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
 	for ; err == nil && count > 0; count-- {
-		err = s.changePoolByItself(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+		err = s.updatePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
 			a, err := s.addAgent(ctx, tx, p, n)
 			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // another name next time
@@ -135,8 +135,8 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || ctx.Err() != nil {
 		return err
 	}
-	return s.changePoolByItself(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
-		s.noteFailure(pool, fleet.PublicMessage(err))
+	return s.updatePool(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
+		s.recordPoolFailure(pool, fleet.PublicMessage(err))
 		return "could not create an agent: " + pool.Failure, nil
 	})
 }
@@ -152,8 +152,8 @@ func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 	return shares
 }
 
-// changePoolByItself changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
-func (s *Service) changePoolByItself(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
+// updatePool changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
+func (s *Service) updatePool(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		pool, err := s.pools().read(tx, key)
 		if err != nil || pool == nil {
@@ -167,20 +167,20 @@ func (s *Service) changePoolByItself(ctx context.Context, key string, change fun
 	})
 }
 
-// retire deletes an agent that has been idle for too long. Its work is kept like that of any deleted agent.
-func (s *Service) retire(ctx context.Context, uid string) error {
+// retireAgent deletes an agent that has been idle for too long. Its work is kept like that of any deleted agent.
+func (s *Service) retireAgent(ctx context.Context, uid string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		v, err := state.AgentView(tx, uid)
+		v, err := state.ReadAgentView(tx, uid)
 		if err != nil || v == nil || v.Task != nil || v.Desired == fleet.DesiredDeleted || v.Foreign() {
 			return err
 		}
 		s.log.InfoContext(ctx, "an idle agent is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))
-		return s.deleteIn(tx, &v.Agent, "deleted because it was idle")
+		return s.requestDeletion(tx, &v.Agent, "deleted because it was idle")
 	})
 }
 
-// deleteIn requests the deletion of the agent.
-func (s *Service) deleteIn(tx fleet.Tx, a *fleet.Agent, text string) error {
+// requestDeletion requests the deletion of the agent.
+func (s *Service) requestDeletion(tx fleet.Tx, a *fleet.Agent, text string) error {
 	if a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
 		return nil
 	}

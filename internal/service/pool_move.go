@@ -17,24 +17,24 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 		to, err = s.poolToMoveTo(ctx, p, poolRef)
 	}
 	if err == nil {
-		err = s.roomToMove(v, to)
+		err = s.checkRoomToMove(v, to)
 	}
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err
 		}
 		a := &now.Agent
-		made := CallResult{AgentUID: a.UID}
-		if err := movable(a, to); err != nil || inPool(a, to) {
-			return made, err
+		result := CallResult{AgentUID: a.UID}
+		if err := checkMovable(a, to); err != nil || inPool(a, to) {
+			return result, err
 		}
 		text := "moved out of the pool " + a.Pool
 		if a.Pool != "" {
 			from, err := s.pools().read(tx, fleet.OwnedKey(a.Pool, a.Owner))
 			if err != nil {
-				return made, err
+				return result, err
 			}
 			leavePool(a, from)
 		}
@@ -44,14 +44,14 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 		}
 		a.UpdatedAt = s.now()
 		if err := tx.Update(a); err != nil {
-			return made, err
+			return result, err
 		}
-		return made, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text+" by "+p.Name))
+		return result, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text+" by "+p.Name))
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if v, err = s.earlierAgent(ctx, made); err != nil {
+	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return nil, "", err
 	}
 	if v.Pool == "" {
@@ -76,8 +76,8 @@ func inPool(a *fleet.Agent, pool *fleet.Pool) bool {
 	return a.Pool == pool.Name && a.Owner == pool.Owner
 }
 
-// movable returns why the agent cannot be in the pool.
-func movable(a *fleet.Agent, pool *fleet.Pool) error {
+// checkMovable returns why the agent cannot be in the pool.
+func checkMovable(a *fleet.Agent, pool *fleet.Pool) error {
 	refuse := func(format string, args ...any) error {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "pool", format, args...).With("agent_name", a.Name)
 	}
@@ -88,7 +88,7 @@ func movable(a *fleet.Agent, pool *fleet.Pool) error {
 		return nil
 	case a.Owner != pool.Owner:
 		return refuse("agent %q belongs to %s, and the pool %q to %s", a.Name, a.Owner, pool.Name, pool.Owner)
-	case !pool.Has(a):
+	case !pool.Matches(a):
 		return refuse("agent %q has the role %s in the project %s, and agents of the pool %q have the role %s in the project %s", a.Name, a.Role, a.Project, pool.Name, pool.Role, pool.Project)
 	case pool.Reuse == fleet.ReuseFresh:
 		return refuse("the pool %q creates an agent for each task, so no other agent can be in it", pool.Name)
@@ -96,15 +96,15 @@ func movable(a *fleet.Agent, pool *fleet.Pool) error {
 	return nil
 }
 
-// roomToMove returns LIMIT_REACHED if the pool has as many agents as it may have, and v is not one of them.
-func (s *Service) roomToMove(v *fleet.AgentView, pool *fleet.Pool) error {
+// checkRoomToMove returns LIMIT_REACHED if the pool has as many agents as it may have, and v is not one of them.
+func (s *Service) checkRoomToMove(v *fleet.AgentView, pool *fleet.Pool) error {
 	if pool == nil || inPool(&v.Agent, pool) {
 		return nil
 	}
-	return poolHasRoom(pool, s.agentsOf(pool))
+	return checkPoolRoom(pool, s.countAgents(pool))
 }
 
-func poolHasRoom(pool *fleet.Pool, agents int) error {
+func checkPoolRoom(pool *fleet.Pool, agents int) error {
 	if agents < pool.MaxAgents {
 		return nil
 	}
@@ -112,8 +112,8 @@ func poolHasRoom(pool *fleet.Pool, agents int) error {
 		AtLimit("max_agents", int64(agents), int64(pool.MaxAgents)).Next("{update_pool} raises max_agents").With("pool", pool.Name)
 }
 
-// agentsOf returns the number of agents of the pool.
-func (s *Service) agentsOf(pool *fleet.Pool) (n int) {
+// countAgents returns the number of agents of the pool.
+func (s *Service) countAgents(pool *fleet.Pool) (n int) {
 	for _, v := range s.snap.All() {
 		if inPool(&v.Agent, pool) {
 			n++
@@ -126,7 +126,7 @@ func (s *Service) agentsOf(pool *fleet.Pool) (n int) {
 func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
 	a.Pool, a.Labels = pool.Name, a.Labels.With(pool.Labels).With(fleet.Labels{poolLabel: pool.Name})
 	for _, share := range s.poolShares(pool) {
-		if shareWith(a, share.Grantee) < 0 {
+		if shareIndex(a, share.Grantee) < 0 {
 			a.Shares = append(slices.Clone(a.Shares), share)
 		}
 	}

@@ -26,11 +26,11 @@ func (s *Service) applyPools(ctx context.Context) error {
 	for _, setting := range *settings {
 		pool := setting.Pool()
 		configured[pool.Key()] = true
-		p, err := s.withGroups(ctx, pool.Principal())
+		p, err := s.withLastGroups(ctx, pool.Principal())
 		if err != nil {
 			return err
 		}
-		n, err := s.newWaitingAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
+		n, err := s.draftWaitingAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
 		if err != nil {
 			s.log.WarnContext(ctx, "a pool of the configuration cannot be used", slog.String("pool", pool.Name), slog.Any("error", err))
 			complete = complete && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable

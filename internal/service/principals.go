@@ -71,10 +71,10 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 
 func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use PrincipalUse, err error) {
 	use.Name = name
-	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}, fleet.Counted{}); err != nil {
+	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}, fleet.HoldingsScope{}); err != nil {
 		return use, err
 	}
-	groups, err := groupsOf(all, tx, name)
+	groups, err := limitGroups(all, tx, name)
 	for _, limit := range all.Of(name, groups) {
 		use.Limits = append(use.Limits, useOf(limit, use.AllAgents(), use.RunningTasks, use.StoredBytes))
 	}

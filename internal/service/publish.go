@@ -42,7 +42,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 			return err
 		}
 		if l, err = landingOf(tx, t.ID); err == nil && l == nil {
-			err = noWork(tx, t)
+			err = errNoWork(tx, t)
 		}
 		return err
 	}); err != nil {
@@ -52,7 +52,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	if err != nil {
 		return nil, err
 	}
-	if err := s.collect(ctx, repo, t); err != nil {
+	if err := s.collectWork(ctx, repo, t); err != nil {
 		return nil, err
 	}
 	branch := r.Branch
@@ -66,7 +66,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	if err != nil {
 		return nil, err
 	}
-	published := &fleet.Published{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
+	published := &fleet.Publication{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
 	if r.PullRequest {
 		into := r.Into
 		if into == "" {
@@ -95,10 +95,10 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 		if err != nil || now == nil {
 			return err
 		}
-		if now.Published != nil && now.Published.PullRequest != "" && published.PullRequest == "" && now.Published.Branch == branch {
-			published.PullRequest = now.Published.PullRequest
+		if now.Publication != nil && now.Publication.PullRequest != "" && published.PullRequest == "" && now.Publication.Branch == branch {
+			published.PullRequest = now.Publication.PullRequest
 		}
-		now.Published = published
+		now.Publication = published
 		text := "pushed to " + branch + " of " + published.Remote
 		if r.PullRequest {
 			text = "published as " + published.PullRequest

@@ -47,16 +47,16 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	}
 	var id string
 	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
-		q, err := s.question(tx, p, r.ID)
+		q, err := s.answerableQuestion(tx, p, r.ID)
 		if err != nil {
 			return CallResult{}, err
 		}
 		id = q.ID
-		return CallResult{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.answer(tx, p, q, r)
+		return CallResult{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.recordAnswer(tx, p, q, r)
 	})
 	if err == nil && repeated {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-			q, err := s.question(tx, p, r.ID)
+			q, err := s.answerableQuestion(tx, p, r.ID)
 			if err == nil {
 				id = q.ID
 			}
@@ -74,22 +74,22 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		return nil, "", questionClosed(q)
 	case q.Kind == fleet.AskBudget:
 		return q, "The answer is noted: the task goes on when the budgets have room, or is stopped", nil
-	case q.GivenAt.IsZero():
+	case q.DeliveredAt.IsZero():
 		return q, "The answer is stored: the agent gets it as soon as its host can be reached, if it still waits then", nil
 	}
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question that p wants to answer; see AnswerQuestionRequest.ID. The error is QUESTION_NOT_FOUND if p may
+// answerableQuestion returns the question that p wants to answer; see AnswerQuestionRequest.ID. The error is QUESTION_NOT_FOUND if p may
 // not see the question, and PERMISSION_DENIED if p may see it but not answer it.
-func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
-	q, err := s.seenQuestion(tx, p, id)
+func (s *Service) answerableQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
+	q, err := s.visibleQuestion(tx, p, id)
 	if err != nil || p.OwnsAll(q.Owner) {
 		return q, err
 	}
 	access, err := accessTo(tx, p, q.Owner, q.AgentUID)
 	if err == nil {
-		err = requireLevel(access, fleet.AccessRun, q.AgentName, q.Owner)
+		err = requireAccessLevel(access, fleet.AccessRun, q.AgentName, q.Owner)
 	}
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 	return q, nil
 }
 
-func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
+func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := fleet.QuestionByID(tx, id)
 	if err != nil {
 		return nil, err
@@ -157,8 +157,8 @@ func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.Budge
 	return budget, remember, nil
 }
 
-// answer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
-func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
+// recordAnswer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
+func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
 	budget, remember, err := checkAnswer(q, r)
 	if err != nil {
 		return err
@@ -191,17 +191,17 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 		}
 	}
 	if q.Kind == fleet.AskBudget { // Fleet itself acts on it, now
-		q.GivenAt = q.AnsweredAt
+		q.DeliveredAt = q.AnsweredAt
 	}
 	if err := tx.Update(q); err != nil {
 		return err
 	}
-	t.Waiting--
+	t.OpenQuestions--
 	if err := tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome())); err != nil {
 		return err
 	}
 	if q.Kind == fleet.AskBudget {
-		return s.afterBudget(tx, p, t, budget)
+		return s.actOnBudgetAnswer(tx, p, t, budget)
 	}
 	return tx.Update(t)
 }

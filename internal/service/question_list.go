@@ -40,7 +40,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 		return nil, err
 	}
 	q := &Questions{}
-	sel, err := s.selects(ctx, p, r.Agent)
+	sel, err := s.selectAgents(ctx, p, r.Agent)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name without questions is not an error
 		return q, nil
@@ -66,7 +66,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 				return err
 			}
 			// A share can end between the selection and this transaction.
-			q.Access[i] = cmp.Or(p.Limit(access), fleet.AccessView)
+			q.Access[i] = cmp.Or(p.CapByScope(access), fleet.AccessView)
 		}
 		return nil
 	})

@@ -39,15 +39,15 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold, r.Wake, r.OnParentEnd}}
+	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold, r.Wake, r.OnParentEnd}}
 	find := s.assignee
 	if r.delegated {
 		if !p.Grant.Allows(fleet.ActStart) {
 			return nil, errMayNotDelegate()
 		}
-		find = s.delegatee
+		find = s.delegatedAssignee
 	}
-	if ctx, p, err = s.actFor(ctx, p, &c); err != nil {
+	if ctx, p, err = s.resolveCaller(ctx, p, &c); err != nil {
 		return nil, err
 	}
 	to, err := find(ctx, p, r)
@@ -100,10 +100,10 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.supports(p, a, r.StartTaskRequest); err != nil {
+	if err := s.checkSupported(p, a, r.StartTaskRequest); err != nil {
 		return nil, err
 	}
-	if err := s.admitPending(ctx, tx, p, a, sizeOf(r.Attachments)+len(r.Description)); err != nil {
+	if err := s.admitPending(ctx, tx, p, a, attachmentsSize(r.Attachments)+len(r.Description)); err != nil {
 		return nil, err
 	}
 	e := r.Entry
@@ -120,7 +120,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
-	if delegates(p) {
+	if isDelegating(p) {
 		if task.Delegation.Wake, err = fleet.ParseWake(r.Wake); err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := s.insertTask(tx, p, a, task); err != nil {
 		return nil, err
 	}
-	if err := putTaskParts(tx, task.ID, r.StartTaskRequest); err != nil {
+	if err := insertTaskParts(tx, task.ID, r.StartTaskRequest); err != nil {
 		return nil, err
 	}
 	return task, tx.Put(task.ID, &e)
@@ -194,9 +194,9 @@ type UpdateQueuedTaskRequest struct {
 // UpdateQueuedTask changes when a pending task starts.
 func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskRequest) (*fleet.Task, error) {
 	var given fleet.QueueEntry
-	set(&given.Priority, r.Priority)
-	set(&given.Exclusive, r.Exclusive)
-	set(&given.After, r.After)
+	setIfGiven(&given.Priority, r.Priority)
+	setIfGiven(&given.Exclusive, r.Exclusive)
+	setIfGiven(&given.After, r.After)
 	if err := given.Validate(s.now()); err != nil {
 		return nil, err
 	}
@@ -207,10 +207,10 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 				return "", fleet.Errorf(fleet.ReasonTaskNotPending, "task %q has expired, so it does not wait any more", q.ID).
 					With("task_id", q.ID).With("agent_name", q.AgentName).Next("{queue_task} queues another one")
 			}
-			set(&e.Priority, r.Priority)
-			set(&e.NotBefore, r.NotBefore)
-			set(&e.Expires, r.Expires)
-			set(&e.Exclusive, r.Exclusive)
+			setIfGiven(&e.Priority, r.Priority)
+			setIfGiven(&e.NotBefore, r.NotBefore)
+			setIfGiven(&e.Expires, r.Expires)
+			setIfGiven(&e.Exclusive, r.Exclusive)
 			if r.After != nil {
 				if e.After, err = s.dependencies(tx, p, q.ID, *r.After); err != nil {
 					return "", err
@@ -224,8 +224,8 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 		})
 }
 
-// set sets the value if another one is given.
-func set[T any](value, given *T) {
+// setIfGiven sets the value if another one is given.
+func setIfGiven[T any](value, given *T) {
 	if given != nil {
 		*value = *given
 	}

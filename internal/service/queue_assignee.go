@@ -10,7 +10,7 @@ import (
 // assignee is who works on a queued task: an agent, a new agent, or one that the dispatcher chooses from a target.
 type assignee struct {
 	agent  *fleet.AgentView // as it was before the transaction
-	added  *newAgent
+	added  *agentDraft
 	target fleet.Target
 	owner  string // of the agents of the target
 }
@@ -29,7 +29,7 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 		to.target, to.owner = pool.Target(), pool.Owner
 		return to, nil
 	case r.NewAgent:
-		n, err := s.newWaitingAgent(ctx, CreateAgentRequest{
+		n, err := s.draftWaitingAgent(ctx, CreateAgentRequest{
 			Name: s.generatedName(fleet.Task{Description: r.Description}.Slug()), Project: r.Project, Role: r.Role, Spec: r.Description, Labels: r.Labels,
 		})
 		if n.maxIdle = r.MaxIdle; n.maxIdle == 0 {
@@ -45,25 +45,25 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	return to, err
 }
 
-// delegatee is assignee for a task that an agent delegates. It says the same of what does not exist and of what the grant does not allow.
-func (s *Service) delegatee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+// delegatedAssignee is assignee for a task that an agent delegates. It says the same of what does not exist and of what the grant does not allow.
+func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	if r.Agent != "" {
 		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
 		return to, err
 	}
-	if err := refuseTarget(p.Grant, r); err != nil {
+	if err := checkGrantTarget(p.Grant, r); err != nil {
 		return to, err
 	}
 	to, err = s.assignee(ctx, p, r)
 	if reason := fleet.ReasonOf(err); reason == fleet.ReasonProjectNotFound || reason == fleet.ReasonPoolNotFound {
-		err = refusedTarget(p.Grant, r)
+		err = errTargetRefused(p.Grant, r)
 	}
 	return to, err
 }
 
-// newWaitingAgent is newAgent for an agent that waits for tasks. It refuses a project whose agents begin to work by themselves.
-func (s *Service) newWaitingAgent(ctx context.Context, r CreateAgentRequest) (newAgent, error) {
-	n, err := s.newAgent(ctx, r)
+// draftWaitingAgent is draftAgent for an agent that waits for tasks. It refuses a project whose agents begin to work by themselves.
+func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (agentDraft, error) {
+	n, err := s.draftAgent(ctx, r)
 	if err == nil && n.project.SpecIsTask {
 		err = fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", n.project.Name).
 			Next("create the agent with {create_agent}, whose spec is the task")

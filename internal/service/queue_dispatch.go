@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// dispatchAgain is after what time a start is tried again that the decision expected to succeed.
-const dispatchAgain = 5 * time.Second
+// dispatchRetry is after what time a start is tried again that the decision expected to succeed.
+const dispatchRetry = 5 * time.Second
 
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
@@ -34,31 +34,31 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
-	moves, last := s.queue.Moves(), s.dispatched.Load()
-	if last.moves == moves && (last.next.IsZero() || s.now().Before(last.next)) {
+	moves, last := s.queue.Revision(), s.lastDispatch.Load()
+	if last.revision == moves && (last.next.IsZero() || s.now().Before(last.next)) {
 		return last.next, nil
 	}
 	next, err = s.dispatch(ctx)
 	if err == nil {
-		s.dispatched.CompareAndSwap(last, &dispatched{moves, next}) // unless settings have changed meanwhile
+		s.lastDispatch.CompareAndSwap(last, &dispatchState{moves, next}) // unless settings have changed meanwhile
 	}
 	return next, err
 }
 
-// dispatched says up to what Dispatch has looked, and when it must look again although nothing has happened.
-type dispatched struct {
-	moves int64 // see Queue.Moves
-	next  time.Time
+// dispatchState says up to what Dispatch has looked, and when it must look again although nothing has happened.
+type dispatchState struct {
+	revision int64 // see state.Queue.Revision
+	next     time.Time
 }
 
 // lookAgain makes the next Dispatch look although nothing has happened.
-func (s *Service) lookAgain() { s.dispatched.Store(&dispatched{moves: -1}) }
+func (s *Service) lookAgain() { s.lastDispatch.Store(&dispatchState{revision: -1}) }
 
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.applyPools(ctx); err != nil {
 		return time.Time{}, err
 	}
-	if err := s.watchCreations(ctx); err != nil {
+	if err := s.settleCreations(ctx); err != nil {
 		return time.Time{}, err
 	}
 	tick, err := s.tick(ctx)
@@ -77,7 +77,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	next = d.Next
+	next = d.ChangesAt
 	sooner := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -85,7 +85,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	}
 	sooner(tick)
 	if s.poolSettings.Load() != nil {
-		sooner(s.now().Add(dispatchAgain))
+		sooner(s.now().Add(dispatchRetry))
 	}
 	for _, start := range d.Start {
 		limited, cancel := context.WithTimeout(ctx, startLimit)
@@ -101,7 +101,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		default: // the fleet has changed since the decision, or a limit that it does not know is reached
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
-			sooner(s.now().Add(dispatchAgain))
+			sooner(s.now().Add(dispatchRetry))
 		}
 	}
 	return next, nil
@@ -113,11 +113,11 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		delay = -1
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
-		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.Waiting > 0 || found.Delegation.Waits && !found.Delegation.Ready {
+		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.OpenQuestions > 0 || found.Delegation.Waits && !found.Delegation.Ready {
 			return err
 		}
 		p, t := onBehalf(found), &found.Task
-		v, err := state.AgentView(tx, agentUID)
+		v, err := state.ReadAgentView(tx, agentUID)
 		switch {
 		case err != nil:
 			return err
@@ -128,10 +128,10 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		case v.Status() == fleet.StatusOffline:
 			return agentOffline(v)
 		}
-		if err := s.mayUse(found, &v.Agent); err != nil {
+		if err := s.checkAgentUse(found, &v.Agent); err != nil {
 			return err
 		}
-		if err := mayRun(tx, t); err != nil {
+		if err := checkTreeRoom(tx, t); err != nil {
 			return err
 		}
 		if err := admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project}); err != nil {
@@ -139,7 +139,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		}
 		results := ""
 		if t.Try == 0 { // later, the description has them
-			if results, err = resultsOf(tx, found.Entry.After); err != nil {
+			if results, err = dependencyResults(tx, found.Entry.After); err != nil {
 				return err
 			}
 		}
@@ -149,16 +149,16 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		}
 		if t.AgentUID == "" {
 			t.AgentUID, t.AgentName, t.Labels = v.UID, v.Name, v.Labels.With(t.Labels)
-			if found.Entry.Target.Pool != "" && !s.follows(found, v) {
-				v.Conversed, v.SessionID, v.Conversation = false, "", t.ID
+			if found.Entry.Target.Pool != "" && !s.continuesConversation(found, v) {
+				v.HasConversation, v.SessionID, v.Conversation = false, "", t.ID
 			}
 		}
 		if t.Delegation.Waits { // other tasks may have had the agent meanwhile
-			v.Conversed, v.Conversation = true, t.Delegation.Conversation
+			v.HasConversation, v.Conversation = true, t.Delegation.Conversation
 		}
 		t.Status, t.StartedAt, t.Description = fleet.TaskRunning, now, t.Description+results
 		t.Delegation.Waits, t.Delegation.Ready = false, false
-		if err := s.reserve(tx, &v.Agent, t); err != nil {
+		if err := s.reserveCost(tx, &v.Agent, t); err != nil {
 			return err
 		}
 		if err := tx.Update(t); err != nil {
@@ -178,8 +178,8 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	return err
 }
 
-// mayRun returns an error if as many tasks below the root of the task run as may run at once. A task that goes on has been counted before.
-func mayRun(tx fleet.ReadTx, t *fleet.Task) error {
+// checkTreeRoom returns an error if as many tasks below the root of the task run as may run at once. A task that goes on has been counted before.
+func checkTreeRoom(tx fleet.ReadTx, t *fleet.Task) error {
 	if t.RootID == "" || t.Delegation.MaxRunning == 0 || t.Delegation.Waits {
 		return nil
 	}
@@ -194,8 +194,8 @@ func mayRun(tx fleet.ReadTx, t *fleet.Task) error {
 	return err
 }
 
-// follows reports whether the task goes on with the conversation of an earlier task that it depends on.
-func (s *Service) follows(q *fleet.QueuedTask, v *fleet.AgentView) bool {
+// continuesConversation reports whether the task goes on with the conversation of an earlier task that it depends on.
+func (s *Service) continuesConversation(q *fleet.QueuedTask, v *fleet.AgentView) bool {
 	for _, p := range s.queue.Pools() {
 		if p.Name == v.Pool && p.Owner == v.Owner && p.Reuse != fleet.ReuseSame {
 			return false
@@ -204,9 +204,9 @@ func (s *Service) follows(q *fleet.QueuedTask, v *fleet.AgentView) bool {
 	return slices.ContainsFunc(q.Entry.After, func(d fleet.Dependency) bool { return s.queue.Dependee(d.TaskID).AgentUID == v.UID })
 }
 
-// resultsOf returns what the tasks whose results are wanted have reported, as an addition to a prompt. Each line begins with #, so that
+// dependencyResults returns what the tasks whose results are wanted have reported, as an addition to a prompt. Each line begins with #, so that
 // a shell, which runs some prompts, takes it for a comment.
-func resultsOf(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
+func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
 	var b strings.Builder
 	for _, dep := range after {
 		if !dep.Result {

@@ -80,7 +80,7 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 			access = accessToPending(p, q)
 		}
 		if access != fleet.AccessNone {
-			items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID], Access: p.Limit(access)})
+			items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID], Access: p.CapByScope(access)})
 		}
 	}
 	return items, nil

@@ -16,7 +16,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 	if err := s.snap.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
-	room, err := s.room(ctx, tasks)
+	room, err := s.taskRoom(ctx, tasks)
 	if err != nil {
 		return queue.Decision{}, err
 	}
@@ -28,17 +28,17 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 		Tasks: tasks, Now: s.now(), Age: s.cfg.AgeStep, Detail: detail, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
-		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
-		Unconfined: s.mayUse,
-		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
-		Unusable:   s.credentialWaits(),
-		Claims:     budgets.claims,
-		Fits:       budgets.fits,
+		PlaceError:      func(a *fleet.Agent) error { return s.places.Of(a).Available() },
+		Unconfined:      s.checkAgentUse,
+		TaskRoom:        func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
+		CredentialWaits: s.credentialWaits(),
+		Claims:          budgets.claims,
+		BudgetFits:      budgets.fits,
 	}), nil
 }
 
-// room returns how many more tasks may run, for the owners of the tasks that have a limit.
-func (s *Service) room(ctx context.Context, tasks []*fleet.QueuedTask) (map[string]int, error) {
+// taskRoom returns how many more tasks may run, for the owners of the tasks that have a limit.
+func (s *Service) taskRoom(ctx context.Context, tasks []*fleet.QueuedTask) (map[string]int, error) {
 	room := map[string]int{}
 	all := s.Limits()
 	known := map[string]bool{}
@@ -71,8 +71,8 @@ func onBehalf(q *fleet.QueuedTask) fleet.Principal {
 	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope, UnconfinedIn: q.Entry.UnconfinedIn}
 }
 
-// mayUse returns an error if the principal that has queued the task may not use the agent. A task that goes on has used it before.
-func (s *Service) mayUse(q *fleet.QueuedTask, a *fleet.Agent) error {
+// checkAgentUse returns an error if the principal that has queued the task may not use the agent. A task that goes on has used it before.
+func (s *Service) checkAgentUse(q *fleet.QueuedTask, a *fleet.Agent) error {
 	if q.Delegation.Waits {
 		return nil
 	}

@@ -28,7 +28,7 @@ const goneAfter = time.Hour
 // agents. It leaves out servers without agents that ended more than goneAfter ago. The interceptor lets only admins call it.
 func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	all, err := s.replicas(ctx)
-	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeardAt) > goneAfter }), err
+	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeartbeatAt) > goneAfter }), err
 }
 
 // RecordedReplicas returns the recorded servers by name. It does not count their agents.
@@ -78,15 +78,15 @@ func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 // used. The leases are renewed for each agent.
 const forgetTTL = time.Minute
 
-// Forgotten describes what was lost with a server.
-type Forgotten struct {
+// ForgetResult describes what was lost with a server.
+type ForgetResult struct {
 	Agents []fleet.Agent // the agents on its machine
 	Tasks  int           // number of their tasks that had not ended
 }
 
 // ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. The error
 // is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
-func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotten, err error) {
+func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetResult, err error) {
 	if name == "" {
 		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
@@ -148,12 +148,12 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 }
 
 // forgetAgent deletes an agent of the forgotten server. The context must have the agent's lease.
-func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *Forgotten) error {
+func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *ForgetResult) error {
 	var gone *fleet.Agent
 	tasks := 0
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		gone, tasks = nil, 0
-		v, err := state.AgentView(tx, uid)
+		v, err := state.ReadAgentView(tx, uid)
 		if err != nil || v == nil || !v.DeletedAt.IsZero() {
 			return err
 		}
@@ -161,7 +161,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 		now := s.now()
 		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it will never run again", server)
 		if t != nil {
-			t.StopAsked = time.Time{} // it was lost, not stopped
+			t.StopRequestedAt = time.Time{} // it was lost, not stopped
 			if err := state.EndTask(tx, a, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason, ReasonCode: fleet.CodePlaceLost}, now, nil); err != nil {
 				return err
 			}
@@ -185,7 +185,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 }
 
 // Text says what was lost.
-func (f Forgotten) Text(server string) string {
+func (f ForgetResult) Text(server string) string {
 	words := fmt.Sprintf("The server %s is forgotten.", server)
 	if len(f.Agents) == 0 {
 		return words + " It had no agents."

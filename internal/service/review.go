@@ -21,7 +21,7 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 	if err := r.Validate(); err != nil {
 		return nil, nil, err
 	}
-	made, _, err := s.Once(ctx, Call{Method: "ReviewTask", RequestID: requestID, Body: []any{r, r.TaskID}}, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, Call{Method: "ReviewTask", RequestID: requestID, Body: []any{r, r.TaskID}}, func(tx fleet.Tx) (CallResult, error) {
 		t, _, l, err := s.openWork(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
@@ -33,8 +33,8 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 		if len(all) >= fleet.MaxReviews {
 			return CallResult{}, fleet.LimitReached("reviews", "the task has", int64(len(all)), fleet.MaxReviews, "reviews", "{start_agent_task} gives its agent a new task")
 		}
-		made := r
-		made.ID, made.TaskID, made.By, made.At, made.Head, made.NextTask = fmt.Sprintf("%s/%d", t.ID, len(all)+1), t.ID, p.Name, s.now(), l.Head, ""
+		result := r
+		result.ID, result.TaskID, result.By, result.At, result.Head, result.NextTask = fmt.Sprintf("%s/%d", t.ID, len(all)+1), t.ID, p.Name, s.now(), l.Head, ""
 		text := "commented on by " + p.Name
 		switch r.Verdict {
 		case fleet.VerdictApprove:
@@ -44,32 +44,32 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 			if err != nil {
 				return CallResult{}, err
 			}
-			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &made))
+			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &result))
 			if err != nil {
 				return CallResult{}, err
 			}
-			made.NextTask, text = next.ID, "changes requested by "+p.Name
+			result.NextTask, text = next.ID, "changes requested by "+p.Name
 			l.Order = nil // it does not land before they are made
 		}
-		if err := tx.Insert(&made); err != nil {
+		if err := tx.Insert(&result); err != nil {
 			return CallResult{}, err
 		}
 		// A comment does not take a verdict back, and only changes that are requested keep work from landing that waits for its turn.
 		if r.Verdict == fleet.VerdictChanges || l.State == fleet.LandingBranch || r.Verdict == fleet.VerdictApprove && l.State != fleet.LandingQueued {
 			l.State = r.Verdict.State()
 		}
-		return CallResult{AgentUID: t.AgentUID, TaskID: made.ID}, s.putLanding(tx, t, l, text)
+		return CallResult{AgentUID: t.AgentUID, TaskID: result.ID}, s.putLanding(tx, t, l, text)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	taskID, _, _ := strings.Cut(made.TaskID, "/")
+	taskID, _, _ := strings.Cut(result.TaskID, "/")
 	v, err := s.landingView(ctx, taskID)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, old := range v.Reviews {
-		if old.ID == made.TaskID {
+		if old.ID == result.TaskID {
 			return old, v, nil
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewLis
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: count, Offset: offset, Count: s.cfg.MaxCounted})
 		if err == nil && found.Total == 0 && r.Project != "" {
-			err = knownProject(tx, f, noProject)
+			err = checkProject(tx, f, noProject)
 		}
 		if err != nil {
 			return err

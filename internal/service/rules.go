@@ -47,7 +47,7 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
@@ -70,7 +70,7 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	if err != nil {
 		return nil, "", err
 	}
-	if v, err = s.earlierAgent(ctx, made); err != nil {
+	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return nil, "", err
 	}
 	return &v.Agent, fmt.Sprintf("Agent '%s' asks again before it uses %s, from its next task on", v.Name, fleet.Shorten(r.Rule, 200)), nil

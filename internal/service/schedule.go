@@ -12,11 +12,11 @@ import (
 // ScheduledTask is the task of a schedule.
 type ScheduledTask struct {
 	QueueTaskRequest
-	JSON json.RawMessage `json:"-"` // in the form that Service.SetScheduled reads
+	JSON json.RawMessage `json:"-"` // in the form that Service.SetTaskReader says
 }
 
-// SetScheduled sets the function that reads the tasks of schedules. Without it, schedules queue nothing.
-func (s *Service) SetScheduled(read scheduledReader) { s.scheduled = read }
+// SetTaskReader sets the function that reads the tasks of schedules. Without it, schedules queue nothing.
+func (s *Service) SetTaskReader(read taskReader) { s.readTask = read }
 
 // CreateScheduleRequest describes a schedule.
 type CreateScheduleRequest struct {
@@ -129,9 +129,9 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	if r.Cron != nil {
 		given.Cron, given.At = *r.Cron, time.Time{}
 	}
-	set(&given.TimeZone, r.TimeZone)
-	set(&given.Missed, r.Missed)
-	set(&given.Overlap, r.Overlap)
+	setIfGiven(&given.TimeZone, r.TimeZone)
+	setIfGiven(&given.Missed, r.Missed)
+	setIfGiven(&given.Overlap, r.Overlap)
 	given.Labels = r.Labels
 	if _, err := given.Validate(s.cfg.Cron); err != nil {
 		return nil, err
@@ -167,12 +167,12 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		if r.Cron != nil || r.At != nil {
 			sched.Cron, sched.At = "", time.Time{}
 		}
-		set(&sched.Cron, r.Cron)
-		set(&sched.At, r.At)
-		set(&sched.TimeZone, r.TimeZone)
-		set(&sched.Missed, r.Missed)
-		set(&sched.Overlap, r.Overlap)
-		set(&sched.Paused, r.Paused)
+		setIfGiven(&sched.Cron, r.Cron)
+		setIfGiven(&sched.At, r.At)
+		setIfGiven(&sched.TimeZone, r.TimeZone)
+		setIfGiven(&sched.Missed, r.Missed)
+		setIfGiven(&sched.Overlap, r.Overlap)
+		setIfGiven(&sched.Paused, r.Paused)
 		if r.Task != nil {
 			sched.Task, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Kind, task.Scope, task.Projects, ""
 		}

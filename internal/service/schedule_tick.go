@@ -10,31 +10,31 @@ import (
 	"fleet/internal/fleet"
 )
 
-// appointment is the next tick of a schedule, so that it is not computed after each change of the fleet.
-type appointment struct {
+// nextTick is the next tick of a schedule, so that it is not computed after each change of the fleet.
+type nextTick struct {
 	schedule *fleet.Schedule
 	next     time.Time // zero if there is none
 }
 
 // tick queues the tasks of schedules that are due. It returns when the next one is due; zero if none is.
 func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
-	if s.scheduled == nil {
+	if s.readTask == nil {
 		return time.Time{}, nil
 	}
 	now := s.now()
-	known := s.agenda
-	s.agenda = map[string]appointment{}
+	known := s.nextTicks
+	s.nextTicks = map[string]nextTick{}
 	for _, sched := range s.queue.Schedules() {
 		a, ok := known[sched.Key()]
 		if !ok || !a.schedule.SameTicks(sched) {
-			a = appointment{sched, s.nextTick(sched)}
+			a = nextTick{sched, s.nextTick(sched)}
 		}
-		s.agenda[sched.Key()] = a
+		s.nextTicks[sched.Key()] = a
 		if a.next.IsZero() {
 			continue
 		}
 		if !a.next.After(now) {
-			if err := s.dealWith(ctx, sched); err != nil {
+			if err := s.runTick(ctx, sched); err != nil {
 				return time.Time{}, err
 			}
 			// The event of that has changed the queue, so that Dispatch is called again.
@@ -47,14 +47,14 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// dealWith deals with the first due tick of the schedule. The task and the tick are written in one transaction.
-func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
-	p, err := s.withGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
+// runTick deals with the first due tick of the schedule. The task and the tick are written in one transaction.
+func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
+	p, err := s.withLastGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
 		return err
 	}
 	as := fleet.WithPrincipal(ctx, p)
-	r, err := s.scheduled(sched.Task)
+	r, err := s.readTask(sched.Task)
 	if err != nil {
 		err = fleet.Errorf(fleet.ReasonInvalidArgument, "its task cannot be read: change it with update_schedule").WithCause(err)
 	}
@@ -141,8 +141,8 @@ func lastTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error) {
 	return t, nil
 }
 
-// scheduledReader reads the task of a schedule.
-type scheduledReader = func(json.RawMessage) (QueueTaskRequest, error)
+// taskReader reads the task of a schedule.
+type taskReader = func(json.RawMessage) (QueueTaskRequest, error)
 
 // checkScheduled checks the task of a schedule, and returns who works on it as of now.
 func (s *Service) checkScheduled(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Found is the result of a search.
-type Found struct {
+// SearchResult is the result of a search.
+type SearchResult struct {
 	Agents    []*fleet.AgentView // by name
 	Tasks     []*fleet.Task      // newest first
 	Questions []*fleet.Question  // newest first
@@ -26,7 +26,7 @@ const waitingQuestions = 1000
 
 // Search returns the agents, tasks and waiting questions that contain the text and that the caller may see. Agents and
 // tasks of toolsets other than ToolsetFleet are left out. It returns at most limit of each kind; a nil limit means 10.
-func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, error) {
+func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchResult, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -46,19 +46,19 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	f := &Found{}
+	f := &SearchResult{}
 	lower := strings.ToLower(text)
 	for _, v := range s.snap.All() {
 		if len(f.Agents) == most {
 			break
 		}
-		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) && has(lower, v.Name, v.Project, v.Role) {
+		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) && containsAny(lower, v.Name, v.Project, v.Role) {
 			f.Agents = append(f.Agents, v)
 		}
 	}
 	toolset := fleet.ToolsetFleet
 	tasks, questions := fleet.TaskFilter{Text: text, Toolset: &toolset}, fleet.QuestionFilter{Waiting: true}
-	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
+	if tasks.Owner, tasks.Shared, err = s.ownerFilter(ctx, p); err != nil {
 		return nil, err
 	}
 	tasks.Projects = p.Projects
@@ -72,7 +72,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 		waiting, _, err := tx.Questions(questions, waitingQuestions, 0)
 		f.Questions = nil
 		for _, q := range waiting {
-			if len(f.Questions) < most && has(lower, q.Text, q.Tool) {
+			if len(f.Questions) < most && containsAny(lower, q.Text, q.Tool) {
 				f.Questions = append(f.Questions, q)
 			}
 		}
@@ -81,8 +81,8 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	return f, err
 }
 
-// has reports whether one of the texts contains wanted, ignoring case. wanted is in lower case.
-func has(wanted string, texts ...string) bool {
+// containsAny reports whether one of the texts contains wanted, ignoring case. wanted is in lower case.
+func containsAny(wanted string, texts ...string) bool {
 	for _, t := range texts {
 		if strings.Contains(strings.ToLower(t), wanted) {
 			return true

@@ -23,9 +23,9 @@ type Service struct {
 	ended  endedAgents
 	queue  *state.Queue
 
-	scheduled scheduledReader
-	agenda    map[string]appointment // next ticks of schedules, by name; only tick uses it
-	names     sync.Map               // the principals of subjects: named, by source and id
+	readTask  taskReader
+	nextTicks map[string]nextTick // next ticks of schedules, by name; only tick uses it
+	names     sync.Map            // the principals of subjects: named, by source and id
 
 	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
 	// can send tokens that do not exist. So lookups at the same time share a query.
@@ -34,7 +34,7 @@ type Service struct {
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
 
-	dispatched   atomic.Pointer[dispatched]          // never nil
+	lastDispatch atomic.Pointer[dispatchState]       // never nil
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
 	estimates    estimates
@@ -104,7 +104,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if ref == "" {
 		return nil, p, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
 	}
-	known := s.places.Known() // before the snapshot is read, so that the snapshot contains what was listed
+	known := s.places.AllListed() // before the snapshot is read, so that the snapshot contains what was listed
 	name, owner := fleet.ParseAgentRef(ref)
 	if err := s.snap.RefreshNamed(ctx, name); err != nil {
 		return nil, p, err
@@ -114,7 +114,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 		return v, p, err
 	}
 	// Before the first complete listing of every place, it is not certain that the agent does not exist.
-	if err := s.places.AllKnown(ctx); err != nil {
+	if err := s.places.EnsureAllListed(ctx); err != nil {
 		return nil, p, err
 	}
 	if err := s.snap.RefreshNamed(ctx, name); err != nil {
@@ -124,9 +124,9 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, p, err
 }
 
-// waitFor waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
+// waitForAgent waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
 // is not an error.
-func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (*fleet.AgentView, error) {
+func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (*fleet.AgentView, error) {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
 	timer := time.NewTimer(d)
@@ -176,7 +176,7 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 // agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is NotFound if
 // the agent was deleted meanwhile, and PERMISSION_DENIED or NotFound if a share that p needs has ended meanwhile.
 func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
-	now, err := state.AgentView(tx, v.UID)
+	now, err := state.ReadAgentView(tx, v.UID)
 	if err != nil {
 		return nil, err
 	}

@@ -266,7 +266,7 @@ func TestOwners(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = h.ShowTask(bob, task.ID, &fleet.PortionRequest{})
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
-	_, _, err = h.WaitTasks(bob, []string{task.ID}, service.Until{}, 0)
+	_, _, err = h.WaitTasks(bob, []string{task.ID}, service.WaitCondition{}, 0)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	err = h.Watch(bob, service.WatchRequest{}, func(events []fleet.Event, _ string) error {
 		require.Empty(t, events)

@@ -22,7 +22,7 @@ func (v *SessionView) Turn() *fleet.Task {
 	return v.Active
 }
 
-func viewSession(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) {
+func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) {
 	v = &SessionView{Session: x}
 	if v.Agent, err = tx.Agent(x.AgentUID); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string)
 		if x == nil || x.Toolset != toolset || !p.OwnsAll(x.Owner) {
 			return sessionNotFound(id)
 		}
-		v, err = viewSession(tx, x)
+		v, err = readSessionView(tx, x)
 		return err
 	})
 	return v, err
@@ -71,17 +71,17 @@ func (s *Service) Sessions(ctx context.Context, toolset fleet.Toolset) (all []*S
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		all, err = viewSessions(tx, toolset, p.Name)
+		all, err = readSessionViews(tx, toolset, p.Name)
 		return err
 	})
 	return all, err
 }
 
-// viewSessions returns the open sessions of the owner. An empty owner means all owners.
-func viewSessions(tx fleet.ReadTx, toolset fleet.Toolset, owner string) (all []*SessionView, err error) {
+// readSessionViews returns the open sessions of the owner. An empty owner means all owners.
+func readSessionViews(tx fleet.ReadTx, toolset fleet.Toolset, owner string) (all []*SessionView, err error) {
 	open, err := tx.Sessions(toolset, owner)
 	for _, x := range open {
-		v, err := viewSession(tx, x)
+		v, err := readSessionView(tx, x)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key s
 		v = nil
 		x, err := tx.Session(fleet.SessionKey{Toolset: toolset, Owner: p.Name, Key: key})
 		if err == nil && x != nil {
-			v, err = viewSession(tx, x)
+			v, err = readSessionView(tx, x)
 		}
 		return err
 	})
@@ -159,39 +159,39 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		x = &c
 		return tx.Insert(x)
 	}
-	var made CallResult
+	var result CallResult
 	var repeated bool
 	if r.Launch == nil {
-		made, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (CallResult, error) {
+		result, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (CallResult, error) {
 			return CallResult{AgentUID: r.Session.AgentUID, TaskID: r.Session.ID}, insert(tx, r.Session.AgentUID)
 		})
 	} else {
 		var v *fleet.AgentView
-		v, made, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (CallResult, error) {
-			made := CallResult{AgentUID: v.UID, TaskID: r.Session.ID}
+		v, result, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (CallResult, error) {
+			result := CallResult{AgentUID: v.UID, TaskID: r.Session.ID}
 			if v.Task != nil {
-				made.TaskID = v.Task.ID
+				result.TaskID = v.Task.ID
 			}
-			return made, insert(tx, v.UID)
+			return result, insert(tx, v.UID)
 		})
 		if v != nil {
 			turn = v.Task
 		}
 	}
 	if err == nil && repeated {
-		return s.earlierSession(ctx, made)
+		return s.earlierSession(ctx, result)
 	}
 	return x, turn, err
 }
 
 // earlierSession returns the session that an earlier request with the same id opened, and its first turn; nil if it began
 // without a turn.
-func (s *Service) earlierSession(ctx context.Context, made CallResult) (x *fleet.Session, turn *fleet.Task, err error) {
+func (s *Service) earlierSession(ctx context.Context, result CallResult) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if x, err = tx.Session(fleet.SessionKey{ID: made.TaskID}); err != nil || x != nil {
+		if x, err = tx.Session(fleet.SessionKey{ID: result.TaskID}); err != nil || x != nil {
 			return err
 		}
-		if turn, err = startedTask(tx, made); err == nil {
+		if turn, err = startedTask(tx, result); err == nil {
 			x, err = tx.Session(fleet.SessionKey{ID: turn.SessionID})
 		}
 		return err
@@ -201,11 +201,11 @@ func (s *Service) earlierSession(ctx context.Context, made CallResult) (x *fleet
 
 // EarlierSession returns the session that the same call opened before; nil if the call is new.
 func (s *Service) EarlierSession(ctx context.Context, c Call) (*fleet.Session, error) {
-	made, err := s.EarlierResult(ctx, c)
-	if err != nil || made == nil {
+	result, err := s.EarlierResult(ctx, c)
+	if err != nil || result == nil {
 		return nil, err
 	}
-	x, _, err := s.earlierSession(ctx, *made)
+	x, _, err := s.earlierSession(ctx, *result)
 	return x, err
 }
 
@@ -262,7 +262,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 		if err != nil || now == nil {
 			return err
 		}
-		v, err := viewSession(tx, now)
+		v, err := readSessionView(tx, now)
 		if err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 			return closed, err
 		}
 	}
-	return closed, s.Remove(ctx, a.UID)
+	return closed, s.RemoveAgent(ctx, a.UID)
 }
 
 // AllSessions returns the toolset's open sessions of all owners, and the toolset's existing agents that do not belong to any
@@ -308,7 +308,7 @@ func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open 
 	}
 	agents := s.snap.All() // before the sessions are read, so that no agent of a new session seems to have none
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if open, err = viewSessions(tx, toolset, ""); err != nil {
+		if open, err = readSessionViews(tx, toolset, ""); err != nil {
 			return err
 		}
 		held := map[string]bool{}

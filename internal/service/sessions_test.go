@@ -31,13 +31,13 @@ func TestUnusedSessionsAndAgents(t *testing.T) {
 	closed, err := h.CloseUnused(h.Context(), x, "idle")
 	require.NoError(t, err)
 	require.False(t, closed, "the session has a turn")
-	require.NoError(t, h.RemoveUnused(h.Context(), v))
+	require.NoError(t, h.RemoveUnusedAgent(h.Context(), v))
 	_, _, _, err = h.StopTask(h.Context(), "papi", "")
 	require.NoError(t, err)
 	closed, err = h.CloseUnused(h.Context(), x, "idle")
 	require.NoError(t, err)
 	require.False(t, closed, "the session was used meanwhile")
-	require.NoError(t, h.RemoveUnused(h.Context(), v))
+	require.NoError(t, h.RemoveUnusedAgent(h.Context(), v))
 
 	s, err := h.Session(h.Context(), fleet.ToolsetSessions, "s1")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestUnusedSessionsAndAgents(t *testing.T) {
 	closed, err = h.CloseUnused(h.Context(), s.Session, "idle")
 	require.NoError(t, err)
 	require.True(t, closed)
-	require.NoError(t, h.RemoveUnused(h.Context(), &fleet.AgentView{Agent: *s.Agent}))
+	require.NoError(t, h.RemoveUnusedAgent(h.Context(), &fleet.AgentView{Agent: *s.Agent}))
 	s, err = h.Session(h.Context(), fleet.ToolsetSessions, "s1")
 	require.NoError(t, err)
 	require.Equal(t, "idle", s.CloseReason)
@@ -60,7 +60,7 @@ func TestEndedServersAreListedForAnHour(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(later) } })
 	h.Reconciler.Stop() // it would read the clock too
 	for _, name := range []string{"busy", "empty"} {
-		_, err := h.Store.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
+		_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
 		require.NoError(t, err)
 	}
 	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "local@busy", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: time.Now(), UpdatedAt: time.Now()}

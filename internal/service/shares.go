@@ -34,7 +34,7 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 			return "", fleet.Invalid(fleet.ReasonInvalidArgument, "person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
 		}
 		share := fleet.Share{Grantee: r.Grantee, Access: r.Access, By: p.Name, At: s.now()}
-		i := shareWith(a, r.Grantee)
+		i := shareIndex(a, r.Grantee)
 		switch {
 		case i >= 0 && a.Shares[i].Access == r.Access:
 			return "", nil
@@ -55,7 +55,7 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 // the share does not exist.
 func (s *Service) UnshareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	return s.changeShares(ctx, "UnshareAgent", r, func(_ fleet.Principal, a *fleet.Agent) (string, error) {
-		i := shareWith(a, r.Grantee)
+		i := shareIndex(a, r.Grantee)
 		if i < 0 {
 			return "", nil
 		}
@@ -90,15 +90,15 @@ func (s *Service) changeShares(
 		return nil, "", err
 	}
 	c := Call{Method: method, RequestID: r.RequestID, Body: r}
-	made, err := s.writeShares(ctx, c, r.Agent, change)
+	result, err := s.writeShares(ctx, c, r.Agent, change)
 	if err != nil {
 		return nil, "", err
 	}
-	v, err := s.earlierAgent(ctx, made)
+	v, err := s.earlierAgent(ctx, result)
 	if err != nil {
 		return nil, "", err
 	}
-	if i := shareWith(&v.Agent, r.Grantee); i >= 0 {
+	if i := shareIndex(&v.Agent, r.Grantee); i >= 0 {
 		return &v.Agent, fmt.Sprintf("Agent '%s' is shared with %s to %s", v.Name, r.Grantee, v.Shares[i].Access), nil
 	}
 	return &v.Agent, fmt.Sprintf("Agent '%s' is not shared with %s", v.Name, r.Grantee), nil
@@ -107,31 +107,31 @@ func (s *Service) changeShares(
 func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (CallResult, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err
 		}
 		a := &now.Agent
-		made := CallResult{AgentUID: a.UID}
+		result := CallResult{AgentUID: a.UID}
 		text, err := change(p, a)
 		if err != nil || text == "" {
-			return made, err
+			return result, err
 		}
 		a.UpdatedAt = s.now()
 		if err := tx.Update(a); err != nil {
-			return made, err
+			return result, err
 		}
 		event := fleet.EventAgentShared
 		if c.Method == "UnshareAgent" {
 			event = fleet.EventAgentUnshared
 		}
-		return made, tx.Append(a.Event(event, a.UpdatedAt, text))
+		return result, tx.Append(a.Event(event, a.UpdatedAt, text))
 	})
-	return made, err
+	return result, err
 }
 
-// shareWith returns the index of the agent's share with the grantee; negative if there is none.
-func shareWith(a *fleet.Agent, g fleet.Grantee) int {
+// shareIndex returns the index of the agent's share with the grantee; negative if there is none.
+func shareIndex(a *fleet.Agent, g fleet.Grantee) int {
 	return slices.IndexFunc(a.Shares, func(s fleet.Share) bool { return s.Grantee == g })
 }

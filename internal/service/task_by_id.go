@@ -17,8 +17,8 @@ const MinTaskPrefix = 6
 // task returns the task with the id. id may be a prefix if p may see only one task whose id begins with it. The error is
 // PERMISSION_DENIED if p may see the task but does not have the needed access to its agent.
 func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
-	t, err := s.seenTask(tx, p, id)
-	if err != nil || p.OwnsAll(t.Owner) && !belowOwnTask(p) {
+	t, err := s.visibleTask(tx, p, id)
+	if err != nil || p.OwnsAll(t.Owner) && !isLimitedToTree(p) {
 		return t, err
 	}
 	access, err := accessToTask(tx, p, t)
@@ -26,7 +26,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 		err = taskNotFound(id)
 	}
 	if err == nil {
-		err = requireLevel(access, needed, t.AgentName, t.Owner)
+		err = requireAccessLevel(access, needed, t.AgentName, t.Owner)
 	}
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 	return t, nil
 }
 
-func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
+func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 			return t, err
 		}
 	}
-	if !belowOwnTask(p) && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+	if !isLimitedToTree(p) && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
 			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)

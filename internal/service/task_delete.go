@@ -16,7 +16,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 	if id == "" {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
-	made, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (CallResult, error) {
 		task, err := s.task(tx, p, id, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err
@@ -29,5 +29,5 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		}
 		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
 	})
-	return made.TaskID, err
+	return result.TaskID, err
 }

@@ -41,7 +41,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 			case !task.Active():
 				return task, nil
 			}
-			err = s.await(ctx, signal, task, after, sink != nil)
+			err = s.awaitChange(ctx, signal, task, after, sink != nil)
 		}
 		switch {
 		case err == nil:
@@ -75,8 +75,8 @@ func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, 
 	return task, events, nil
 }
 
-// await waits until the task has ended or, if output is set, until the task has a new event.
-func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, output bool) error {
+// awaitChange waits until the task has ended or, if output is set, until the task has a new event.
+func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, output bool) error {
 	fleet.ReleaseSlot(ctx)
 	for {
 		select {

@@ -21,13 +21,13 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 // insertTask adds the task of the agent to the store. Everything that starts or queues a task comes here.
 func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	if p.TaskID != "" {
-		if err := s.join(tx, p, a, t); err != nil {
+		if err := s.joinTree(tx, p, a, t); err != nil {
 			return err
 		}
 	}
-	admit := func() error { return s.reserve(tx, a, t) }
+	admit := func() error { return s.reserveCost(tx, a, t) }
 	if t.Status == fleet.TaskPending {
-		admit = func() error { return s.affordable(tx, a, t) }
+		admit = func() error { return s.checkAffordable(tx, a, t) }
 	}
 	if err := admit(); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *
 	if err := tx.Insert(t); err != nil {
 		return err
 	}
-	if t.Spent.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // it may have to wait for a budget later
-		if err := tx.Put(t.ID, &fleet.QueueEntry{Direct: true, By: p.Name, Kind: p.Kind, Scope: p.Scope}); err != nil {
+	if t.Spending.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // it may have to wait for a budget later
+		if err := tx.Put(t.ID, &fleet.QueueEntry{StartedDirectly: true, By: p.Name, Kind: p.Kind, Scope: p.Scope}); err != nil {
 			return err
 		}
 	}

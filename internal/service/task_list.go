@@ -29,14 +29,14 @@ type ListTasksRequest struct {
 }
 
 // ListTasks returns a page of the matching tasks, newest first. A page beyond the end is empty.
-func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, error) {
+func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var after string
 	r.Cursor, after, _ = strings.Cut(r.Cursor, ".")
-	h, offset, count, err := newHistory(r.PageRequest)
+	h, offset, count, err := newTaskPage(r.PageRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +56,10 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 		if err != nil || found.Total > 0 || r.Project == "" {
 			return err
 		}
-		return knownProject(tx, f, noProject)
+		return checkProject(tx, f, noProject)
 	})
 	h.Tasks, h.Total, h.More = found.Tasks, found.Total, found.More
-	h.number(offset)
+	h.setPages(offset)
 	if n := len(h.Tasks); found.Last || n == 0 {
 		h.Next = ""
 	} else if h.Next == "" || offset+n >= w.Count { // only a part is counted, and skipping to a later task would take long
@@ -106,7 +106,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		f.AgentUID, err = s.lastAgentUID(ctx, r.Agent, fleet.AccessView)
 		return f, noProject, err
 	}
-	sel, err := s.selects(ctx, p, r.Agent)
+	sel, err := s.selectAgents(ctx, p, r.Agent)
 	f.AgentName, f.Owner, f.Shared, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
 		return f, noProject, err
@@ -142,9 +142,9 @@ func (r ListTasksRequest) checkValues() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, "toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// knownProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the
+// checkProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the
 // project.
-func knownProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
+func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
 	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
 		return noProject
 	}
@@ -197,8 +197,8 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	return a.UID, requireAccess(p, a, needed)
 }
 
-// History is a page of tasks, newest first.
-type History struct {
+// TaskPage is a page of tasks, newest first.
+type TaskPage struct {
 	Tasks                        []*fleet.Task
 	Total, Page, PageSize, Pages int
 	More                         bool   // there may be more tasks than Total; Pages is computed from Total
@@ -207,8 +207,8 @@ type History struct {
 
 // TaskHistory returns a page of the agent's tasks. If no existing agent has the name, it returns the tasks of the agent of
 // that name that was deleted last. A page beyond the end is empty.
-func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*History, error) {
-	h, offset, count, err := newHistory(r)
+func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*TaskPage, error) {
+	h, offset, count, err := newTaskPage(r)
 	if err != nil {
 		return nil, err
 	}
@@ -220,12 +220,12 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 		h.Tasks, h.Total, err = tx.Tasks(uid, count, offset)
 		return err
 	})
-	h.number(offset)
+	h.setPages(offset)
 	return h, err
 }
 
-// newHistory returns the requested page without its tasks. The page's tasks are count tasks after the first offset ones.
-func newHistory(r fleet.PageRequest) (h *History, offset, count int, err error) {
+// newTaskPage returns the requested page without its tasks. The page's tasks are count tasks after the first offset ones.
+func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error) {
 	page, size, err := r.Resolve(fleet.DefaultPageSize)
 	if err != nil {
 		return nil, 0, 0, err
@@ -236,11 +236,11 @@ func newHistory(r fleet.PageRequest) (h *History, offset, count int, err error) 
 	if r.Cursor != "" {
 		page = offset/size + 1
 	}
-	return &History{Page: page, PageSize: size}, offset, count, nil
+	return &TaskPage{Page: page, PageSize: size}, offset, count, nil
 }
 
-// number sets the fields of h that depend on the total.
-func (h *History) number(offset int) {
+// setPages sets the fields of h that depend on the total.
+func (h *TaskPage) setPages(offset int) {
 	h.Next = fleet.NextCursor(offset, len(h.Tasks), h.Total)
 	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
 }

@@ -48,7 +48,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 		return fleet.Errorf(fleet.ReasonOutputNotFound, "the raw output of the task %s is not available: %s", t.ID, why).With("task_id", t.ID)
 	}
 	switch {
-	case t.Dispatched.IsZero():
+	case t.DispatchedAt.IsZero():
 		return fleet.OutputPage{}, false, missing("its agent has not begun it")
 	case !s.places.Of(a).Traits().Output:
 		return fleet.OutputPage{}, false, missing("the place of its agent does not keep raw output")

@@ -36,7 +36,7 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 	var pieces []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		none := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
-		if _, err := ownAgent(tx, p, uid); err != nil {
+		if _, err := changeableAgent(tx, p, uid); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 				return none
 			}
@@ -89,7 +89,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		c.Body = []string{uid, fleet.HashSecret(string(piece))}
 	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		v, err := ownAgent(tx, p, uid)
+		v, err := changeableAgent(tx, p, uid)
 		if err != nil {
 			return nil, err
 		}

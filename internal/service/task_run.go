@@ -63,7 +63,7 @@ func (s *Service) Detach(ctx context.Context, taskID string) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)
 	defer cancel()
 	return errors.Join(ctx.Err(), s.store.Update(stopping, func(tx fleet.Tx) error {
-		_, err := s.stopIn(tx, p, taskID)
+		_, err := s.stopTask(tx, p, taskID)
 		return err
 	}))
 }

@@ -10,8 +10,8 @@ import (
 // previewSize is how much of a running task's output is shown, in bytes.
 const previewSize = 4 << 10
 
-// Shown is a task with the details that a caller requested.
-type Shown struct {
+// TaskDetails is a task with the details that a caller requested.
+type TaskDetails struct {
 	*fleet.Task
 	Payload     *fleet.Portion     // nil if it was not requested or does not exist
 	Preview     string             // end of its output while it is running
@@ -24,7 +24,7 @@ type Shown struct {
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
-func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.PortionRequest) (*Shown, error) {
+func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.PortionRequest) (*TaskDetails, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	if err := payload.Validate("payload_"); err != nil {
 		return nil, err
 	}
-	shown := &Shown{}
+	shown := &TaskDetails{}
 	var body []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if shown.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
@@ -49,7 +49,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		if shown.Landing, err = landingOf(tx, shown.ID); err != nil {
 			return err
 		}
-		tree, err := below(tx, shown.Task)
+		tree, err := readTree(tx, shown.Task)
 		if err != nil {
 			return err
 		}
@@ -102,11 +102,11 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 		}
 		b.WriteString(e.Text)
 	}
-	return tail(b.String(), previewSize), err
+	return lastBytes(b.String(), previewSize), err
 }
 
-// tail returns at most the last n bytes of s, beginning with a whole character.
-func tail(s string, n int) string {
+// lastBytes returns at most the last n bytes of s, beginning with a whole character.
+func lastBytes(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

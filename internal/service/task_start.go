@@ -39,7 +39,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
-	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
+	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.callBody()}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refused = err
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
@@ -104,7 +104,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		return nil, err
 	}
 	a := &v.Agent
-	if err := s.supports(p, a, r); err != nil {
+	if err := s.checkSupported(p, a, r); err != nil {
 		return nil, err
 	}
 	switch v.Status() {
@@ -116,7 +116,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := s.places.Of(a).Available(); err != nil {
 		return nil, err
 	}
-	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, bytes: sizeOf(r.Attachments), project: a.Project}); err != nil {
+	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, bytes: attachmentsSize(r.Attachments), project: a.Project}); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -128,15 +128,15 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := s.insertTask(tx, p, a, task); err != nil {
 		return nil, err
 	}
-	if err := putTaskParts(tx, task.ID, r); err != nil {
+	if err := insertTaskParts(tx, task.ID, r); err != nil {
 		return nil, err
 	}
 	a.UpdatedAt = now
 	return task, tx.Update(a)
 }
 
-// supports returns an error if p may not use the agent, or if the agent cannot do what the request asks for.
-func (s *Service) supports(p fleet.Principal, a *fleet.Agent, r StartTaskRequest) error {
+// checkSupported returns an error if p may not use the agent, or if the agent cannot do what the request asks for.
+func (s *Service) checkSupported(p fleet.Principal, a *fleet.Agent, r StartTaskRequest) error {
 	if err := s.checkConfined(p, a); err != nil {
 		return err
 	}
@@ -149,13 +149,13 @@ func (s *Service) supports(p fleet.Principal, a *fleet.Agent, r StartTaskRequest
 // asStarted returns the task as it was when it started, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
 	c := *t
-	c.Try, c.ReasonCode, c.RetryAt, c.Output, c.Spent = 0, "", time.Time{}, nil, fleet.Spent{}
+	c.Try, c.ReasonCode, c.RetryAt, c.Output, c.Spending = 0, "", time.Time{}, nil, fleet.Spending{}
 	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
 	return &c
 }
 
-// putTaskParts stores what belongs to the task of the request.
-func putTaskParts(tx fleet.Tx, id string, r StartTaskRequest) error {
+// insertTaskParts stores what belongs to the task of the request.
+func insertTaskParts(tx fleet.Tx, id string, r StartTaskRequest) error {
 	if r.Checks.IsSet() {
 		if err := tx.Put(id, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
 			return err
@@ -167,8 +167,8 @@ func putTaskParts(tx fleet.Tx, id string, r StartTaskRequest) error {
 	return nil
 }
 
-// body returns the Body of the call, which has digests instead of the attachments.
-func (r StartTaskRequest) body() any {
+// callBody returns the Body of the call, which has digests instead of the attachments.
+func (r StartTaskRequest) callBody() any {
 	digests := make([][3]string, len(r.Attachments))
 	for i, a := range r.Attachments {
 		digests[i] = a.Digest()
@@ -187,8 +187,8 @@ func withMediaTypes(all []fleet.Attachment) []fleet.Attachment {
 	return all
 }
 
-// sizeOf returns the size of the attachments, in bytes.
-func sizeOf(all []fleet.Attachment) (n int) {
+// attachmentsSize returns the size of the attachments, in bytes.
+func attachmentsSize(all []fleet.Attachment) (n int) {
 	for _, a := range all {
 		n += len(a.Content)
 	}

@@ -16,11 +16,11 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 		return nil, nil, "", err
 	}
 	c := Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}
-	task, err := s.askStop(ctx, c, p, ref)
+	task, err := s.requestAgentTaskStop(ctx, c, p, ref)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	v, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
+	v, err := s.waitForAgent(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
 		return v.Task == nil || v.Task.ID != task.ID
 	})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }
 
-func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
+func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
@@ -50,28 +50,28 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 		if task == nil {
 			return nil, noRunningTask(v)
 		}
-		if !task.StopAsked.IsZero() {
+		if !task.StopRequestedAt.IsZero() {
 			return task, nil
 		}
-		return task, s.askStopIn(tx, p, task)
+		return task, s.requestStop(tx, p, task)
 	})
 }
 
-// askStopIn requests the stop of a running task.
-func (s *Service) askStopIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
-	return state.AskStop(tx, t, stopReason(p), "stop requested by "+p.Name, s.now())
+// requestStop requests the stop of a running task.
+func (s *Service) requestStop(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
+	return state.RequestStop(tx, t, stopReason(p), "stop requested by "+p.Name, s.now())
 }
 
-// stopIn stops the task if it waits, and asks it to stop if it runs.
-func (s *Service) stopIn(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
+// stopTask stops the task if it waits, and asks it to stop if it runs.
+func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := s.task(tx, p, id, fleet.AccessRun)
 	switch {
-	case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
+	case err != nil || t.Status.Ended() || !t.StopRequestedAt.IsZero():
 		return t, err
 	case t.Status == fleet.TaskPending:
 		return t, state.StopPending(tx, t, stopReason(p), s.now())
 	}
-	return t, s.askStopIn(tx, p, t)
+	return t, s.requestStop(tx, p, t)
 }
 
 // StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
@@ -84,13 +84,13 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 		return nil, "", errNoTaskID()
 	}
 	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
-		return s.stopIn(tx, p, id)
+		return s.stopTask(tx, p, id)
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	if task.Status == fleet.TaskRunning {
-		if _, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
+		if _, err := s.waitForAgent(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
 			return nil, "", err
 		}
 		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
@@ -119,10 +119,10 @@ func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
 func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := s.task(tx, p, id, fleet.AccessRun)
-		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
+		if err != nil || !t.Active() || !t.StopRequestedAt.IsZero() {
 			return err
 		}
-		return state.AskStop(tx, t, reason, text, s.now())
+		return state.RequestStop(tx, t, reason, text, s.now())
 	})
 }
 
@@ -130,7 +130,7 @@ func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id,
 func stopReason(p fleet.Principal) string {
 	switch {
 	case p.AgentUID != "":
-		return stopper(p)
+		return stoppedByAgent(p)
 	case p.Name != fleet.LocalPrincipal:
 		return "stopped by " + p.Name
 	case p.Kind == fleet.Controller:

@@ -39,14 +39,14 @@ func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, err
 		if err != nil {
 			return err
 		}
-		tree, err = below(tx, t)
+		tree, err = readTree(tx, t)
 		return err
 	})
 	return tree, err
 }
 
-// below returns the tree below the task, which is the first.
-func below(tx fleet.ReadTx, t *fleet.Task) ([]TreeTask, error) {
+// readTree returns the tree below the task, which is the first.
+func readTree(tx fleet.ReadTx, t *fleet.Task) ([]TreeTask, error) {
 	if t.Delegation.Children == 0 {
 		return []TreeTask{{t, t.CostUSD}}, nil
 	}

@@ -15,15 +15,15 @@ const (
 	MaxWaitTasks = 100
 )
 
-// Until says when a wait for tasks is over; the zero value means when all tasks have ended.
-type Until struct {
+// WaitCondition says when a wait for tasks is over; the zero value means when all tasks have ended.
+type WaitCondition struct {
 	Any      bool // when any task has ended
 	Question bool // also when any task waits for an answer
 }
 
 // WaitTasks waits as until says, at most d. It returns the tasks in the order of ids, and whether the condition was
 // met.
-func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d time.Duration) ([]*fleet.Task, bool, error) {
+func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitCondition, d time.Duration) ([]*fleet.Task, bool, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, false, err
@@ -98,13 +98,13 @@ func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions
 			return false
 		}
 		v := s.snap.Get(t.AgentUID)
-		return v == nil || v.Task == nil || v.Task.ID != t.ID || questions && v.Task.Waiting > 0
+		return v == nil || v.Task == nil || v.Task.ID != t.ID || questions && v.Task.OpenQuestions > 0
 	}), nil
 }
 
 func countWaiting(tasks []*fleet.Task) (waiting int) {
 	for _, t := range tasks {
-		if t.Active() && t.Waiting > 0 {
+		if t.Active() && t.OpenQuestions > 0 {
 			waiting++
 		}
 	}

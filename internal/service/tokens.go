@@ -93,7 +93,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 			}
 			return err
 		}
-		h, err := tx.Holdings(r.Name, fleet.Limits{}, fleet.Counted{})
+		h, err := tx.Holdings(r.Name, fleet.Limits{}, fleet.HoldingsScope{})
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) 
 		trains = nil
 		for _, l := range queued {
 			t := trainOf(l)
-			if s.places.Lookup(l.Place) != nil && !slices.Contains(trains, t) {
+			if s.places.Configured(l.Place) != nil && !slices.Contains(trains, t) {
 				trains = append(trains, t)
 			}
 		}
@@ -50,7 +50,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 			return time.Time{}, err
 		default:
 			stuck[works[0].Into()] = true
-			if err := s.delay(ctx, works, err); err != nil {
+			if err := s.recordDelay(ctx, works, err); err != nil {
 				return time.Time{}, err
 			}
 		}
@@ -59,9 +59,9 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 		s.stuck.Delete(t)
 		return time.Time{}, ctx.Err()
 	}
-	pause := trainAgain
+	pause := trainRetry
 	if last, ok := s.stuck.Load(t); ok {
-		pause = min(2*last.(time.Duration), maxTrainAgain) //nolint:forcetypeassert // only durations are stored
+		pause = min(2*last.(time.Duration), maxTrainRetry) //nolint:forcetypeassert // only durations are stored
 	}
 	s.stuck.Store(t, pause)
 	return s.now().Add(pause), ctx.Err()
@@ -80,8 +80,8 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 	}
 }
 
-// trainAgain is after what time a train goes on that could not move its branch; each further time is twice as long, up to maxTrainAgain.
-const trainAgain, maxTrainAgain = 10 * time.Second, time.Minute
+// trainRetry is after what time a train goes on that could not move its branch; each further time is twice as long, up to maxTrainRetry.
+const trainRetry, maxTrainRetry = 10 * time.Second, time.Minute
 
 // nextWorks returns the work that lands next together, in the order of the orders, in none of the branches that are stuck.
 func (s *Service) nextWorks(ctx context.Context, of fleet.Train, stuck map[string]bool) (works []*LandingView, err error) {
@@ -160,7 +160,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, works []
 		}
 		return s.landBatch(ctx, repo, half)
 	case !passed:
-		return s.failChecks(ctx, b, batch[0].LandingView, results)
+		return s.sendBackChecks(ctx, b, batch[0].LandingView, results)
 	}
 	return s.moveBranch(ctx, repo, b, batch, results)
 }
@@ -249,8 +249,8 @@ func (s *Service) withdraw(ctx context.Context, works []*LandingView, why error)
 	return why
 }
 
-// delay records why the works cannot land now.
-func (s *Service) delay(ctx context.Context, works []*LandingView, why error) error {
+// recordDelay records why the works cannot land now.
+func (s *Service) recordDelay(ctx context.Context, works []*LandingView, why error) error {
 	s.log.WarnContext(ctx, "work cannot land now, retrying", slog.String("project", works[0].Project), slog.Any("error", why))
 	return s.changeEach(ctx, works, func(l *fleet.Landing) string {
 		text := fleet.PublicMessage(why)

@@ -20,8 +20,8 @@ type combinedWork struct {
 func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, works []*LandingView) (batch []combinedWork, err error) {
 	tip := b.Commit
 	for _, w := range works {
-		err := s.collect(ctx, repo, w.Task)
-		combined := fleet.Combined{}
+		err := s.collectWork(ctx, repo, w.Task)
+		combined := fleet.CombineResult{}
 		if err == nil {
 			combined, err = s.combine(ctx, repo, w, tip)
 		}
@@ -31,7 +31,7 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 		case err != nil:
 			err = s.refuse(ctx, err, w)
 		case combined.Commit == "" && tip == b.Commit:
-			err = s.conflict(ctx, b, w, combined.Conflicts)
+			err = s.sendBackConflict(ctx, b, w, combined.Conflicts)
 		case combined.Commit == "": // perhaps only with the works before it, which may not land
 			return batch, nil
 		case combined.Commit == b.Commit:
@@ -48,12 +48,12 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 }
 
 // combine combines the work with a commit.
-func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *LandingView, onto string) (fleet.Combined, error) {
+func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *LandingView, onto string) (fleet.CombineResult, error) {
 	c := s.combination(w.Task, w.Landing, onto)
 	if c.Strategy == fleet.Merge {
 		landed, err := s.landedBefore(ctx, w)
 		if err != nil {
-			return fleet.Combined{}, err
+			return fleet.CombineResult{}, err
 		}
 		if !landed {
 			c.Since = "" // then all that the agent has done comes with it
@@ -118,7 +118,7 @@ func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *Lan
 
 // projectChecks returns the checks of the project.
 func (s *Service) projectChecks(ctx context.Context, place, project string) (fleet.Checks, error) {
-	all, err := s.places.Lookup(place).Catalog.Projects(ctx)
+	all, err := s.places.Configured(place).Catalog.Projects(ctx)
 	if err != nil {
 		return fleet.Checks{}, err
 	}

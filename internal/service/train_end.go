@@ -50,23 +50,23 @@ func (s *Service) refuse(ctx context.Context, why error, works ...*LandingView) 
 	})
 }
 
-// conflict takes work out of the queue that cannot be combined with the branch.
-func (s *Service) conflict(ctx context.Context, b fleet.Branch, w *LandingView, conflicts []fleet.Conflict) error {
-	return s.reject(ctx, w, func(title string) string { return conflictTask(title, b, conflicts) }, func(l *fleet.Landing) {
+// sendBackConflict takes work out of the queue that cannot be combined with the branch.
+func (s *Service) sendBackConflict(ctx context.Context, b fleet.Branch, w *LandingView, conflicts []fleet.Conflict) error {
+	return s.sendBack(ctx, w, func(title string) string { return conflictTask(title, b, conflicts) }, func(l *fleet.Landing) {
 		l.State, l.Conflicts, l.Problem = fleet.LandingConflict, conflicts, conflictText(b.Name, conflicts)
 	})
 }
 
-// failChecks takes work out of the queue that does not pass the checks on top of the branch.
-func (s *Service) failChecks(ctx context.Context, b fleet.Branch, w *LandingView, results []fleet.CheckResult) error {
+// sendBackChecks takes work out of the queue that does not pass the checks on top of the branch.
+func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *LandingView, results []fleet.CheckResult) error {
 	last := results[len(results)-1]
-	return s.reject(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
+	return s.sendBack(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
 		l.State, l.Checks, l.Problem = fleet.LandingChanges, results, fmt.Sprintf("on top of %s, the check %q %s", b.Name, fleet.Shorten(last.Command, 80), checkWords(last))
 	})
 }
 
-// reject takes work out of the queue and gives its agent the task to mend it, if the order says so.
-func (s *Service) reject(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
+// sendBack takes work out of the queue and gives its agent the task to mend it, if the order says so.
+func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)
 		text := "does not land: " + l.Problem

@@ -28,7 +28,7 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 	}
 	var errs []error
 	for t, work := range open {
-		if p := s.places.Lookup(t.Place); p == nil || p.Facts.Wakes {
+		if p := s.places.Configured(t.Place); p == nil || p.Facts.CallsKeepAwake {
 			continue
 		}
 		if err := s.observeTrain(ctx, t, work); err != nil {

@@ -36,7 +36,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		c.Body = r
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		v, err := ownAgent(tx, p, r.AgentUID)
+		v, err := changeableAgent(tx, p, r.AgentUID)
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 		if err != nil || u.Total.Tasks > 0 || r.Project == "" {
 			return err
 		}
-		return knownProject(tx, f, noProject)
+		return checkProject(tx, f, noProject)
 	})
 	if r.By == fleet.UsageByDay {
 		slices.SortFunc(u.Rows, func(a, b fleet.UsageRow) int { return strings.Compare(a.Key, b.Key) })

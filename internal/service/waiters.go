@@ -9,14 +9,14 @@ import (
 // id, a slash and the name of the process follow.
 const waitLease = "wait/"
 
-// Waits tells other processes on the store that a caller of the process waits for the task, at most for ttl.
-func (s *Service) Waits(ctx context.Context, taskID, process string, ttl time.Duration) error {
+// MarkWaiting tells other processes on the store that a caller of the process waits for the task, at most for ttl.
+func (s *Service) MarkWaiting(ctx context.Context, taskID, process string, ttl time.Duration) error {
 	_, err := s.store.Lease(ctx, waitLease+taskID+"/"+process, process, ttl)
 	return err
 }
 
-// WaitsNot undoes Waits.
-func (s *Service) WaitsNot(ctx context.Context, taskID, process string) error {
+// UnmarkWaiting undoes Waits.
+func (s *Service) UnmarkWaiting(ctx context.Context, taskID, process string) error {
 	return s.store.Release(ctx, waitLease+taskID+"/"+process, process)
 }
 

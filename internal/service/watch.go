@@ -113,14 +113,14 @@ type watch struct {
 	alreadyEnded bool // the watched task had ended before the call
 
 	shares   *state.Shares // the shares that the filter was derived from
-	sharesAt int64         // the tail's SharesAt when the shares were read
+	sharesAt int64         // the tail's SharesRevision when the shares were read
 	unshared []fleet.Event // events about agents that are no longer shared, not sent yet
 }
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
 
 func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) error {
-	w.sharesAt = w.s.tail.SharesAt()
+	w.sharesAt = w.s.tail.SharesRevision()
 	if _, err := w.refreshShares(ctx); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 		if !ok {
 			break
 		}
-		at := w.s.tail.SharesAt() // after the read, so that the events that were read are not newer
+		at := w.s.tail.SharesRevision() // after the read, so that the events that were read are not newer
 		if at == w.sharesAt || w.p.Admin() {
 			return events, upTo, nil
 		}
@@ -285,7 +285,7 @@ func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 		return false, nil
 	}
 	w.shares = now
-	sel, err := w.s.selects(ctx, w.p, w.ref)
+	sel, err := w.s.selectAgents(ctx, w.p, w.ref)
 	if err != nil {
 		return false, err
 	}

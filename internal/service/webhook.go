@@ -46,7 +46,7 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	}
 	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refused: s.checkWebhook(w)}
 	salt := w.Keys[0].Salt
-	made, err := s.webhooks().change(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
+	result, err := s.webhooks().change(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil {
 			return nil, "", err
@@ -73,14 +73,14 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	if err != nil {
 		return nil, "", err
 	}
-	if made.UID != w.UID { // the call was repeated
-		salt = made.Keys[0].Salt
-		if len(made.Keys) > 1 {
-			return made, "", nil
+	if result.UID != w.UID { // the call was repeated
+		salt = result.Keys[0].Salt
+		if len(result.Keys) > 1 {
+			return result, "", nil
 		}
 	}
-	secret, err = s.webhookSecret(ctx, made.UID, salt)
-	return made, secret, err
+	secret, err = s.webhookSecret(ctx, result.UID, salt)
+	return result, secret, err
 }
 
 // UpdateWebhookRequest says what changes about a webhook. Nil leaves a value.
@@ -103,8 +103,8 @@ func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*W
 		if r.URL != nil && *r.URL != w.URL && p.Name != w.Owner {
 			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can change its URL", w.Name, w.Owner).With("webhook", w.Name).Next("disable or delete it")
 		}
-		set(&w.URL, r.URL)
-		set(&w.Selector, r.Selector)
+		setIfGiven(&w.URL, r.URL)
+		setIfGiven(&w.Selector, r.Selector)
 		if len(r.Topics) > 0 {
 			w.Topics = r.Topics
 		}

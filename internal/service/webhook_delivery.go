@@ -79,7 +79,7 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 			return err
 		}
 		for _, d := range all {
-			d.Again(s.now())
+			d.Requeue(s.now())
 			if err := tx.Update(d); err != nil {
 				return err
 			}
@@ -212,8 +212,8 @@ type webhookLinks struct {
 	Page string `json:"page"`
 }
 
-// delivery returns the delivery of the event to the webhook.
-func (s *Service) delivery(w *fleet.Webhook, e fleet.Event, now time.Time) (*fleet.Delivery, error) {
+// newDelivery returns the delivery of the event to the webhook.
+func (s *Service) newDelivery(w *fleet.Webhook, e fleet.Event, now time.Time) (*fleet.Delivery, error) {
 	d := &fleet.Delivery{
 		ID: fleet.DeliveryID(w.UID, e.Seq), Webhook: w.UID, Seq: e.Seq, Type: string(e.Type), AgentName: e.AgentName, TaskID: e.TaskID, Status: fleet.DeliveryWaiting, NextAt: now, CreatedAt: now,
 	}

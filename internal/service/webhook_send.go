@@ -14,14 +14,14 @@ import (
 
 // The loop of SendWebhooks.
 const (
-	sendRest      = 20 * time.Millisecond // after each look, so that many commits share one
+	sendPause     = 20 * time.Millisecond // after each look, so that many commits share one
 	sendIdle      = time.Second           // after a look without webhooks
 	webhookReread = time.Minute           // tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
 	sendBatch     = 32                    // deliveries of a webhook that are read at a time
-	sendTime      = 5 * time.Second       // for which they are sent before more are read
-	// keepCursor is after how many events without a delivery the cursor of a webhook is written.
-	keepCursor = 1000
+	sendTimeout   = 5 * time.Second       // for which they are sent before more are read
+	// cursorInterval is after how many events without a delivery the cursor of a webhook is written.
+	cursorInterval = 1000
 )
 
 // SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one caller in the fleet may call it
@@ -33,7 +33,7 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	l := &sendLoop{s: s, hooks: map[string]*sendingHook{}, wake: make(chan struct{}, 1)}
+	l := &sendLoop{s: s, hooks: map[string]*hookState{}, wake: make(chan struct{}, 1)}
 	defer l.attempts.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,12 +45,12 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		}
 		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from sending.
 		limited, done := context.WithTimeout(ctx, s.cfg.LeaseTTL)
-		next, err := l.look(limited, ctx)
+		next, err := l.runOnce(limited, ctx)
 		done()
 		if err != nil {
 			return err
 		}
-		rest := sendRest
+		rest := sendPause
 		if len(l.hooks) == 0 {
 			rest = sendIdle
 		}
@@ -82,18 +82,18 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 // sendLoop is a running SendWebhooks. Only its goroutine uses it, except for the attempts.
 type sendLoop struct {
 	s        *Service
-	hooks    map[string]*sendingHook // the enabled webhooks, by uid
-	tailed   bool                    // the tail of the log is up to date
-	seen     int64                   // changes of webhooks up to this Seq are known
-	readAt   time.Time               // when the webhooks were read
+	hooks    map[string]*hookState // the enabled webhooks, by uid
+	tailed   bool                  // the tail of the log is up to date
+	seen     int64                 // changes of webhooks up to this Seq are known
+	readAt   time.Time             // when the webhooks were read
 	attempts sync.WaitGroup
 	wake     chan struct{}         // an attempt has ended
 	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if all could
 }
 
-// sendingHook is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
+// hookState is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
 // accept them.
-type sendingHook struct {
+type hookState struct {
 	*fleet.Webhook
 	p      fleet.Principal // who sees what is sent
 	filter fleet.EventFilter
@@ -107,8 +107,8 @@ type sendingHook struct {
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
-// look does what is due, and returns when something is due next. Attempts that it begins end with the context sending.
-func (l *sendLoop) look(ctx, sending context.Context) (next time.Time, err error) {
+// runOnce does what is due, and returns when something is due next. Attempts that it begins end with the context sending.
+func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
 	if err := l.refresh(ctx, now); err != nil {
@@ -138,7 +138,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if again := now.Sub(l.readAt) >= webhookReread; again {
-		if err := l.keepCursors(ctx); err != nil {
+		if err := l.writeCursors(ctx); err != nil {
 			return err
 		}
 	} else if changed, err := l.changed(ctx, last); err != nil || !changed {
@@ -152,14 +152,14 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	for _, h := range known {
 		h.current.Store(nil)
 	}
-	l.hooks, l.seen, l.readAt = map[string]*sendingHook{}, last, now
+	l.hooks, l.seen, l.readAt = map[string]*hookState{}, last, now
 	for _, w := range all {
 		if w.Disabled != "" {
 			continue
 		}
 		h := known[w.UID]
 		if h == nil {
-			h = &sendingHook{cursor: w.Cursor, failing: !w.FailingSince.IsZero()}
+			h = &hookState{cursor: w.Cursor, failing: !w.FailingSince.IsZero()}
 		}
 		h.Webhook, h.next, h.full, h.cursor = w, time.Time{}, false, max(h.cursor, w.Cursor)
 		if err := l.authorize(ctx, h); err != nil {
@@ -207,11 +207,11 @@ func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, l
 	return events, upTo, err
 }
 
-// keepCursors writes the cursors of webhooks that have looked at many events since their last delivery, so that a successor does not look
+// writeCursors writes the cursors of webhooks that have looked at many events since their last delivery, so that a successor does not look
 // at them again.
-func (l *sendLoop) keepCursors(ctx context.Context) error {
+func (l *sendLoop) writeCursors(ctx context.Context) error {
 	for _, h := range l.hooks {
-		if h.cursor-h.Cursor < keepCursor {
+		if h.cursor-h.Cursor < cursorInterval {
 			continue
 		}
 		err := l.s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -230,8 +230,8 @@ func (l *sendLoop) keepCursors(ctx context.Context) error {
 }
 
 // authorize finds out what the owner of the webhook may see now. A webhook whose owner has no valid token any more is disabled.
-func (l *sendLoop) authorize(ctx context.Context, h *sendingHook) (err error) {
-	if h.p, err = l.s.withGroups(ctx, h.Principal()); err != nil {
+func (l *sendLoop) authorize(ctx context.Context, h *hookState) (err error) {
+	if h.p, err = l.s.withLastGroups(ctx, h.Principal()); err != nil {
 		return err
 	}
 	if h.ByToken {
@@ -253,15 +253,15 @@ func (l *sendLoop) authorize(ctx context.Context, h *sendingHook) (err error) {
 				return l.s.disableWebhook(tx, w, h.Disabled)
 			})
 		}
-		h.p.Scope, h.p.Projects = min(h.p.Scope, t.Scope), narrower(h.p.Projects, t.Projects)
+		h.p.Scope, h.p.Projects = min(h.p.Scope, t.Scope), intersect(h.p.Projects, t.Projects)
 	}
 	h.filter = fleet.EventFilter{Types: h.EventTypes()}
 	h.filter.Selector, err = fleet.ParseSelector("selector", h.Selector)
 	return err
 }
 
-// narrower returns the projects that both lists allow; an empty list allows all.
-func narrower(a, b []string) []string {
+// intersect returns the projects that both lists allow; an empty list allows all.
+func intersect(a, b []string) []string {
 	if len(a) == 0 {
 		return b
 	}
@@ -276,7 +276,7 @@ func narrower(a, b []string) []string {
 }
 
 // queueEvents adds the deliveries of the events that the webhook has not looked at.
-func (l *sendLoop) queueEvents(ctx context.Context, h *sendingHook) error {
+func (l *sendLoop) queueEvents(ctx context.Context, h *hookState) error {
 	for !h.full && h.cursor < l.seen {
 		events, upTo, err := l.newEvents(ctx, h)
 		if err != nil {
@@ -297,8 +297,8 @@ func (l *sendLoop) queueEvents(ctx context.Context, h *sendingHook) error {
 }
 
 // newEvents returns the next events that the webhook sends, and the Seq up to which it has looked.
-func (l *sendLoop) newEvents(ctx context.Context, h *sendingHook) (events []fleet.Event, upTo int64, err error) {
-	sel, err := l.s.selects(ctx, h.p, "")
+func (l *sendLoop) newEvents(ctx context.Context, h *hookState) (events []fleet.Event, upTo int64, err error) {
+	sel, err := l.s.selectAgents(ctx, h.p, "")
 	if err != nil {
 		return nil, 0, err
 	}
@@ -310,7 +310,7 @@ func (l *sendLoop) newEvents(ctx context.Context, h *sendingHook) (events []flee
 }
 
 // addDeliveries adds the deliveries of the events, and returns up to which Seq it has added them.
-func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []fleet.Event, upTo int64) (added int64, err error) {
+func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fleet.Event, upTo int64) (added int64, err error) {
 	err = l.s.store.Update(ctx, func(tx fleet.Tx) error {
 		added, h.full = h.cursor, false
 		w, err := l.s.webhooks().read(tx, h.Key())
@@ -346,7 +346,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []f
 					continue
 				}
 			}
-			d, err := l.s.delivery(w, e, now)
+			d, err := l.s.newDelivery(w, e, now)
 			if err != nil {
 				return err
 			}
@@ -361,7 +361,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *sendingHook, events []f
 }
 
 // sendDue begins to send the deliveries that are due, until the context sending is done.
-func (l *sendLoop) sendDue(ctx, sending context.Context, h *sendingHook) error {
+func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	now := l.s.now()
 	if h.sending.Load() || h.next.After(now) {
 		return nil
@@ -398,11 +398,11 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *sendingHook) error {
 }
 
 // send sends the deliveries, one after the other. It fails if it cannot record what became of one, which is then sent again.
-func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Delivery) error {
+func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery) error {
 	begun := time.Now()
 	for _, d := range due {
 		w := h.current.Load()
-		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTime { // meanwhile, others may be due
+		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTimeout { // meanwhile, others may be due
 			return nil
 		}
 		if err := s.attempt(ctx, h, w, d); err != nil {
@@ -413,7 +413,7 @@ func (s *Service) send(ctx context.Context, h *sendingHook, due []*fleet.Deliver
 }
 
 // attempt sends the delivery and records what became of that.
-func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook, d *fleet.Delivery) error {
+func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d *fleet.Delivery) error {
 	now := s.now()
 	post := fleet.Post{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
 	for _, salt := range w.Salts(now) {
@@ -438,12 +438,12 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 		if err != nil || found == nil {
 			return err
 		}
-		found.Record(a, result.RetryAfter, jitter)
+		found.RecordAttempt(a, result.RetryAfter, jitter)
 		outcome = found.Status
 		if err := tx.Update(found); err != nil || a.Accepted() && !h.failing {
 			return err
 		}
-		return s.noteAttempt(tx, w, a)
+		return s.recordAttempt(tx, w, a)
 	})
 	if err == nil {
 		h.failing = !a.Accepted()
@@ -452,8 +452,8 @@ func (s *Service) attempt(ctx context.Context, h *sendingHook, w *fleet.Webhook,
 	return err
 }
 
-// noteAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
-func (s *Service) noteAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
+// recordAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
+func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := s.webhooks().read(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.Disabled != "" {
 		return err

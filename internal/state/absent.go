@@ -13,11 +13,11 @@ import (
 // absentPlace stands in for a place that this server does not have, although agents in the store belong to it. Either
 // the place is not configured, or it is a place of another server.
 type absentPlace struct {
-	name      string
-	server    string                          // the server that has the place; "" if it is not configured
-	twin      func(name string) *ManagedPlace // see Places.twin; nil if the place is not configured
-	facts     fleet.Traits                    // traits of the other server's place
-	elsewhere Elsewhere                       // reads from the other server's place; nil if that is not possible
+	name   string
+	server string                          // the server that has the place; "" if it is not configured
+	twin   func(name string) *ManagedPlace // see Places.twin; nil if the place is not configured
+	traits fleet.Traits                    // traits of the other server's place
+	others OtherServers                    // reads from the other server's place; nil if that is not possible
 }
 
 func (p absentPlace) err() *fleet.Error {
@@ -28,28 +28,28 @@ func (p absentPlace) err() *fleet.Error {
 }
 
 func (p absentPlace) Traits() fleet.Traits {
-	t := p.facts
+	t := p.traits
 	t.Name = p.name
 	return t
 }
 
-// reads returns the reader of the place; nil if the place cannot be read.
-func (p absentPlace) reads() PlaceReader {
-	if p.elsewhere == nil {
+// reader returns the reader of the place; nil if the place cannot be read.
+func (p absentPlace) reader() PlaceReader {
+	if p.others == nil {
 		return nil
 	}
-	return p.elsewhere.Place(p.server, p.name)
+	return p.others.Place(p.server, p.name)
 }
 
 func (p absentPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
-	if r := p.reads(); r != nil {
+	if r := p.reader(); r != nil {
 		return r.Projects(ctx)
 	}
 	return nil, p.err()
 }
 
 func (p absentPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	if r := p.reads(); r != nil {
+	if r := p.reader(); r != nil {
 		return r.Roles(ctx, project)
 	}
 	return nil, p.err()
@@ -73,14 +73,14 @@ func (p absentPlace) List(context.Context) ([]fleet.Workspace, error) { return n
 
 func (p absentPlace) Connect(a fleet.Agent) fleet.Runner {
 	r := absentRunner{place: p}
-	if p.elsewhere != nil {
-		r.reads = p.elsewhere.Runner(p.server, a)
+	if p.others != nil {
+		r.reader = p.others.Runner(p.server, a)
 	}
 	return r
 }
 
 func (p absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]string, bool, error) {
-	if r := p.reads(); r != nil {
+	if r := p.reader(); r != nil {
 		return r.Log(ctx, a, lines)
 	}
 	return nil, false, p.err()
@@ -88,7 +88,7 @@ func (p absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 
 // Kept implements fleet.Keeper.
 func (p absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	if r := p.reads(); r != nil {
+	if r := p.reader(); r != nil {
 		return r.Kept(ctx, uid)
 	}
 	return nil, p.err()
@@ -96,7 +96,7 @@ func (p absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, er
 
 // Unsaved implements fleet.Examiner.
 func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
-	if r := p.reads(); r != nil {
+	if r := p.reader(); r != nil {
 		return r.Unsaved(ctx, a)
 	}
 	return "", p.err()
@@ -157,8 +157,8 @@ func (p absentPlace) Close() error { return nil }
 
 // absentRunner is the runner of an agent in an absent place.
 type absentRunner struct {
-	place absentPlace
-	reads fleet.Runner // reads from the agent's server; nil if that is not possible
+	place  absentPlace
+	reader fleet.Runner // reader from the agent's server; nil if that is not possible
 }
 
 func (r absentRunner) Dispatch(context.Context, fleet.Run) error { return r.place.err() }
@@ -172,15 +172,15 @@ func (r absentRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error
 }
 
 func (r absentRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
-	if r.reads != nil {
-		return r.reads.Patch(ctx, c, path, offset, limit)
+	if r.reader != nil {
+		return r.reader.Patch(ctx, c, path, offset, limit)
 	}
 	return nil, false, r.place.err()
 }
 
 func (r absentRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
-	if r.reads != nil {
-		return r.reads.Output(ctx, run, offset, limit)
+	if r.reader != nil {
+		return r.reader.Output(ctx, run, offset, limit)
 	}
 	return fleet.OutputPage{}, r.place.err()
 }
@@ -196,8 +196,8 @@ func (r absentRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.Chec
 }
 
 func (r absentRunner) Bundle(ctx context.Context, w io.Writer) error {
-	if r.reads != nil {
-		return r.reads.Bundle(ctx, w)
+	if r.reader != nil {
+		return r.reader.Bundle(ctx, w)
 	}
 	return r.place.err()
 }

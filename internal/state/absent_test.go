@@ -26,7 +26,7 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	require.NoError(t, err)
 	h.Config.Others = nil
 	h.Restart()
-	require.NoError(t, h.Replica().Remove(h.Context(), v.UID))
+	require.NoError(t, h.Replica().RemoveAgent(h.Context(), v.UID))
 	service := h.Service // Never may still call the function after it has returned
 	require.Never(t, func() bool {
 		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})

@@ -11,8 +11,8 @@ import (
 // MinReservation is the least that is reserved for a task without a limit of its own, but at most a quarter of a budget.
 var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
 
-// BudgetRoom is a budget with what it has left in its current window.
-type BudgetRoom struct {
+// BudgetBalance is a budget with what it has left in its current window.
+type BudgetBalance struct {
 	*fleet.Budget
 	Key   fleet.LedgerKey
 	End   time.Time // of the window; zero if it never ends
@@ -20,16 +20,16 @@ type BudgetRoom struct {
 	Left  fleet.Amount
 }
 
-// Rooms returns the budgets with what they have left. In an Update, no other transaction takes that away.
-func Rooms(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetRoom, error) {
+// BudgetBalances returns the budgets with what they have left. In an Update, no other transaction takes that away.
+func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetBalance, error) {
 	if len(budgets) == 0 {
 		return nil, nil
 	}
-	rooms, keys := make([]BudgetRoom, len(budgets)), make([]fleet.LedgerKey, len(budgets))
+	rooms, keys := make([]BudgetBalance, len(budgets)), make([]fleet.LedgerKey, len(budgets))
 	for i, b := range budgets {
 		begin, end := b.WindowAt(now)
 		keys[i] = fleet.LedgerKey{Budget: b.Name, Begin: begin}
-		rooms[i] = BudgetRoom{Budget: b, Key: keys[i], End: end}
+		rooms[i] = BudgetBalance{Budget: b, Key: keys[i], End: end}
 	}
 	l, err := tx.Ledger(fleet.LedgerFilter{Windows: keys})
 	for i := range rooms {
@@ -41,7 +41,7 @@ func Rooms(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetRoo
 }
 
 // Scarce reports whether the budget has less than a fifth left.
-func (r *BudgetRoom) Scarce() bool {
+func (r *BudgetBalance) Scarce() bool {
 	return r.Limit > 0 && r.Left.Micros < r.Limit/5 || r.Tokens > 0 && r.Left.Tokens < r.Tokens/5
 }
 
@@ -57,9 +57,9 @@ type Estimate struct {
 	Limit    fleet.Micros // what the task may cost if its caller does not say, by its project or role; 0 if they do not limit that
 }
 
-// Wanted returns what the budgets must reserve for the task: its own limit, else that of its project or role, else the estimate
+// WantedReservation returns what the budgets must reserve for the task: its own limit, else that of its project or role, else the estimate
 // within what the budgets allow. If Fixed is set, the task has such a limit, which holds also without budgets.
-func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
+func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation
 	money, tokens := false, false
@@ -83,7 +83,7 @@ func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservatio
 		limit = fleet.MicrosOf(*usd)
 	}
 	if limit > 0 {
-		r.Micros, r.Fixed = limit-r.Before.Micros-t.Delegation.Given, true
+		r.Micros, r.Fixed = limit-r.Before.Micros-t.Delegation.GivenToChildren, true
 	}
 	r.Step = r.Amount
 	return r
@@ -99,7 +99,7 @@ type Obstacle struct {
 }
 
 // Obstacles returns why the task cannot start: what the budgets do not have left for it.
-func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
+func Obstacles(rooms []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
 	if want.Fixed && want.Micros <= 0 {
 		return []Obstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
 	}
@@ -111,7 +111,7 @@ func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Esti
 		case r.Limit > 0 && want.Micros > r.Limit:
 			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
 		case !r.Fits(r.Left, want.Amount):
-			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.Text(positive(r.Left)), r.Text(want.Amount))
+			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.Text(atLeastZero(r.Left)), r.Text(want.Amount))
 		default:
 			continue
 		}
@@ -125,43 +125,43 @@ func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Esti
 	return all
 }
 
-func positive(a fleet.Amount) fleet.Amount {
+func atLeastZero(a fleet.Amount) fleet.Amount {
 	return fleet.Amount{Micros: max(a.Micros, 0), Tokens: max(a.Tokens, 0)}
 }
 
-// ReserveIn writes the reservation of a task that starts, into the windows of the rooms.
-func ReserveIn(tx fleet.Tx, rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, now time.Time) error {
+// Reserve writes the reservation of a task that starts, into the windows of the rooms.
+func Reserve(tx fleet.Tx, rooms []BudgetBalance, t *fleet.Task, want fleet.Reservation, now time.Time) error {
 	if len(rooms) == 0 && !want.Fixed {
-		t.Spent.Reserve = nil
+		t.Spending.Reserve = nil
 		return nil
 	}
 	for _, r := range rooms {
-		if err := reserve(tx, r.Key, t, want.Amount, now, "the task starts"); err != nil {
+		if err := addReservation(tx, r.Key, t, want.Amount, now, "the task starts"); err != nil {
 			return err
 		}
 	}
-	t.Spent.Reserve = &want
+	t.Spending.Reserve = &want
 	return nil
 }
 
-func reserve(tx fleet.Tx, k fleet.LedgerKey, t *fleet.Task, more fleet.Amount, now time.Time, text string) error {
+func addReservation(tx fleet.Tx, k fleet.LedgerKey, t *fleet.Task, more fleet.Amount, now time.Time, text string) error {
 	return tx.Insert(&fleet.LedgerEntry{Budget: k.Budget, Begin: k.Begin, TaskID: t.ID, Kind: fleet.LedgerReserve, Reserved: more, At: now, Text: text})
 }
 
-// Meter looks at what the running task has used. If that is all that is reserved for it, Meter reserves more, as long as the budgets
+// ExtendOrStop looks at what the running task has used. If that is all that is reserved for it, ExtendOrStop reserves more, as long as the budgets
 // have it. Otherwise it asks the task to stop. The caller writes the task.
-func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	if !t.UsedUp() || !t.StopAsked.IsZero() {
+func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if !t.UsedUp() || !t.StopRequestedAt.IsZero() {
 		return nil
 	}
 	open, rooms, err := openWindows(tx, t)
 	if err != nil {
 		return err
 	}
-	r := *t.Spent.Reserve // the task may be shared
-	t.Spent.Reserve = &r
+	r := *t.Spending.Reserve // the task may be shared
+	t.Spending.Reserve = &r
 	over := t.Used().Minus(r.Before).Minus(r.Amount)
-	more := positive(over)         // is used already, so it counts in any case
+	more := atLeastZero(over)      // is used already, so it counts in any case
 	if r.Micros == 0 && !r.Fixed { // nothing limits money
 		more.Micros = 0
 	}
@@ -186,12 +186,12 @@ func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	}
 	if more != (fleet.Amount{}) {
 		for _, l := range open {
-			if err := reserve(tx, l.LedgerKey, t, more, now, "the task needs more than it has reserved"); err != nil {
+			if err := addReservation(tx, l.LedgerKey, t, more, now, "the task needs more than it has reserved"); err != nil {
 				return err
 			}
 		}
 		r.Amount = r.Plus(more)
-		t.Spent.Reserve = &r
+		t.Spending.Reserve = &r
 	}
 	if !t.UsedUp() {
 		return nil
@@ -200,13 +200,13 @@ func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		why = fmt.Sprintf("its own limit of %s is used up", r.Before.Micros+r.Step.Micros)
 	}
 	r.Breach = breachOf(rooms)
-	t.StopAsked, t.StopReason = now, why
+	t.StopRequestedAt, t.StopReason = now, why
 	return tx.Append(t.Event(fleet.EventTaskStopping, now, why))
 }
 
 // openWindows returns the windows in which the task has a reservation, and those of their budgets that exist, with what they have
 // left.
-func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []BudgetRoom, err error) {
+func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []BudgetBalance, err error) {
 	l, err := tx.Ledger(fleet.LedgerFilter{TaskID: t.ID})
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +220,7 @@ func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []
 		}
 		if b != nil {
 			keys = append(keys, o.LedgerKey)
-			rooms = append(rooms, BudgetRoom{Budget: b, Key: o.LedgerKey})
+			rooms = append(rooms, BudgetBalance{Budget: b, Key: o.LedgerKey})
 		}
 	}
 	if len(keys) == 0 {
@@ -233,9 +233,9 @@ func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []
 	return open, rooms, err
 }
 
-// settle replaces the reservations of a task whose run has ended by what it has used.
-func settle(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	r := t.Spent.Reserve
+// settleReservations replaces the reservations of a task whose run has ended by what it has used.
+func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	r := t.Spending.Reserve
 	if r == nil {
 		return nil
 	}
@@ -258,19 +258,19 @@ func settle(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 			return err
 		}
 	}
-	t.Spent.Reserve = nil
+	t.Spending.Reserve = nil
 	return nil
 }
 
-// Raise changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
+// RaiseReservation changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
 // reservation.
-func Raise(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
+func RaiseReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
 		return nil
 	}
 	var r fleet.Reservation // of a task without budgets and limit
-	if t.Spent.Reserve != nil {
-		r = *t.Spent.Reserve
+	if t.Spending.Reserve != nil {
+		r = *t.Spending.Reserve
 	}
 	open, rooms, err := openWindows(tx, t)
 	if err != nil {
@@ -284,11 +284,11 @@ func Raise(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error 
 		}
 	}
 	for _, l := range open {
-		if err := reserve(tx, l.LedgerKey, t, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
+		if err := addReservation(tx, l.LedgerKey, t, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
 			return err
 		}
 	}
 	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.Before.Micros
-	t.Spent.Reserve = &r
+	t.Spending.Reserve = &r
 	return nil
 }

@@ -6,15 +6,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// HoldTask puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was, for
-// BreachAsk only if somebody says so. Otherwise, or if the task cannot wait, HoldTask does nothing and returns false.
-func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
-	r := t.Spent.Reserve
+// HoldForBudget puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was, for
+// BreachAsk only if somebody says so. Otherwise, or if the task cannot wait, HoldForBudget does nothing and returns false.
+func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
+	r := t.Spending.Reserve
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
 		return false, nil
 	}
 	why, breach, own := t.StopReason, r.Breach, r.Fixed && t.UsedUp()
-	if breach == "" && t.StopAsked.IsZero() && o.ReasonCode == fleet.CodeBudget { // the program has noticed it first
+	if breach == "" && t.StopRequestedAt.IsZero() && o.ReasonCode == fleet.CodeBudget { // the program has noticed it first
 		why, own = o.Reason, r.Fixed
 		if _, rooms, err := openWindows(tx, t); err != nil {
 			return false, err
@@ -29,12 +29,12 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 	if err != nil || q == nil { // for example the turn of a session
 		return false, err
 	}
-	t.Spent.Holds, t.Spent.HeldTry = t.Spent.Holds+1, t.Try+1
+	t.Spending.Holds, t.Spending.HeldTry = t.Spending.Holds+1, t.Try+1
 	recordConversation(a, o)
 	if breach == fleet.BreachHold {
-		return true, waitAgain(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)
+		return true, requeue(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)
 	}
-	if err := waitAgain(tx, a, t, o, now, "interrupted, it goes on if somebody says so: "+why); err != nil {
+	if err := requeue(tx, a, t, o, now, "interrupted, it goes on if somebody says so: "+why); err != nil {
 		return false, err
 	}
 	step := fleet.Micros(0)
@@ -45,7 +45,7 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 }
 
 // breachOf returns what becomes of a task that has used up these budgets, or its own limit if there are none.
-func breachOf(rooms []BudgetRoom) fleet.OnBreach {
+func breachOf(rooms []BudgetBalance) fleet.OnBreach {
 	if len(rooms) == 0 {
 		return fleet.BreachStop
 	}

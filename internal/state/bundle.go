@@ -11,8 +11,8 @@ import (
 // DefaultMaxBundle is the default of Config.MaxBundle, in bytes.
 const DefaultMaxBundle = 64 << 20
 
-// bundleTime is how long a runner may take over a bundle.
-const bundleTime = 5 * time.Minute
+// bundleTimeout is how long a runner may take over a bundle.
+const bundleTimeout = 5 * time.Minute
 
 // ErrBundleTooLarge is the error of a bundle that is larger than Config.MaxBundle.
 var ErrBundleTooLarge = errors.New("the bundle is too large")
@@ -34,12 +34,12 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 // Bundle returns a bundle of the agent's work from the agent's runner; empty if there is no such work. The error is
 // ErrBundleTooLarge if the bundle is larger than Config.MaxBundle.
 func (ps *Places) Bundle(ctx context.Context, a *fleet.Agent) ([]byte, error) {
-	limited, cancel := context.WithTimeout(ctx, bundleTime)
+	limited, cancel := context.WithTimeout(ctx, bundleTimeout)
 	defer cancel()
 	b := bundleBuffer{most: ps.cfg.MaxBundle}
 	err := ps.Of(a).Connect(*a).Bundle(limited, &b)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "its runner did not answer within %s", bundleTime).WithCause(err)
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "its runner did not answer within %s", bundleTimeout).WithCause(err)
 	}
 	return b.bytes, err
 }

@@ -59,16 +59,16 @@ func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return got, nil
 }
 
-// Forget makes the next calls ask the place, because its projects have changed.
-func (c *catalog) Forget() {
+// Invalidate makes the next calls ask the place, because its projects have changed.
+func (c *catalog) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch++
 	c.projects, c.roles = cached[[]fleet.Project]{}, map[string]cached[[]fleet.Role]{}
 }
 
-// remembered returns the projects of the last successful listing; nil if there was none.
-func (c *catalog) remembered() []fleet.Project {
+// lastProjects returns the projects of the last successful listing; nil if there was none.
+func (c *catalog) lastProjects() []fleet.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.projects.value

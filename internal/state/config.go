@@ -79,12 +79,12 @@ type Config struct {
 	// Replica is the name of this server among the servers that share the store; "" if no other server uses the store. The
 	// names of places that are bound to its machine end with it; see fleet.PlaceOn.
 	Replica string
-	// Elsewhere reads from the machines of other servers; nil means that callers must call those servers themselves.
-	Elsewhere Elsewhere
+	// OtherServers reads from the machines of other servers; nil means that callers must call those servers themselves.
+	OtherServers OtherServers
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
 	// Degraded returns degraded parts other than the store, the leases and the places; nil means that there are none.
-	Degraded func() []fleet.Degraded
+	Degraded func() []fleet.DegradedPart
 	// Reload reads the configuration again and applies it. It returns the file that was read and what has changed, for people.
 	// If it fails, nothing has changed. It is nil if the configuration comes from no file.
 	Reload func(ctx context.Context) (file string, changes []string, err error)

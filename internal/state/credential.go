@@ -10,7 +10,7 @@ import (
 // ReportLimit notes what a run of the agent has reported about a limit of its subscription.
 func ReportLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
 	return changeCredential(tx, a, now, func(c *fleet.Credential) string {
-		if !c.Report(l, now) {
+		if !c.RecordLimit(l, now) {
 			return ""
 		}
 		return fmt.Sprintf("the %s of the credential %s is %.0f%% used", l.Text(), c.Name, 100*l.Utilization)
@@ -22,7 +22,7 @@ func reportOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	switch code := o.ReasonCode; {
 	case o.Status == fleet.TaskCompleted:
 		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
-			if !c.Works(t.StartedAt) {
+			if !c.RecordSuccess(t.StartedAt) {
 				return ""
 			}
 			return fmt.Sprintf("the credential %s works again", c.Name)
@@ -30,7 +30,7 @@ func reportOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	case o.Status != fleet.TaskFailed:
 	case code == fleet.CodeUsageWindow:
 		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
-			if w := c.UsedUp(now); w != nil || !c.Report(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
+			if w := c.UsedUp(now); w != nil || !c.RecordLimit(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
 				return ""
 			}
 			return fmt.Sprintf("a usage window of the credential %s is used up", c.Name)

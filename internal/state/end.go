@@ -29,16 +29,16 @@ func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// sessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+// safeSessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
+var safeSessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // recordConversation records the conversation of a run that has ended.
 func recordConversation(a *fleet.Agent, o fleet.Outcome) {
 	if !o.Conversation {
 		return
 	}
-	a.Conversed, a.SessionID = true, ""
-	if sessionID.MatchString(o.SessionID) {
+	a.HasConversation, a.SessionID = true, ""
+	if safeSessionID.MatchString(o.SessionID) {
 		a.SessionID = o.SessionID
 	}
 }
@@ -51,10 +51,10 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		return err
 	}
 	applyOutcome(t, o, now)
-	if err := settle(tx, t, now); err != nil {
+	if err := settleReservations(tx, t, now); err != nil {
 		return err
 	}
-	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
+	if err := storePayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err
 	}
 	text := t.Reason
@@ -87,7 +87,7 @@ func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 // applyOutcome sets what the outcome says about the task.
 func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 	t.Status, t.Reason = o.Status, o.Reason
-	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
+	if !t.StopRequestedAt.IsZero() && o.Status != fleet.TaskCompleted {
 		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
 		if t.StopReason == TimeoutReason(t) {
 			t.Status = fleet.TaskFailed
@@ -113,7 +113,7 @@ func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 		t.Output = o.Output
 	}
 	t.AddUsage(o)
-	if r := t.Spent.Reserve; r != nil && r.Breach != "" && t.Status == fleet.TaskStopped {
+	if r := t.Spending.Reserve; r != nil && r.Breach != "" && t.Status == fleet.TaskStopped {
 		t.Status, t.ReasonCode = fleet.TaskFailed, fleet.CodeBudget
 	}
 }
@@ -139,8 +139,8 @@ func releaseAgent(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 	return tx.Update(a)
 }
 
-// keepPayload appends the payload to the part that was stored while the task ran, and stores both as one payload.
-func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now time.Time) error {
+// storePayload appends the payload to the part that was stored while the task ran, and stores both as one payload.
+func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now time.Time) error {
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil
 	}

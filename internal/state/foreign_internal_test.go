@@ -139,7 +139,7 @@ func TestForeignAgentsAreNotMissed(t *testing.T) {
 		agent := rapid.IntRange(0, 9)
 		stored := func(uid string) (v *fleet.AgentView) {
 			require.NoError(rt, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-				v, err = AgentView(tx, uid)
+				v, err = ReadAgentView(tx, uid)
 				return err
 			}))
 			if v != nil && !v.DeletedAt.IsZero() {

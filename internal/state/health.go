@@ -19,28 +19,28 @@ const (
 	partServer = "server" // the server is about to stop
 )
 
-// Leave makes the server not ready, because it is about to stop.
-func (ps *Places) Leave() { ps.leaving.Store(new(ps.cfg.Time())) }
+// StartShutdown makes the server not ready, because it is about to stop.
+func (ps *Places) StartShutdown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
 
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
 	h, anyKnown := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {
-		h.Degraded = append(h.Degraded, fleet.Degraded{Part: part, Since: since, Reason: reason})
+		h.Degraded = append(h.Degraded, fleet.DegradedPart{Part: part, Since: since, Reason: reason})
 	}
 	for _, p := range ps.Fleet {
 		at, err := p.lastListing(ctx)
 		if err != nil {
-			fail(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
+			recordFailure(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
 			if o := ps.storeFailure.Load(); o != nil {
 				add(partStore, o.since, o.err.Message)
 			}
 			return h
 		}
 		ps.storeFailure.Store(nil)
-		known := !at.IsZero() || p.IsKnown()
+		known := !at.IsZero() || p.HasListing()
 		anyKnown = anyKnown || known
-		late := ps.cfg.Time().Sub(maxTime(p.ObservedAt(), ps.started))
+		late := ps.cfg.Time().Sub(later(p.ObservedAt(), ps.started))
 		switch o := p.listingFailure.Load(); {
 		case o != nil:
 			add(p.Name, o.since, o.err.Message)
@@ -52,7 +52,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 	}
 	writable := ps.probe.check(ctx, ps.store, ps.cfg)
 	h.Ready = anyKnown && writable
-	if at := ps.leaving.Load(); at != nil {
+	if at := ps.shutdownAt.Load(); at != nil {
 		h.Ready = false
 		add(partServer, *at, "it is shutting down")
 	}
@@ -73,7 +73,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 	return h
 }
 
-func maxTime(a, b time.Time) time.Time {
+func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

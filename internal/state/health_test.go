@@ -26,11 +26,11 @@ type sickStore struct {
 	leases *atomic.Bool                    // if set, leases are not renewed; nil means they are
 }
 
-func (s sickStore) Note(ctx context.Context, key string, ago time.Duration) error {
+func (s sickStore) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	if strings.HasPrefix(key, "health/") && s.note != nil {
 		return s.note(ctx)
 	}
-	return s.Store.Note(ctx, key, ago)
+	return s.Store.NoteDone(ctx, key, ago)
 }
 
 func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {

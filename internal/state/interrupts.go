@@ -14,14 +14,14 @@ type Interrupts struct{ requests chan Interrupt }
 type Interrupt struct {
 	Agent fleet.Agent
 	Task  fleet.Task
-	done  chan error // has a buffer, so that Done never waits
+	reply chan error // has a buffer, so that Done never waits
 }
 
 func newInterrupts() *Interrupts { return &Interrupts{requests: make(chan Interrupt)} }
 
-// Ask requests the end of the task's run, and waits until the run's host has received the request.
-func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
-	r := Interrupt{Agent: *a, Task: *t, done: make(chan error, 1)}
+// Send requests the end of the task's run, and waits until the run's host has received the request.
+func (i *Interrupts) Send(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	r := Interrupt{Agent: *a, Task: *t, reply: make(chan error, 1)}
 	fleet.ReleaseSlot(ctx)
 	select {
 	case i.requests <- r:
@@ -29,7 +29,7 @@ func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) err
 		return ctx.Err()
 	}
 	select {
-	case err := <-r.done:
+	case err := <-r.reply:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -39,5 +39,5 @@ func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) err
 // Requests returns the channel of requests. The receiver must call Done for each.
 func (i *Interrupts) Requests() <-chan Interrupt { return i.requests }
 
-// Done reports the result to the caller of Ask.
-func (r Interrupt) Done(err error) { r.done <- err }
+// Reply reports the result to the caller of Ask.
+func (r Interrupt) Reply(err error) { r.reply <- err }

@@ -19,7 +19,7 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	for _, p := range ps.All {
 		for _, s := range servers {
 			kind, _ := fleet.ReplicaOf(p.Name)
-			if other := ps.elsewhere(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind {
+			if other := ps.onOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind {
 				places = append(places, other)
 			}
 		}

@@ -121,8 +121,8 @@ func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fl
 	return events, max(upTo, after), true
 }
 
-// SharesAt returns a number that changes when events that Read returns may have changed who sees what.
-func (t *LogTail) SharesAt() int64 {
+// SharesRevision returns a number that changes when events that Read returns may have changed who sees what.
+func (t *LogTail) SharesRevision() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.shares
@@ -154,25 +154,25 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 	t.last = last
 	t.events = append(t.events, more...) // does not change the part that readers use
 	for _, e := range more {
-		t.size += sizeOf(e)
-		if e.Type.ChangesSight() {
+		t.size += eventSize(e)
+		if e.Type.ChangesVisibility() {
 			t.shares = e.Seq
 		}
 	}
 	drop := 0
 	for ; len(t.events)-drop > tailEvents || t.size > tailBytes; drop++ {
-		t.size -= sizeOf(t.events[drop])
+		t.size -= eventSize(t.events[drop])
 		t.after = t.events[drop].Seq
 	}
 	t.events = t.events[drop:]
 	return nil
 }
 
-func sizeOf(e fleet.Event) int { return len(e.Text) + len(e.Data) }
+func eventSize(e fleet.Event) int { return len(e.Text) + len(e.Data) }
 
 // selects reports whether the filter, whose shared agents are sorted, selects the event.
 func selects(f fleet.EventFilter, e fleet.Event) bool {
-	return (f.Owner == "" || e.Owner == f.Owner || len(f.Shared) > 0 && contains(f.Shared, e.AgentUID)) &&
+	return (f.Owner == "" || e.Owner == f.Owner || len(f.Shared) > 0 && containsSorted(f.Shared, e.AgentUID)) &&
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
@@ -181,8 +181,8 @@ func selects(f fleet.EventFilter, e fleet.Event) bool {
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
 }
 
-// contains reports whether the sorted list has the text.
-func contains(sorted []string, s string) bool {
+// containsSorted reports whether the sorted list has the text.
+func containsSorted(sorted []string, s string) bool {
 	_, found := slices.BinarySearch(sorted, s)
 	return found
 }

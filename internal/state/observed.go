@@ -17,7 +17,7 @@ const stalePolls = 3
 
 // ObservedAt returns when the place last listed all its workspaces; zero before the first time.
 func (p *ManagedPlace) ObservedAt() time.Time {
-	if ms := p.observed.Load(); ms != 0 {
+	if ms := p.listedAt.Load(); ms != 0 {
 		return time.UnixMilli(ms).UTC()
 	}
 	return time.Time{}
@@ -56,33 +56,33 @@ func (p *ManagedPlace) nameConflicts() string {
 // lastListing reads from the store when a process last listed all workspaces of the place, updates observed, and returns the
 // time by this process's clock; zero if no process has listed them.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
-	ago, ok, err := p.store.Noted(ctx, p.PollKey())
+	ago, ok, err := p.store.LastDone(ctx, p.PollKey())
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
 	at := p.now().Add(-ago)
-	if ms := at.UnixMilli(); ms > p.observed.Load() {
-		p.observed.Store(ms)
+	if ms := at.UnixMilli(); ms > p.listedAt.Load() {
+		p.listedAt.Store(ms)
 		p.changed.Notify()
 	}
 	return at, nil
 }
 
-// IsKnown reports whether all agents of the place have been listed, as far as this process knows. A place that adopts no
+// HasListing reports whether all agents of the place have been listed, as far as this process knows. A place that adopts no
 // workspaces needs no listing, because the store has all its agents.
-func (p *ManagedPlace) IsKnown() bool { return !p.Adopts() || p.observed.Load() != 0 }
+func (p *ManagedPlace) HasListing() bool { return !p.Adopts() || p.listedAt.Load() != 0 }
 
-// Known returns nil if all agents of the place have been listed, by this or another process that uses the store, or if the
-// place needs no listing (see IsKnown). Otherwise the error is BACKEND_UNAVAILABLE. Shortly after the start, Known first
+// EnsureListed returns nil if all agents of the place have been listed, by this or another process that uses the store, or if the
+// place needs no listing (see HasListing). Otherwise the error is BACKEND_UNAVAILABLE. Shortly after the start, EnsureListed first
 // waits for the first listing.
-func (p *ManagedPlace) Known(ctx context.Context) error {
-	if p.IsKnown() {
+func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
+	if p.HasListing() {
 		return nil
 	}
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if err := p.awaitListing(ctx, p.started.Add(firstListingWait).Sub(p.now())); err != nil || p.IsKnown() {
+	if err := p.awaitListing(ctx, p.started.Add(firstListingWait).Sub(p.now())); err != nil || p.HasListing() {
 		return err
 	}
 	why, retry := "it has not listed them yet", p.Interval
@@ -113,28 +113,28 @@ func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) er
 	return ctx.Err()
 }
 
-// Known reports whether all agents of every place have been listed, as far as this process knows.
-func (ps *Places) Known() bool {
-	return !slices.ContainsFunc(ps.Fleet, func(p *ManagedPlace) bool { return !p.IsKnown() })
+// AllListed reports whether all agents of every place have been listed, as far as this process knows.
+func (ps *Places) AllListed() bool {
+	return !slices.ContainsFunc(ps.Fleet, func(p *ManagedPlace) bool { return !p.HasListing() })
 }
 
-// AllKnown returns nil if all agents of every place have been listed. It waits as ManagedPlace.Known does, and returns the
+// EnsureAllListed returns nil if all agents of every place have been listed. It waits as ManagedPlace.EnsureListed does, and returns the
 // error of the first place whose agents are not known.
-func (ps *Places) AllKnown(ctx context.Context) error {
+func (ps *Places) EnsureAllListed(ctx context.Context) error {
 	for _, p := range ps.Fleet {
-		if err := p.Known(ctx); err != nil {
+		if err := p.EnsureListed(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AnyKnown returns nil if all agents of at least one place have been listed. It waits for every place as ManagedPlace.Known
+// EnsureAnyListed returns nil if all agents of at least one place have been listed. It waits for every place as ManagedPlace.EnsureListed
 // does.
-func (ps *Places) AnyKnown(ctx context.Context) error {
+func (ps *Places) EnsureAnyListed(ctx context.Context) error {
 	var errs []error
 	for _, p := range ps.Fleet {
-		err := p.Known(ctx)
+		err := p.EnsureListed(ctx)
 		if err != nil && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Elsewhere reads from the machines of other servers. If such a server does not answer, the error names it.
-type Elsewhere interface {
+// OtherServers reads from the machines of other servers. If such a server does not answer, the error names it.
+type OtherServers interface {
 	// Runner returns the runner of an agent on the machine of the server. Only its Output, Patch and Bundle may be called.
 	Runner(server string, a fleet.Agent) fleet.Runner
 
@@ -25,10 +25,10 @@ type PlaceReader interface {
 	fleet.Examiner
 }
 
-// elsewhere returns the place with the name if another server has it, and this server has a place of the same kind;
+// onOtherServer returns the place with the name if another server has it, and this server has a place of the same kind;
 // otherwise nil. Changes of the place's agents go through the store, and the other server carries them out. Data of the
 // machine itself, such as raw output, logs and roles, is read from the other server.
-func (ps *Places) elsewhere(name string) *ManagedPlace {
+func (ps *Places) onOtherServer(name string) *ManagedPlace {
 	_, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {
 		return nil
@@ -39,14 +39,14 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	p := ps.away[name]
+	p := ps.otherServers[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, twin: ps.twin, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
+		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Facts, others: ps.cfg.OtherServers}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 		}
-		ps.away[name] = p
+		ps.otherServers[name] = p
 	}
 	return p
 }
@@ -54,15 +54,15 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 // twin returns this server's place of the same kind as the place with the name; nil if it has none.
 func (ps *Places) twin(name string) *ManagedPlace {
 	kind, _ := fleet.ReplicaOf(name)
-	return ps.Lookup(kind)
+	return ps.Configured(kind)
 }
 
-// SyncElsewhere reads what other servers have recorded about the places of these agents.
-func (ps *Places) SyncElsewhere(ctx context.Context, agents []*fleet.AgentView) error {
+// SyncOtherServers reads what other servers have recorded about the places of these agents.
+func (ps *Places) SyncOtherServers(ctx context.Context, agents []*fleet.AgentView) error {
 	seen := map[*ManagedPlace]bool{}
 	var errs []error
 	for _, v := range agents {
-		if p := ps.elsewhere(v.Place); p != nil && !seen[p] {
+		if p := ps.onOtherServer(v.Place); p != nil && !seen[p] {
 			seen[p] = true
 			errs = append(errs, p.SyncHealth(ctx, ps.cfg.CallTimeout))
 		}

@@ -16,8 +16,8 @@ type failure struct {
 	since time.Time // of the first consecutive failure
 }
 
-// fail records a failure and reports whether it is the first consecutive one.
-func fail(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
+// recordFailure records a failure and reports whether it is the first consecutive one.
+func recordFailure(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
 	next := &failure{e, now, now}
 	if old := o.Load(); old != nil {
 		next.since = old.since
@@ -36,7 +36,7 @@ func (p *ManagedPlace) recordAnswer(err error) {
 			p.log.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
 		}
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
-		if fail(&p.callFailure, e, p.now()) {
+		if recordFailure(&p.callFailure, e, p.now()) {
 			p.log.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
 		}
 	}

@@ -30,8 +30,8 @@ type ManagedPlace struct {
 	now     func() time.Time
 	started time.Time // see Places.started
 
-	// observed is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
-	observed atomic.Int64
+	// listedAt is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
+	listedAt atomic.Int64
 	// listingFailure is the error of the last listing; nil if it succeeded.
 	listingFailure atomic.Pointer[failure]
 	// callFailure is the error of the last call if the place did not answer it; nil if it answered.
@@ -78,18 +78,18 @@ type Places struct {
 	store        fleet.Store
 	cfg          Config
 	started      time.Time                 // when they were created
-	leaving      atomic.Pointer[time.Time] // since when the server is about to stop; nil if it is not
+	shutdownAt   atomic.Pointer[time.Time] // since when the server is about to stop; nil if it is not
 	storeFailure atomic.Pointer[failure]   // the error of the last read of the store; nil if it succeeded
 	leaseFailure atomic.Pointer[failure]   // the error of the last renewal of leases; nil if it succeeded
 	probe        probe
 	changed      notify.Subscribers
 
-	mu   sync.Mutex
-	away map[string]*ManagedPlace // places of other servers that were requested so far, by name
+	mu           sync.Mutex
+	otherServers map[string]*ManagedPlace // places of other servers that were requested so far, by name
 }
 
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
-	ps := &Places{byName: map[string]*ManagedPlace{}, away: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
+	ps := &Places{byName: map[string]*ManagedPlace{}, otherServers: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
 	for _, p := range ofFleet {
 		ps.add(p, true)
 	}
@@ -128,15 +128,15 @@ func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 
 // Named returns the place with the name, which may be a place of another server; nil if there is none.
 func (ps *Places) Named(name string) *ManagedPlace {
-	if p := ps.Lookup(name); p != nil {
+	if p := ps.Configured(name); p != nil {
 		return p
 	}
-	return ps.elsewhere(name)
+	return ps.onOtherServer(name)
 }
 
-// Lookup returns the place with the name; nil if it is not configured. An empty name, which agents of old versions have,
+// Configured returns the place with the name; nil if it is not configured. An empty name, which agents of old versions have,
 // means the first place. A place that is bound to a machine is found with and without the name of this server.
-func (ps *Places) Lookup(name string) *ManagedPlace {
+func (ps *Places) Configured(name string) *ManagedPlace {
 	if name == "" {
 		return ps.Fleet[0]
 	}
@@ -149,8 +149,8 @@ func (ps *Places) Lookup(name string) *ManagedPlace {
 // Names returns the names of all places, sorted.
 func (ps *Places) Names() []string { return slices.Sorted(maps.Keys(ps.byName)) }
 
-// With returns the first place that has the driver; nil if no place has it. It prefers places of the fleet.
-func (ps *Places) With(driver string) *ManagedPlace {
+// WithDriver returns the first place that has the driver; nil if no place has it. It prefers places of the fleet.
+func (ps *Places) WithDriver(driver string) *ManagedPlace {
 	for _, p := range ps.All {
 		if _, ok := p.Facts.Driver(driver); ok {
 			return p

@@ -23,7 +23,7 @@ func (p *ManagedPlace) ListingError() error {
 func (p *ManagedPlace) ListingFailed(err error) {
 	e := asListingError(err)
 	p.recordAnswer(e)
-	fail(&p.listingFailure, e, p.now())
+	recordFailure(&p.listingFailure, e, p.now())
 	p.polled.Store(true)
 	p.changed.Notify()
 }
@@ -35,11 +35,11 @@ func (p *ManagedPlace) ListingSucceeded() {
 	p.changed.Notify()
 }
 
-// Listed records that the store has all workspaces that the place had at that time. It writes the note first, so that the
+// RecordListing records that the store has all workspaces that the place had at that time. It writes the note first, so that the
 // time never goes back after a restart.
-func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
-	err := p.store.Note(ctx, p.PollKey(), p.now().Sub(at))
-	p.observed.Store(at.UnixMilli())
+func (p *ManagedPlace) RecordListing(ctx context.Context, at time.Time) error {
+	err := p.store.NoteDone(ctx, p.PollKey(), p.now().Sub(at))
+	p.listedAt.Store(at.UnixMilli())
 	p.polled.Store(true)
 	p.changed.Notify()
 	return err

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// probeEvery is how long the store counts as writable after a probe has succeeded. It limits the writes that health
+	// probeInterval is how long the store counts as writable after a probe has succeeded. It limits the writes that health
 	// checks cause.
-	probeEvery = 5 * time.Second
-	// probePatience is how long a probe waits for its write. A store that is only slow still counts as writable.
-	probePatience = time.Second
+	probeInterval = 5 * time.Second
+	// probeTimeout is how long a probe waits for its write. A store that is only slow still counts as writable.
+	probeTimeout = time.Second
 )
 
 // probe checks that the store can be written, and that its schema has the version that this server knows.
@@ -33,26 +33,26 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := cfg.Time()
-	if now.Sub(p.written) < probeEvery {
+	if now.Sub(p.written) < probeInterval {
 		return true
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), probePatience)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	err := store.Note(limited, "health/"+cfg.Replica, 0)
+	err := store.NoteDone(limited, "health/"+cfg.Replica, 0)
 	switch {
 	case err == nil, errors.Is(err, fleet.ErrStoreFull):
 		p.written = now
 		p.store.Store(nil)
 	case limited.Err() != nil:
-		fail(&p.store, unavailable("the store did not finish a write within %s", probePatience), now)
+		recordFailure(&p.store, unavailable("the store did not finish a write within %s", probeTimeout), now)
 	default:
-		fail(&p.store, unavailable("the store cannot be written"), now)
+		recordFailure(&p.store, unavailable("the store cannot be written"), now)
 		return false
 	}
 	have, want, err := store.Schema(limited)
 	switch {
 	case err == nil && have > want:
-		fail(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", have, want), now)
+		recordFailure(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", have, want), now)
 	case err == nil:
 		p.schema.Store(nil)
 	}
@@ -70,5 +70,5 @@ func (ps *Places) LeasesRenewed(err error) {
 		ps.leaseFailure.Store(nil)
 		return
 	}
-	fail(&ps.leaseFailure, unavailable("leases cannot be renewed, so other servers may take over the agents of this one"), ps.cfg.Time())
+	recordFailure(&ps.leaseFailure, unavailable("leases cannot be renewed, so other servers may take over the agents of this one"), ps.cfg.Time())
 }

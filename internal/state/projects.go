@@ -44,7 +44,7 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 			errs[p.Name] = err
 		}
 		for _, project := range answers[i].projects {
-			if project.Place = p.Name; unknown != nil || caller.MayUse(project) {
+			if project.Place = p.Name; unknown != nil || caller.MayUseProject(project) {
 				all = append(all, project)
 			}
 		}
@@ -67,7 +67,7 @@ func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) 
 		down = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
 		p.recordAnswer(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its projects within %s", p.Name, limit).WithCause(err))
 	}
-	if old := p.Catalog.remembered(); old != nil {
+	if old := p.Catalog.lastProjects(); old != nil {
 		return old, nil
 	}
 	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the projects of %s are not known yet: %s", p.Name, fleet.PublicMessage(down)).WithCause(down)
@@ -100,7 +100,7 @@ func ProjectRefs(projects []fleet.Project) []string {
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
 	name := ref
 	if before, after, found := strings.Cut(ref, "/"); found {
-		if p := among(places, before); p != nil {
+		if p := placeNamed(places, before); p != nil {
 			places, name, place = []*ManagedPlace{p}, after, p.Name
 		}
 	}
@@ -128,8 +128,8 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
-// among returns the place with the name; nil if it is not one of the places.
-func among(places []*ManagedPlace, name string) *ManagedPlace {
+// placeNamed returns the place with the name; nil if it is not one of the places.
+func placeNamed(places []*ManagedPlace, name string) *ManagedPlace {
 	if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, name) }); i >= 0 {
 		return places[i]
 	}
@@ -176,7 +176,7 @@ func (ps *Places) MatchInFleet(ctx context.Context, ref string) (match []fleet.P
 func (ps *Places) inFleet(ctx context.Context, ref string) ([]*ManagedPlace, error) {
 	name, _, found := strings.Cut(ref, "/")
 	kind, server := fleet.ReplicaOf(strings.ToLower(name))
-	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil {
+	if !found || kind == "" || server == "" || placeNamed(ps.Fleet, name) != nil {
 		return ps.Fleet, nil
 	}
 	if twin := ps.twin(kind); !slices.Contains(ps.Fleet, twin) || twin.Name == kind { // a place that every server reaches has no server in its name
@@ -190,7 +190,7 @@ func (ps *Places) inFleet(ctx context.Context, ref string) ([]*ManagedPlace, err
 		if !strings.EqualFold(r.Name, server) {
 			continue
 		}
-		if p := ps.elsewhere(fleet.PlaceOn(kind, r.Name)); p != nil {
+		if p := ps.onOtherServer(fleet.PlaceOn(kind, r.Name)); p != nil {
 			return append(slices.Clone(ps.Fleet), p), nil
 		}
 	}

@@ -18,7 +18,7 @@ func TestProjectsOfAnotherServer(t *testing.T) {
 	own := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Replica = "here" }, own)
 	for _, name := range []string{"here", "there"} {
-		_, err := h.Store.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
+		_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
 		require.NoError(t, err)
 	}
 	for project, reason := range map[string]fleet.Reason{

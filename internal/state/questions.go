@@ -12,14 +12,14 @@ const MaxQuestions = 1000
 
 // WithdrawQuestions marks the open questions of a task as withdrawn, for example because it ends. The caller writes the task.
 func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	t.Waiting = 0
+	t.OpenQuestions = 0
 	if !t.HasQuestions {
 		return nil
 	}
 	all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, MaxQuestions, 0)
 	for _, q := range all {
 		if err == nil && q.Open() {
-			q.Status, q.GivenAt = fleet.QuestionWithdrawn, now
+			q.Status, q.DeliveredAt = fleet.QuestionWithdrawn, now
 			err = tx.Update(q)
 		}
 	}
@@ -32,7 +32,7 @@ func insertQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question, now time.Time
 	if err := tx.Insert(q); err != nil {
 		return err
 	}
-	t.Waiting++
+	t.OpenQuestions++
 	if err := tx.Update(t); err != nil {
 		return err
 	}

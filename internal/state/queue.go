@@ -16,21 +16,21 @@ import (
 type Queue struct {
 	store fleet.Store
 
-	turn sync.Mutex // held during a refresh
+	refreshing sync.Mutex // held during a refresh
 
-	mu    sync.Mutex
-	begun bool
-	seq   int64               // events up to it are included
-	moves int64               // see Moves
-	tasks []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
-	known map[string]bool     // the ids of tasks
-	by    map[string]int      // the number of pending tasks, by who has queued them
-	deps  map[string]fleet.Dependee
-	pools []*fleet.Pool
-	pause *fleet.Pause
-	sched []*fleet.Schedule
-	creds map[string]*fleet.Credential // by name
-	ended map[string]bool              // see TakeEnded
+	mu          sync.Mutex
+	loaded      bool
+	seq         int64               // events up to it are included
+	revision    int64               // see Revision
+	tasks       []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
+	known       map[string]bool     // the ids of tasks
+	pendingBy   map[string]int      // the number of pending tasks, by who has queued them
+	dependees   map[string]fleet.Dependee
+	pools       []*fleet.Pool
+	paused      *fleet.Pause
+	schedules   []*fleet.Schedule
+	credentials map[string]*fleet.Credential // by name
+	ended       map[string]bool              // see TakeEnded
 }
 
 // queueEvents are the events after which a task of the queue, or what it waits for, may be different.
@@ -44,14 +44,14 @@ const queueBatch = 1000
 
 // Refresh reads what has changed since the last call.
 func (q *Queue) Refresh(ctx context.Context) error {
-	q.turn.Lock()
-	defer q.turn.Unlock()
+	q.refreshing.Lock()
+	defer q.refreshing.Unlock()
 	last, err := q.store.LastSeq(ctx)
 	if err != nil {
 		return err
 	}
 	q.mu.Lock()
-	begun, seq := q.begun, q.seq
+	begun, seq := q.loaded, q.seq
 	q.mu.Unlock()
 	if begun && seq == last {
 		return nil
@@ -103,21 +103,21 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !begun {
-		q.deps = map[string]fleet.Dependee{}
+		q.dependees = map[string]fleet.Dependee{}
 	}
 	if !begun || len(changed) > 0 {
-		q.moves++
+		q.revision++
 		q.merge(tasks, changed)
 	}
 	q.noteEnded(ended)
-	maps.Copy(q.deps, deps)
-	if len(q.deps) > maxDependees {
+	maps.Copy(q.dependees, deps)
+	if len(q.dependees) > maxDependees {
 		q.forgetDependees()
 	}
 	if !begun || changed[""] {
-		q.pools, q.pause, q.sched, q.creds = pools, pause, sched, creds
+		q.pools, q.paused, q.schedules, q.credentials = pools, pause, sched, creds
 	}
-	q.begun, q.seq = true, seq
+	q.loaded, q.seq = true, seq
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (q *Queue) merge(others []*fleet.QueuedTask, changed map[string]bool) {
 	}
 	all = append(all, others...)
 	slices.SortFunc(all, inOrder)
-	q.tasks, q.known, q.by = all, map[string]bool{}, map[string]int{}
+	q.tasks, q.known, q.pendingBy = all, map[string]bool{}, map[string]int{}
 	q.count(all)
 }
 
@@ -150,7 +150,7 @@ func (q *Queue) count(tasks []*fleet.QueuedTask) {
 	for _, t := range tasks {
 		q.known[t.ID] = true
 		if t.Status == fleet.TaskPending {
-			q.by[t.Entry.By]++
+			q.pendingBy[t.Entry.By]++
 		}
 	}
 }
@@ -167,11 +167,11 @@ const maxDependees = 20_000
 func (q *Queue) forgetDependees() {
 	needed := map[string]fleet.Dependee{}
 	for _, t := range q.tasks {
-		for _, id := range t.Entry.Needs() {
-			needed[id] = q.deps[id]
+		for _, id := range t.Entry.DependeeIDs() {
+			needed[id] = q.dependees[id]
 		}
 	}
-	q.deps = needed
+	q.dependees = needed
 }
 
 // readChanges reads the tasks that have events after the Seq. It adds their ids to changed, and the agents of those that have ended to
@@ -226,15 +226,15 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 		return nil
 	}
 	for id := range changed {
-		if _, known := q.deps[id]; known {
+		if _, known := q.dependees[id]; known {
 			if err := read(id); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range tasks {
-		for _, id := range t.Entry.Needs() {
-			_, known := q.deps[id]
+		for _, id := range t.Entry.DependeeIDs() {
+			_, known := q.dependees[id]
 			if _, is := deps[id]; !known && !is {
 				if err := read(id); err != nil {
 					return err
@@ -256,15 +256,15 @@ func (q *Queue) Tasks() []*fleet.QueuedTask {
 func (q *Queue) Pending(by string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.by[by]
+	return q.pendingBy[by]
 }
 
-// Moves returns a number that is greater after each refresh that has found something because of which a task could start. Output of
+// Revision returns a number that is greater after each refresh that has found something because of which a task could start. Output of
 // agents, for example, does not change it.
-func (q *Queue) Moves() int64 {
+func (q *Queue) Revision() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.moves
+	return q.revision
 }
 
 // Pools returns the pools, sorted by name. Callers do not change them.
@@ -278,26 +278,26 @@ func (q *Queue) Pools() []*fleet.Pool {
 func (q *Queue) Pause() *fleet.Pause {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pause
+	return q.paused
 }
 
 // Schedules returns the schedules. Callers do not change them.
 func (q *Queue) Schedules() []*fleet.Schedule {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.sched
+	return q.schedules
 }
 
 // Credentials returns what is known of the credentials, by name. Callers do not change it.
 func (q *Queue) Credentials() map[string]*fleet.Credential {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.creds
+	return q.credentials
 }
 
 // Dependee returns a task that tasks of the queue depend on.
 func (q *Queue) Dependee(id string) fleet.Dependee {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.deps[id]
+	return q.dependees[id]
 }

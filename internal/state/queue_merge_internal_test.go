@@ -56,7 +56,7 @@ func TestQueueMerge(t *testing.T) {
 		whole.merge(all, nil)
 		require.Equal(t, whole.tasks, q.tasks)
 		for _, by := range []string{"p0", "p1", "p2"} {
-			require.Equal(t, whole.by[by], q.by[by])
+			require.Equal(t, whole.pendingBy[by], q.pendingBy[by])
 		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// waitAgain makes a running task pending, so that its next run goes on with it. The outcome is that of the run before. It writes the task
+// requeue makes a running task pending, so that its next run goes on with it. The outcome is that of the run before. It writes the task
 // and the agent, and an event with the text.
-func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
+func requeue(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
 	if err := reportOutcome(tx, a, t, o, now); err != nil {
 		return err
 	}
 	t.AddUsage(o)
-	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
-	t.StopAsked, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}
-	if err := settle(tx, t, now); err != nil {
+	t.Status, t.StartedAt, t.DispatchedAt, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
+	t.StopRequestedAt, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}
+	if err := settleReservations(tx, t, now); err != nil {
 		return err
 	}
 	if err := WithdrawQuestions(tx, t, now); err != nil {
@@ -26,7 +26,7 @@ func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now 
 			return err
 		}
 	}
-	a.UpdatedAt, t.Delegation.Taken = now, 0
+	a.UpdatedAt, t.Delegation.TakenTry = now, 0
 	if err := tx.Update(a); err != nil {
 		return err
 	}

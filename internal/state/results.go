@@ -8,17 +8,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// handOff gives the result of a task that has ended to the task that delegated it, as a message, and returns the money that is left. A
+// deliverResult gives the result of a task that has ended to the task that delegated it, as a message, and returns the money that is left. A
 // parent whose turn is over goes on with it, see AwaitResults.
-func handOff(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {
 		return nil
 	}
 	parent, err := tx.Task(t.ParentID)
-	if err != nil || parent == nil || !parent.Active() || !parent.StopAsked.IsZero() {
+	if err != nil || parent == nil || !parent.Active() || !parent.StopRequestedAt.IsZero() {
 		return err
 	}
-	if err := giveBack(tx, parent, t, now); err != nil {
+	if err := returnFunds(tx, parent, t, now); err != nil {
 		return err
 	}
 	d := &parent.Delegation
@@ -38,7 +38,7 @@ func handOff(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if err := tx.Update(parent); err != nil {
 		return err
 	}
-	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, fmt.Sprintf("the delegated task %s %s", t.Ref(), t.Status.Was())))
+	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, fmt.Sprintf("the delegated task %s %s", t.Ref(), t.Status.EndText())))
 }
 
 // maxResultText limits the summary in a result, in characters. The parent can read the rest.
@@ -48,7 +48,7 @@ const maxResultText = 4000
 // takes it for a comment.
 func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The task that you delegated, %s, %s.", t.Ref(), t.Status.Was())
+	fmt.Fprintf(&b, "# The task that you delegated, %s, %s.", t.Ref(), t.Status.EndText())
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "\n# "+format, args...) }
 	line("task_id: %s, agent: %s", t.ID, t.AgentName)
 	if t.ReasonCode != "" {
@@ -57,7 +57,7 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	if t.Status != fleet.TaskCompleted && t.Reason != "" {
 		line("reason: %s", strings.Join(strings.Fields(t.Reason), " "))
 	}
-	if cost := t.Used().Micros + t.Delegation.Given; cost > 0 {
+	if cost := t.Used().Micros + t.Delegation.GivenToChildren; cost > 0 {
 		line("cost: %s", cost)
 	}
 	if t.HasChecks {
@@ -96,7 +96,7 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 // false.
 func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	d := &t.Delegation
-	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopAsked.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
+	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopRequestedAt.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
 		return false, nil
 	}
 	unread, ready, err := unreadResults(tx, t)
@@ -108,7 +108,7 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 		return false, err
 	}
 	if q == nil {
-		e := &fleet.QueueEntry{Direct: true, By: t.Owner, Kind: kindOf(t.Source), Scope: fleet.ScopeRun}
+		e := &fleet.QueueEntry{StartedDirectly: true, By: t.Owner, Kind: kindOfSource(t.Source), Scope: fleet.ScopeRun}
 		if err := tx.Put(t.ID, e); err != nil {
 			return false, err
 		}
@@ -120,11 +120,11 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 	if d.Awaited > 0 {
 		text = fmt.Sprintf("its turn is over, and it waits for %d tasks that it has delegated", d.Awaited)
 	}
-	return true, waitAgain(tx, a, t, o, now, text)
+	return true, requeue(tx, a, t, o, now, text)
 }
 
-// kindOf returns the kind of the principals whose tasks have the source.
-func kindOf(s fleet.Source) fleet.Kind {
+// kindOfSource returns the kind of the principals whose tasks have the source.
+func kindOfSource(s fleet.Source) fleet.Kind {
 	switch s {
 	case fleet.SourceAIController:
 		return fleet.Controller
@@ -158,23 +158,23 @@ func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error
 	return n, ready, nil
 }
 
-// TakeResults puts the unread results of delegated tasks into the prompt of the try that begins.
-func TakeResults(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+// PutResultsInPrompt puts the unread results of delegated tasks into the prompt of the try that begins.
+func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 || t.Try < t.Delegation.WokenTry {
 		return nil
 	}
 	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		if err == nil && m.FromTask != "" && m.Open() {
-			m.Turn, m.GivenAt = t.Try, now
+			m.Turn, m.DeliveredAt = t.Try, now
 			err = tx.Update(m)
 		}
 	}
 	return err
 }
 
-// Results returns the results that are in the prompts of the task since the try; empty if there are none.
-func Results(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
+// PromptResults returns the results that are in the prompts of the task since the try; empty if there are none.
+func PromptResults(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 {
 		return "", nil
 	}

@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueAgain makes a queued task pending again whose attempt failed for a reason that may pass. It returns false, and changes nothing, if
+// QueueRetry makes a queued task pending again whose attempt failed for a reason that may pass. It returns false, and changes nothing, if
 // the task must end. The transaction must have read the agent and the task.
-func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
-	if o.Status != fleet.TaskFailed || !t.StopAsked.IsZero() || o.ReasonCode.Retry() == fleet.RetryNever || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
+func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
+	if o.Status != fleet.TaskFailed || !t.StopRequestedAt.IsZero() || o.ReasonCode.Retry() == fleet.RetryNever || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
 		return false, nil
 	}
 	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
-	if err != nil || q == nil || q.Entry.Direct {
+	if err != nil || q == nil || q.Entry.StartedDirectly {
 		return false, err
 	}
 	if o.ReasonCode.Retry() == fleet.RetryHeld && a.Host.Credential == "" { // nobody could say when it goes on
@@ -23,16 +23,16 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	}
 	e := &q.Entry
 	attempt := fleet.Attempt{Try: t.Try, At: now, Code: o.ReasonCode, Reason: fleet.Shorten(o.Reason, fleet.MaxRowSummary)}
-	if !e.Failed(attempt, o.RetryAt, rand.Float64()) { //nolint:gosec // to spread retries
+	if !e.RecordFailure(attempt, o.RetryAt, rand.Float64()) { //nolint:gosec // to spread retries
 		return false, nil
 	}
 	if o.ReasonCode.Retry() == fleet.RetryForgets {
-		a.Conversed, a.SessionID = false, ""
+		a.HasConversation, a.SessionID = false, ""
 	} else {
 		recordConversation(a, o)
 	}
 	if err := tx.Put(t.ID, e); err != nil {
 		return false, err
 	}
-	return true, waitAgain(tx, a, t, o, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins after %s", attempt.Try+1, attempt.Code, attempt.Reason, e.RetryAt.UTC().Format(time.RFC3339)))
+	return true, requeue(tx, a, t, o, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins after %s", attempt.Try+1, attempt.Code, attempt.Reason, e.RetryAt.UTC().Format(time.RFC3339)))
 }

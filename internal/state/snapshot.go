@@ -22,17 +22,17 @@ type Snapshot struct {
 	newest lastEvent
 	worker string // the owner of the leases of this process's workers
 
-	mu     sync.RWMutex
-	loaded bool
-	seq    int64
-	byUID  map[string]*fleet.AgentView
-	byName map[string][]*fleet.AgentView // lower-case name
-	stale  map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
-	unseen map[string]struct{}           // uids of new agents that were not loaded yet
-	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
-	listed *listing                      // the listing of sorted; nil until it is requested
-	fresh  map[string]struct{}           // uids of the agents that TakeChanged returns next
-	shares *Shares
+	mu      sync.RWMutex
+	loaded  bool
+	seq     int64
+	byUID   map[string]*fleet.AgentView
+	byName  map[string][]*fleet.AgentView // lower-case name
+	stale   map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
+	unseen  map[string]struct{}           // uids of new agents that were not loaded yet
+	sorted  []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
+	listing *listing                      // the listing of sorted; nil until it is requested
+	untaken map[string]struct{}           // uids of the agents that TakeChanged returns next
+	shares  *Shares
 
 	changed func(uid string) // see OnChange
 
@@ -43,7 +43,7 @@ type Snapshot struct {
 func newSnapshot(store fleet.Store, n lastEvent, worker string) *Snapshot {
 	return &Snapshot{
 		store: store, newest: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
-		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, fresh: map[string]struct{}{}, shares: &Shares{},
+		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
 		changed: func(string) {}, loading: make(chan struct{}, 1),
 	}
 }
@@ -53,40 +53,40 @@ func newSnapshot(store fleet.Store, n lastEvent, worker string) *Snapshot {
 func (s *Snapshot) OnChange(f func(uid string)) { s.changed = f }
 
 // Refresh loads what was committed before it was called.
-func (s *Snapshot) Refresh(ctx context.Context) error { return s.refresh(ctx, needed{all: true}) }
+func (s *Snapshot) Refresh(ctx context.Context) error { return s.refresh(ctx, refreshScope{all: true}) }
 
 // RefreshAgents does the same as Refresh for the agents with the uids.
 func (s *Snapshot) RefreshAgents(ctx context.Context, uids ...string) error {
-	return s.refresh(ctx, needed{uids: uids})
+	return s.refresh(ctx, refreshScope{uids: uids})
 }
 
 // RefreshNamed does the same as Refresh for the agents with the name.
 func (s *Snapshot) RefreshNamed(ctx context.Context, name string) error {
-	return s.refresh(ctx, needed{name: strings.ToLower(name)})
+	return s.refresh(ctx, refreshScope{name: strings.ToLower(name)})
 }
 
 // RefreshOwn does the same as Refresh for the agents that no worker of another process was working on when they changed.
-func (s *Snapshot) RefreshOwn(ctx context.Context) error { return s.refresh(ctx, needed{}) }
+func (s *Snapshot) RefreshOwn(ctx context.Context) error { return s.refresh(ctx, refreshScope{}) }
 
 // RefreshReleased does the same as Refresh for the agents that no worker of another process is working on now.
 func (s *Snapshot) RefreshReleased(ctx context.Context) error {
-	return s.refresh(ctx, needed{released: true})
+	return s.refresh(ctx, refreshScope{released: true})
 }
 
-// needed names the agents that a refresh must load even if a worker of another process is working on them.
-type needed struct {
+// refreshScope names the agents that a refresh must load even if a worker of another process is working on them.
+type refreshScope struct {
 	all      bool
 	released bool // all whose leases were released since they changed
 	uids     []string
 	name     string // in lower case
 }
 
-func (s *Snapshot) refresh(ctx context.Context, n needed) error {
+func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
 	last, err := s.newest.last(ctx)
 	if err != nil {
 		return err
 	}
-	if s.has(last, n) {
+	if s.isCurrent(last, n) {
 		return nil
 	}
 	select {
@@ -95,7 +95,7 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.has(last, n) {
+	if s.isCurrent(last, n) {
 		return nil
 	}
 	s.mu.RLock()
@@ -120,7 +120,7 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(n), s.worker); err != nil {
 			return err
 		}
-		load = s.toLoad(changed, n)
+		load = s.agentsToLoad(changed, n)
 		views, err = tx.AgentViews(fleet.AgentViewFilter{UIDs: load})
 		return err
 	})
@@ -132,25 +132,25 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 	return nil
 }
 
-// has reports whether the snapshot has the event with the Seq, and the needed agents as they are after it.
-func (s *Snapshot) has(seq int64, n needed) bool {
+// isCurrent reports whether the snapshot has the event with the Seq, and the needed agents as they are after it.
+func (s *Snapshot) isCurrent(seq int64, n refreshScope) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.loaded && s.seq >= seq && len(s.outdated(n)) == 0 && (!n.released || len(s.stale)+len(s.unseen) == 0)
 }
 
 // mayBeReleased returns the agents whose leases must be looked at.
-func (s *Snapshot) mayBeReleased(n needed) []string {
+func (s *Snapshot) mayBeReleased(n refreshScope) []string {
 	if !n.released {
 		return nil
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.outdated(needed{all: true})
+	return s.outdated(refreshScope{all: true})
 }
 
 // outdated returns the needed agents that have changed since they were loaded. The caller must hold mu.
-func (s *Snapshot) outdated(n needed) (uids []string) {
+func (s *Snapshot) outdated(n refreshScope) (uids []string) {
 	if n.all {
 		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.stale)), maps.Keys(s.unseen))
 	}
@@ -171,9 +171,9 @@ func (s *Snapshot) outdated(n needed) (uids []string) {
 	return uids
 }
 
-// toLoad returns the agents that a refresh loads: the needed ones that have changed, and all changed ones that no worker of
+// agentsToLoad returns the agents that a refresh loads: the needed ones that have changed, and all changed ones that no worker of
 // another process is working on.
-func (s *Snapshot) toLoad(changed []fleet.ChangedAgent, n needed) []string {
+func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, n refreshScope) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	load := map[string]struct{}{}
@@ -182,7 +182,7 @@ func (s *Snapshot) toLoad(changed []fleet.ChangedAgent, n needed) []string {
 	}
 	for _, c := range changed {
 		v := s.byUID[c.UID]
-		if !c.Foreign || n.all || slices.Contains(n.uids, c.UID) || n.name != "" && (v == nil || strings.ToLower(v.Name) == n.name) {
+		if !c.LeasedElsewhere || n.all || slices.Contains(n.uids, c.UID) || n.name != "" && (v == nil || strings.ToLower(v.Name) == n.name) {
 			load[c.UID] = struct{}{}
 		}
 	}
@@ -221,8 +221,8 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 		delete(s.stale, uid)
 		delete(s.unseen, uid)
 	}
-	if s.listed != nil { // callers hold the old one
-		s.sorted, s.listed = slices.Clone(s.sorted), nil
+	if s.listing != nil { // callers hold the old one
+		s.sorted, s.listing = slices.Clone(s.sorted), nil
 	}
 	replaced := map[string]bool{}
 	for _, v := range views {
@@ -230,7 +230,7 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	}
 	loaded = slices.DeleteFunc(loaded, func(uid string) bool { return replaced[uid] })
 	views = slices.DeleteFunc(views, func(v *fleet.AgentView) bool { return replaced[v.UID] })
-	if len(loaded)+len(views) > sortAnew {
+	if len(loaded)+len(views) > resortThreshold {
 		s.sorted = nil
 	}
 	for _, uid := range loaded {
@@ -247,8 +247,8 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	}
 }
 
-// sortAnew is the number of new and deleted agents from which sorting the whole fleet is faster than inserting each one.
-const sortAnew = 64
+// resortThreshold is the number of new and deleted agents from which sorting the whole fleet is faster than inserting each one.
+const resortThreshold = 64
 
 // replace replaces the view of an agent whose position in the order does not change. Otherwise it returns false, which is
 // rare.
@@ -257,7 +257,7 @@ func (s *Snapshot) replace(v *fleet.AgentView) bool {
 	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
 		return false
 	}
-	s.byUID[v.UID], s.fresh[v.UID] = v, struct{}{}
+	s.byUID[v.UID], s.untaken[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	named := slices.Clone(s.byName[key])
 	named[slices.Index(named, old)] = v
@@ -269,7 +269,7 @@ func (s *Snapshot) replace(v *fleet.AgentView) bool {
 }
 
 func (s *Snapshot) add(v *fleet.AgentView) {
-	s.byUID[v.UID], s.fresh[v.UID] = v, struct{}{}
+	s.byUID[v.UID], s.untaken[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	s.byName[key] = append(slices.Clone(s.byName[key]), v)
 	if s.sorted != nil {
@@ -284,7 +284,7 @@ func (s *Snapshot) remove(uid string) {
 		return
 	}
 	delete(s.byUID, uid)
-	delete(s.fresh, uid)
+	delete(s.untaken, uid)
 	key := strings.ToLower(v.Name)
 	rest := slices.DeleteFunc(slices.Clone(s.byName[key]), func(x *fleet.AgentView) bool { return x.UID == uid })
 	if len(rest) == 0 {
@@ -350,11 +350,11 @@ func (s *Snapshot) Shares() *Shares {
 func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := make([]*fleet.AgentView, 0, len(s.fresh))
-	for uid := range s.fresh {
+	changed := make([]*fleet.AgentView, 0, len(s.untaken))
+	for uid := range s.untaken {
 		changed = append(changed, s.byUID[uid])
 	}
-	s.fresh = map[string]struct{}{} // a new map, because a cleared one keeps its size
+	s.untaken = map[string]struct{}{} // a new map, because a cleared one keeps its size
 	return changed
 }
 
@@ -364,7 +364,7 @@ func (s *Snapshot) All() []*fleet.AgentView { return s.Listing().views }
 // Listing returns the current revision of the fleet.
 func (s *Snapshot) Listing() *listing {
 	s.mu.RLock()
-	listed := s.listed
+	listed := s.listing
 	s.mu.RUnlock()
 	if listed != nil {
 		return listed
@@ -378,8 +378,8 @@ func (s *Snapshot) Listing() *listing {
 		}
 		slices.SortFunc(s.sorted, ByName)
 	}
-	if s.listed == nil {
-		s.listed = &listing{views: s.sorted, shares: s.shares}
+	if s.listing == nil {
+		s.listing = &listing{views: s.sorted, shares: s.shares}
 	}
-	return s.listed
+	return s.listing
 }

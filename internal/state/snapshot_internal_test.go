@@ -24,7 +24,7 @@ func TestSnapshotStaysInOrder(t *testing.T) {
 		for seq := range int64(rapid.IntRange(1, 5).Draw(rt, "steps")) {
 			var uids []string
 			var views []*fleet.AgentView
-			for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 199), 0, 2*sortAnew, rapid.ID).Draw(rt, "changed") {
+			for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 199), 0, 2*resortThreshold, rapid.ID).Draw(rt, "changed") {
 				v := &fleet.AgentView{Agent: fleet.Agent{UID: fmt.Sprint(i), Name: fmt.Sprintf("Agent-%d", i/2), Owner: fmt.Sprint(i % 2), Revision: seq}}
 				live[v.UID], changed[v.UID] = v, v
 				if rapid.IntRange(0, 3).Draw(rt, "deleted") == 0 {

@@ -9,13 +9,13 @@ import (
 // maxBelow is how many tasks that a task has delegated are stopped at once. Grants allow no more.
 const maxBelow = 10_000
 
-// AskStop requests the stop of a running task, and of the tasks below it that do not go on without it. It writes the task, and an event
+// RequestStop requests the stop of a running task, and of the tasks below it that do not go on without it. It writes the task, and an event
 // with the text. It does nothing if a stop was requested before.
-func AskStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) error {
-	if !t.StopAsked.IsZero() {
+func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) error {
+	if !t.StopRequestedAt.IsZero() {
 		return nil
 	}
-	t.StopAsked, t.StopReason = now, reason
+	t.StopRequestedAt, t.StopReason = now, reason
 	if err := tx.Update(t); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func StopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
 
 // leaveTree does what the end of a task means for its parent and for the tasks that it has delegated. The task has been written.
 func leaveTree(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	if err := handOff(tx, t, now); err != nil {
+	if err := deliverResult(tx, t, now); err != nil {
 		return err
 	}
 	return stopBelow(tx, t, now)
@@ -62,7 +62,7 @@ func stopBelow(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		case c.Status == fleet.TaskPending:
 			err = StopPending(tx, c, why, now)
 		default:
-			err = AskStop(tx, c, why, why, now)
+			err = RequestStop(tx, c, why, why, now)
 		}
 		if err != nil {
 			return err

@@ -6,80 +6,80 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Give lets the child cost a part of what its parent may cost. The caller writes both.
-func Give(parent, child *fleet.Task, part fleet.Micros) {
+// FundChild lets the child cost a part of what its parent may cost. The caller writes both.
+func FundChild(parent, child *fleet.Task, part fleet.Micros) {
 	if part <= 0 {
 		return
 	}
 	child.Delegation.Limit = part
-	parent.Delegation.Given += part
-	if r := parent.Spent.Reserve; r != nil && r.Fixed {
-		child.Delegation.Backed = parent.Try + 1
-		takeFrom(parent, part)
+	parent.Delegation.GivenToChildren += part
+	if r := parent.Spending.Reserve; r != nil && r.Fixed {
+		child.Delegation.ReservedTry = parent.Try + 1
+		shrinkReservation(parent, part)
 	}
 }
 
-// takeFrom makes what is reserved for the task smaller.
-func takeFrom(t *fleet.Task, part fleet.Micros) {
-	r := *t.Spent.Reserve // the task may be shared
+// shrinkReservation makes what is reserved for the task smaller.
+func shrinkReservation(t *fleet.Task, part fleet.Micros) {
+	r := *t.Spending.Reserve // the task may be shared
 	r.Micros -= part
-	t.Spent.Reserve = &r
+	t.Spending.Reserve = &r
 }
 
-// funds returns the parent of the task if the try of the parent that began with the number is still running with a reservation; nil
+// fundingParent returns the parent of the task if the try of the parent that began with the number is still running with a reservation; nil
 // otherwise.
-func funds(tx fleet.ReadTx, t *fleet.Task, try int) (*fleet.Task, error) {
+func fundingParent(tx fleet.ReadTx, t *fleet.Task, try int) (*fleet.Task, error) {
 	if try == 0 {
 		return nil, nil //nolint:nilnil // the parent has reserved nothing for it
 	}
 	parent, err := tx.Task(t.ParentID)
-	if err != nil || parent == nil || !funding(parent, try) {
+	if err != nil || parent == nil || !isFunding(parent, try) {
 		return nil, err
 	}
 	return parent, nil
 }
 
-// Funds reports whether the parent's reservation contains what the pending task may cost.
-func Funds(parent, t *fleet.Task) bool {
-	return t.Delegation.Backed > 0 && funding(parent, t.Delegation.Backed)
+// IsFunded reports whether the parent's reservation contains what the pending task may cost.
+func IsFunded(parent, t *fleet.Task) bool {
+	return t.Delegation.ReservedTry > 0 && isFunding(parent, t.Delegation.ReservedTry)
 }
 
-func funding(parent *fleet.Task, try int) bool {
-	r := parent.Spent.Reserve
+func isFunding(parent *fleet.Task, try int) bool {
+	r := parent.Spending.Reserve
 	return parent.Running() && r != nil && r.Fixed && parent.Try+1 == try
 }
 
-// TakeOver takes what the task may cost out of its parent's reservations, because the task starts and makes reservations itself.
-func TakeOver(tx fleet.Tx, t *fleet.Task, now time.Time) error {
-	parent, err := funds(tx, t, t.Delegation.Backed)
-	t.Delegation.Backed, t.Delegation.Taken = 0, 0
+// TakeFunds takes what the task may cost out of its parent's reservations, because the task starts and makes reservations itself.
+func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	parent, err := fundingParent(tx, t, t.Delegation.ReservedTry)
+	t.Delegation.ReservedTry, t.Delegation.TakenTry = 0, 0
 	if err != nil || parent == nil {
 		return err
 	}
-	t.Delegation.Taken = parent.Try + 1
-	return move(tx, parent, -t.Delegation.Limit, now, "given to the delegated task "+t.ID)
+	t.Delegation.TakenTry = parent.Try + 1
+	return changeReservations(tx, parent, -t.Delegation.Limit, now, "given to the delegated task "+t.ID)
 }
 
-// giveBack returns what the task has not used to its parent. The caller writes the parent.
-func giveBack(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
+// returnFunds returns what the task has not used to its parent. The caller writes the parent.
+func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	d := &t.Delegation
 	if d.Limit == 0 {
 		return nil
 	}
-	rest := d.Limit - t.Used().Micros - d.Given
-	parent.Delegation.Given -= rest
+	rest := d.Limit - t.Used().Micros - d.GivenToChildren
+	parent.Delegation.GivenToChildren -= rest
 	switch {
-	case d.Backed > 0 && funding(parent, d.Backed):
-		takeFrom(parent, -rest)
-	case d.Taken > 0 && funding(parent, d.Taken):
-		takeFrom(parent, -rest)
-		return move(tx, parent, rest, now, "given back by the delegated task "+t.ID)
+	case d.ReservedTry > 0 && isFunding(parent, d.ReservedTry):
+		shrinkReservation(parent, -rest)
+	case d.TakenTry > 0 && isFunding(parent, d.TakenTry):
+		shrinkReservation(parent, -rest)
+		return changeReservations(tx, parent, rest, now, "given back by the delegated task "+t.ID)
 	}
 	return nil
 }
 
-// move changes the reservations of the task in all its windows.
-func move(tx fleet.Tx, t *fleet.Task, more fleet.Micros, now time.Time, text string) error {
+// changeReservations changes the reservations of the task in all its windows.
+func changeReservations(tx fleet.Tx, t *fleet.Task, more fleet.Micros, now time.Time, text string) error {
 	open, _, err := openWindows(tx, t)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now t
 		return tx.Put(t.ID, old)
 	}
 	if id := t.Options.Continues; id != "" {
-		if err := replaceWork(tx, id, l, now); err != nil {
+		if err := continueEarlier(tx, id, l, now); err != nil {
 			return err
 		}
 	}
@@ -39,8 +39,8 @@ func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now t
 	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
 }
 
-// replaceWork makes l go on with the work of the task with the id.
-func replaceWork(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
+// continueEarlier makes l go on with the work of the task with the id.
+func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
 	t, err := tx.Task(id)
 	if err != nil || t == nil {
 		return err

@@ -53,7 +53,7 @@ func scrape(t *testing.T, handler http.Handler) map[string]float64 {
 // task of the other waits for an answer.
 func sources(s fleet.Store) telemetry.Sources {
 	queued := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
-	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{Dispatched: noon, Waiting: 1}}
+	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{DispatchedAt: noon, OpenQuestions: 1}}
 	return telemetry.Sources{
 		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
 		Queue: func(context.Context) (fleet.QueueFigures, error) {
@@ -65,8 +65,8 @@ func sources(s fleet.Store) telemetry.Sources {
 		Places: func() []fleet.PlaceState {
 			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", Conflicts: true}}
 		},
-		Work: func() fleet.Work {
-			return fleet.Work{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
+		Work: func() fleet.WorkerFigures {
+			return fleet.WorkerFigures{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
 		},
 		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 }, UnreadBytes: func() int64 { return 9 },
 		Now: func() time.Time { return noon },

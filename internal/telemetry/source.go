@@ -18,7 +18,7 @@ type Sources struct {
 	Queue    func(ctx context.Context) (fleet.QueueFigures, error)
 	Webhooks func(ctx context.Context) (fleet.WebhookFigures, error)
 	Places   func() []fleet.PlaceState
-	Work     func() fleet.Work
+	Work     func() fleet.WorkerFigures
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
 	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
@@ -86,11 +86,11 @@ var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
 // taskState returns the value of the label state for a task that has not ended.
 func taskState(t *fleet.Task) string {
 	switch {
-	case !t.StopAsked.IsZero():
+	case !t.StopRequestedAt.IsZero():
 		return "stopping"
-	case t.Dispatched.IsZero():
+	case t.DispatchedAt.IsZero():
 		return "queued"
-	case t.Waiting > 0:
+	case t.OpenQuestions > 0:
 		return "waiting"
 	case t.Stalled():
 		return "stalled"

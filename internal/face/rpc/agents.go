@@ -65,7 +65,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	access, err := f.svc.MayDo(ctx, v)
+	access, err := f.svc.AccessTo(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if access != fleet.AccessOwn {
 		a.Access = accessOf(access).Enum()
 	}
-	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
+	a.Spec, err = fleet.TextFrom(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.Stale)), Rules: rulesOf(v.Allowed())}, err
 }

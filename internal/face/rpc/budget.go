@@ -76,7 +76,7 @@ func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ShowBudgetResponse{Budget: budgetOf(&l.BudgetRoom), Entries: []*fleetv1.BudgetEntry{}}
+	out := &fleetv1.ShowBudgetResponse{Budget: budgetOf(&l.BudgetBalance), Entries: []*fleetv1.BudgetEntry{}}
 	if l.Next > 0 {
 		out.NextCursor = new(strconv.FormatInt(l.Next, 10))
 	}
@@ -102,7 +102,7 @@ func (f *Fleet) RaiseTaskBudget(ctx context.Context, r *fleetv1.RaiseTaskBudgetR
 	return &fleetv1.RaiseTaskBudgetResponse{Task: taskOf(t), Message: "The task may cost " + fleet.MicrosOf(r.GetMaxCostUsd()).String()}, nil
 }
 
-func budgetOf(r *service.BudgetRoom) *fleetv1.Budget {
+func budgetOf(r *service.BudgetBalance) *fleetv1.Budget {
 	b := &fleetv1.Budget{
 		Name: r.Name, Scope: string(r.Scope), Value: textOf(r.Value), Window: string(r.Window), TimeZone: r.TimeZone, OnBreach: string(r.OnBreach), Unpriced: string(r.Unpriced),
 		SpentUsd: r.Total.Spent.Micros.USD(), ReservedUsd: r.Total.Reserved.Micros.USD(), SpentTokens: float64(r.Total.Spent.Tokens), ReservedTokens: float64(r.Total.Reserved.Tokens),

@@ -103,11 +103,11 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: optional(t.PayloadRemoved), CostUsd: t.CostUSD,
-		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: optional(t.Waiting > 0),
+		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: optional(t.OpenQuestions > 0),
 		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)), FromTerminal: optional(t.Terminal),
 		ConversationLost: optional(textOf(t.ConversationLost)),
 		ReasonCode:       optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt),
-		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Labels: labelsOf(t.Labels), Landing: briefLandingOf(t.Landing),
+		CostBasis: optional(textOf(string(t.Spending.Basis))), DeniedCalls: optional(int32Of(t.Spending.Denied)), Labels: labelsOf(t.Labels), Landing: briefLandingOf(t.Landing),
 		ParentTaskId: optional(t.ParentID), RootTaskId: optional(t.RootID), Delegated: optional(int32Of(t.Delegation.Children)),
 	}
 }
@@ -166,19 +166,19 @@ func optionsIn(r *fleetv1.StartAgentTaskRequest) (fleet.TaskOptions, error) {
 	return o, nil
 }
 
-func detailOf(t *service.Shown) *fleetv1.TaskDetail {
+func detailOf(t *service.TaskDetails) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
-		PayloadRemoved: optional(t.PayloadRemoved), Waiting: optional(t.Waiting > 0),
+		PayloadRemoved: optional(t.PayloadRemoved), Waiting: optional(t.OpenQuestions > 0),
 		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: optional(t.Terminal), ConversationLost: optional(textOf(t.ConversationLost)),
 		Usage:      taskUsageOf(t.Usage),
 		ReasonCode: optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: optional(t.RetryOf), Output: inputOf(t.Output),
-		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
-		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))), Labels: labelsOf(t.Labels), Queue: queuedOf(t.Queued),
+		CostBasis: optional(textOf(string(t.Spending.Basis))), DeniedCalls: optional(int32Of(t.Spending.Denied)), Models: modelsOf(t.Spending.Models),
+		ContextTokens: optional(int32Of(int(t.Spending.Context))), ContextWindow: optional(int32Of(int(t.Spending.Window))), Labels: labelsOf(t.Labels), Queue: queuedOf(t.Queued),
 		Landing: landingOf(t.Landing), Continues: optional(t.Options.Continues),
 		ParentTaskId: optional(t.ParentID), RootTaskId: optional(t.RootID), Delegated: optional(int32Of(t.Delegation.Children)),
 	}

@@ -25,7 +25,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		"agent":   agentOf(agent),
 		"summary": summaryOf(agent),
 		"task":    taskOf(task),
-		"detail":  detailOf(&service.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
+		"detail":  detailOf(&service.TaskDetails{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
 		"event":   eventsOf([]fleet.Event{{Type: fleet.EventTaskEnded, Text: bad}}, true)[0],
 	} {
 		_, err := proto.Marshal(m)
@@ -57,7 +57,7 @@ func TestSteps(t *testing.T) {
 		case fleet.StepCompaction:
 			s.Compaction = &fleet.Compaction{Trigger: "auto", Before: 9, After: 1}
 		case fleet.StepUsage:
-			s.Usage = &fleet.StepUsed{Model: "m\xff", Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, CostUSD: 5}
+			s.Usage = &fleet.RequestUsage{Model: "m\xff", Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, CostUSD: 5}
 		case fleet.StepText, fleet.StepMessage, fleet.StepNote:
 			withoutDetail = true
 		}

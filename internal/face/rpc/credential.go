@@ -31,7 +31,7 @@ func (f *Fleet) ReleaseCredential(ctx context.Context, r *fleetv1.ReleaseCredent
 	return &fleetv1.ReleaseCredentialResponse{Message: "Credential released successfully"}, nil
 }
 
-func credentialsOf(all []service.Credential, now time.Time) []*fleetv1.Credential {
+func credentialsOf(all []service.CredentialView, now time.Time) []*fleetv1.Credential {
 	out := []*fleetv1.Credential{}
 	for _, c := range all {
 		credential := &fleetv1.Credential{

@@ -66,9 +66,9 @@ func (f *Fleet) PublishTask(ctx context.Context, r *fleetv1.PublishTaskRequest) 
 	if err != nil {
 		return nil, err
 	}
-	message := fmt.Sprintf("Pushed to the branch %s of %s", v.Published.Branch, v.Published.Remote)
-	if v.Published.PullRequest != "" {
-		message += ", pull request " + v.Published.PullRequest
+	message := fmt.Sprintf("Pushed to the branch %s of %s", v.Publication.Branch, v.Publication.Remote)
+	if v.Publication.PullRequest != "" {
+		message += ", pull request " + v.Publication.PullRequest
 	}
 	return &fleetv1.PublishTaskResponse{Landing: landingOf(v.Landing), Message: textOf(message)}, nil
 }
@@ -98,7 +98,7 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 	if l.Order != nil {
 		out.RequestedBy = optional(l.Order.By)
 	}
-	if p := l.Published; p != nil {
+	if p := l.Publication; p != nil {
 		out.Published = &fleetv1.Published{Remote: textOf(p.Remote), Url: textOf(p.URL), Branch: textOf(p.Branch), Sha: p.Commit, PullRequest: optional(textOf(p.PullRequest)), PushedAt: timeOf(p.At)}
 	}
 	return out

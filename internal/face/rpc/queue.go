@@ -97,7 +97,7 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 
 func dependenciesIn(all []*fleetv1.Dependency) (after []fleet.Dependency) {
 	for _, d := range all {
-		after = append(after, fleet.Dependency{TaskID: d.GetTaskId(), Ended: d.GetEnded(), Result: d.GetGiveResult()})
+		after = append(after, fleet.Dependency{TaskID: d.GetTaskId(), AnyEnd: d.GetEnded(), Result: d.GetGiveResult()})
 	}
 	return after
 }
@@ -221,7 +221,7 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 		out.Attempts = append(out.Attempts, &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)})
 	}
 	for _, d := range e.After {
-		out.DependsOn = append(out.DependsOn, &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.Ended, GiveResult: d.Result})
+		out.DependsOn = append(out.DependsOn, &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.AnyEnd, GiveResult: d.Result})
 	}
 	return out
 }

@@ -17,7 +17,7 @@ func (f *Fleet) ListReplicas(ctx context.Context, _ *fleetv1.ListReplicasRequest
 	resp := &fleetv1.ListReplicasResponse{Replicas: make([]*fleetv1.Replica, len(all))}
 	for i, r := range all {
 		resp.Replicas[i] = &fleetv1.Replica{
-			Name: r.Name, State: replicaState(r), Address: r.Address, Version: r.Version, StartedAt: timeOf(r.StartedAt), HeardAt: timeOf(r.HeardAt),
+			Name: r.Name, State: replicaState(r), Address: r.Address, Version: r.Version, StartedAt: timeOf(r.StartedAt), HeardAt: timeOf(r.HeartbeatAt),
 			Agents: int32Of(r.Agents), Answers: r.Answers,
 		}
 	}

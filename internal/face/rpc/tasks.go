@@ -156,7 +156,7 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 		return nil, err
 	}
 	d := detailOf(t)
-	d.Description, err = fleet.Text(d.Description, intOf(r.DescriptionOffset), "description_offset")
+	d.Description, err = fleet.TextFrom(d.Description, intOf(r.DescriptionOffset), "description_offset")
 	return &fleetv1.ShowTaskResponse{Task: d}, err
 }
 
@@ -169,7 +169,7 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 	if _, known := fleetv1.WaitTasksRequest_Mode_name[int32(r.GetMode())]; !known {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "mode", "mode is %d: it must be any or all", r.GetMode())
 	}
-	until := service.Until{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
+	until := service.WaitCondition{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
 	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), until, d)
 	if err != nil {
 		return nil, err

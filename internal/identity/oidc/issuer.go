@@ -108,7 +108,7 @@ func (i *Issuer) Stop() {
 }
 
 // Degraded returns one entry while the issuer cannot be reached, and nil while it can.
-func (i *Issuer) Degraded() []fleet.Degraded {
+func (i *Issuer) Degraded() []fleet.DegradedPart {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.failing.IsZero() {
@@ -118,7 +118,7 @@ func (i *Issuer) Degraded() []fleet.Degraded {
 	if i.known == nil {
 		reason = "the issuer " + i.config.Issuer + " cannot be reached, and has not answered since the server started: its tokens are refused"
 	}
-	return []fleet.Degraded{{Part: "oidc", Since: i.failing, Reason: reason}}
+	return []fleet.DegradedPart{{Part: "oidc", Since: i.failing, Reason: reason}}
 }
 
 // get returns the metadata that the issuer has published. If the issuer has not answered yet, get asks it, but not

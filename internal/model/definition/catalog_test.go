@@ -178,11 +178,11 @@ func TestPullReach(t *testing.T) {
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
 	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir()})
 	listed := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
-	for name, pull := range map[string]func() (fleet.Pulled, error){
-		"a caller":          func() (fleet.Pulled, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
-		"by name":           func() (fleet.Pulled, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
-		"an admin, astray":  func() (fleet.Pulled, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
-		"the metadata host": func() (fleet.Pulled, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
+	for name, pull := range map[string]func() (fleet.PulledArtifact, error){
+		"a caller":          func() (fleet.PulledArtifact, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
+		"by name":           func() (fleet.PulledArtifact, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
+		"an admin, astray":  func() (fleet.PulledArtifact, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
+		"the metadata host": func() (fleet.PulledArtifact, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
 	} {
 		_, err := pull()
 		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
@@ -200,7 +200,7 @@ func TestPull(t *testing.T) {
 	digest := pushed(t, host+"/fleet/hello:v1", true, layer(plainDocument))
 	p, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
-	require.Equal(t, fleet.Pulled{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
+	require.Equal(t, fleet.PulledArtifact{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
 	pushed(t, host+"/fleet/zipped", true, zipped(t, plainDocument))
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/zipped")
 	require.NoError(t, err)

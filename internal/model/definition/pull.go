@@ -33,34 +33,34 @@ var agentAnnotations = []string{"io.docker.agent.version", "io.docker.cagent.ver
 
 // Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login is LoginDocker,
 // because every caller may then pull everything that these logins can access.
-func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.Pulled, error) {
+func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if c.config.StoreDir == "" {
-		return fleet.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
+		return fleet.PulledArtifact{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
 	}
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	ref, err := requestedReference(reference)
 	if err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	host := ref.Context().RegistryStr()
 	if c.config.Registries != nil && !slices.Contains(c.config.Registries, host) {
-		return fleet.Pulled{}, fleet.Errorf(fleet.ReasonPermissionDenied, "this server pulls agents from %s only, not from %s",
+		return fleet.PulledArtifact{}, fleet.Errorf(fleet.ReasonPermissionDenied, "this server pulls agents from %s only, not from %s",
 			strings.Join(c.config.Registries, ", "), host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.PullTimeout)
 	defer cancel()
 	a, err := c.fetch(ctx, ref)
 	if err != nil {
-		return fleet.Pulled{}, c.pullError(ctx, ref, err)
+		return fleet.PulledArtifact{}, c.pullError(ctx, ref, err)
 	}
 	a.Owner = who.Name
 	if err := c.keep(a); err != nil {
-		return fleet.Pulled{}, hostError("cannot keep the agent", err)
+		return fleet.PulledArtifact{}, hostError("cannot keep the agent", err)
 	}
-	return fleet.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+	return fleet.PulledArtifact{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
 // requestedReference parses the reference of a request.

@@ -142,18 +142,18 @@ func (c *Catalog) Artifact(ctx context.Context, reference string) (fleet.Definit
 }
 
 // Remove implements fleet.Catalog.
-func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.Pulled, error) {
+func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if _, err := requestedReference(reference); err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	a, err := c.find(ctx, "registry_ref", reference)
 	if err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	if err := os.Remove(c.artifactPath(a)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fleet.Pulled{}, hostError("cannot remove the agent", err)
+		return fleet.PulledArtifact{}, hostError("cannot remove the agent", err)
 	}
-	return fleet.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+	return fleet.PulledArtifact{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
 // find returns the artifact with the reference that the context's principal may see. It prefers the principal's own

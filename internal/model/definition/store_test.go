@@ -44,7 +44,7 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 
 	removed, err := c.Remove(as("alice"), "hello:v1")
 	require.NoError(t, err)
-	require.Equal(t, fleet.Pulled{Digest: digest, Reference: ref}, removed)
+	require.Equal(t, fleet.PulledArtifact{Digest: digest, Reference: ref}, removed)
 	_, err = c.Remove(as("alice"), ref)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = c.Artifact(as("bob"), ref)

@@ -13,8 +13,8 @@ import (
 )
 
 // used returns the tokens as the usage of a request.
-func (t tokens) used() fleet.StepUsed {
-	return fleet.StepUsed{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
+func (t tokens) used() fleet.RequestUsage {
+	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
 }
 
 // useBuiltinModelTable gives the library a table of models, so that it does not download one from models.dev for every request.

@@ -84,7 +84,7 @@ func (p *Place) Traits() fleet.Traits {
 		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
 		TakesReport: p.config.FleetURL != "", FleetURL: mcpURL(p.config.FleetURL),
 		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
-		Asks: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, Versions: true, Wakes: true, // in workspaces that have fleet-runner
+		Asks: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, Versions: true, CallsKeepAwake: true, // in workspaces that have fleet-runner
 	}
 }
 

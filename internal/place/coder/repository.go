@@ -268,10 +268,10 @@ func (r *repository) Contains(ctx context.Context, commit, older string) (bool, 
 }
 
 // Combine implements fleet.Repository.
-func (r *repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+func (r *repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	host, err := r.connect(ctx)
 	if err != nil {
-		return fleet.Combined{}, err
+		return fleet.CombineResult{}, err
 	}
 	return host.Combine(ctx, c)
 }
@@ -305,16 +305,16 @@ func (r *repository) Move(ctx context.Context, b fleet.Branch, to string) error 
 
 // Push implements fleet.Repository. The workspace of the agent that has made the commit pushes it, with its own credentials: those of
 // another workspace can belong to somebody else.
-func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.Pushed, error) {
+func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.PushResult, error) {
 	r.mu.Lock()
 	a, known := r.pushers[push.Commit]
 	r.mu.Unlock()
 	if !known {
-		return fleet.Pushed{}, errLostWork(push.Commit)
+		return fleet.PushResult{}, errLostWork(push.Commit)
 	}
 	from, err := r.workspaceOf(ctx, a)
 	if err != nil {
-		return fleet.Pushed{}, err
+		return fleet.PushResult{}, err
 	}
 	return from.Push(ctx, push)
 }

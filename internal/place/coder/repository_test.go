@@ -119,9 +119,9 @@ func (w *landingWorkspace) Branch(context.Context, string) (fleet.Branch, error)
 	return fleet.Branch{Name: "main", Commit: w.agent.Name}, nil
 }
 
-func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.Pushed, error) {
+func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, error) {
 	w.note("push")
-	return fleet.Pushed{Remote: "origin", URL: "https://example.com/x"}, nil
+	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
 // oldRunners are runners that do not bring work together.

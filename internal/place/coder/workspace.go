@@ -270,7 +270,7 @@ func (p *Place) hasStopped(w *workspace) (why string, ended bool) {
 // offline returns the error that says why the agent cannot be reached, or nil if it can be reached.
 func (p *Place) offline(a fleet.Agent, w *workspace) error {
 	state, reason := p.state(w)
-	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
+	return fleet.Workspace{State: state, Reason: reason}.CheckRunning(a.Name)
 }
 
 // programName returns the name of the program behind the app, for messages.

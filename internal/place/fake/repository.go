@@ -89,13 +89,13 @@ func (r repository) work(head string) map[string]string {
 
 // Combine adds the files of the work. A file is in conflict if the branch has it with lines that do not begin that of the work. The
 // hunks of a conflict are instructions with which an agent ends it.
-func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combined, error) {
+func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	p := r.place
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	onto := p.commits[c.Onto]
 	files, work := maps.Clone(onto.files), r.work(c.Head)
-	combined := fleet.Combined{Base: c.Since}
+	combined := fleet.CombineResult{Base: c.Since}
 	for _, path := range slices.Sorted(maps.Keys(work)) {
 		if !strings.HasPrefix(work[path], files[path]) && !strings.HasPrefix(files[path], work[path]) {
 			conflict := fleet.Conflict{Path: path, Kind: "content"}
@@ -214,9 +214,9 @@ func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
 }
 
 // Push knows the remote origin, which accepts everything.
-func (r repository) Push(_ context.Context, p fleet.Push) (fleet.Pushed, error) {
+func (r repository) Push(_ context.Context, p fleet.Push) (fleet.PushResult, error) {
 	if p.Remote != "" && p.Remote != "origin" {
-		return fleet.Pushed{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q", p.Remote).With("remote", p.Remote).With("project", r.project)
+		return fleet.PushResult{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q", p.Remote).With("remote", p.Remote).With("project", r.project)
 	}
-	return fleet.Pushed{Remote: "origin", URL: "https://example.com/" + r.project + ".git"}, nil
+	return fleet.PushResult{Remote: "origin", URL: "https://example.com/" + r.project + ".git"}, nil
 }

@@ -97,7 +97,7 @@ func (c *Config) removeTemporaryFiles(p project) {
 func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: cmp.Or(p.config.Name, "local"), PollInterval: p.config.PollInterval, StopGrace: p.config.StopGrace, Drivers: Drivers(), TakesReport: true,
-		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: true,
+		KeepsFiles: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: true,
 	}
 }
 

@@ -27,7 +27,7 @@ func (s workspace) Ready() error {
 	if err != nil {
 		return err
 	}
-	return w.Offline(s.agent.Name)
+	return w.CheckRunning(s.agent.Name)
 }
 
 // Work implements runner.Workspace.

@@ -14,7 +14,7 @@ func (p *Place) CheckAttach(a fleet.Agent) error {
 	if err != nil {
 		return err
 	}
-	return driver.CheckTerminal(proj.driver, a.Conversed)
+	return driver.CheckTerminal(proj.driver, a.HasConversation)
 }
 
 // Attach implements fleet.Attacher.

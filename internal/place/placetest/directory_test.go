@@ -186,7 +186,7 @@ func (w workspace) Ready() error {
 	if err != nil {
 		return err
 	}
-	return at.Offline(w.agent.Name)
+	return at.CheckRunning(w.agent.Name)
 }
 
 // Work implements runner.Workspace.

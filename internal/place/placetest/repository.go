@@ -54,7 +54,7 @@ func repository(x *fixture) {
 	_, err = r.Branch(x.ctx, "no-such-branch")
 	x.reason(err, fleet.ReasonBranchNotFound)
 
-	combine := func(r fleet.Repository, c fleet.Contribution, onto string) fleet.Combined {
+	combine := func(r fleet.Repository, c fleet.Contribution, onto string) fleet.CombineResult {
 		x.Helper()
 		combined, err := r.Combine(x.ctx, fleet.Combination{
 			Contribution: c, Onto: onto, Strategy: fleet.Squash, Message: "Land it", Author: fleet.Person{Name: "papi"}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),

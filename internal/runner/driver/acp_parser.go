@@ -182,7 +182,7 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 	for _, u := range used {
 		p.model = cmp.Or(oneLine(toValidUTF8(u.Model)), p.model)
 		p.used.add(tokens{in: u.Input, out: u.Output})
-		pieces = append(pieces, usageStep(fleet.StepUsed{
+		pieces = append(pieces, usageStep(fleet.RequestUsage{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
 			Turn: true, Context: p.context, Window: p.window,
 		}))

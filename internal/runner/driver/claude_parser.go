@@ -99,9 +99,9 @@ type claudeMessage struct {
 }
 
 // used returns the message's usage, which must be known.
-func (m *claudeMessage) used() fleet.StepUsed {
+func (m *claudeMessage) used() fleet.RequestUsage {
 	u := m.Usage
-	return fleet.StepUsed{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	return fleet.RequestUsage{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 }
 
 // claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.

@@ -132,7 +132,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 func (p *codexParser) turnUsage(u *codexUsage) Piece {
 	before := p.used
 	p.used = tokens{in: u.Input, out: u.Output}
-	step := fleet.StepUsed{Turn: true, Model: p.format.Model, Input: u.Input - before.in, Output: u.Output - before.out}
+	step := fleet.RequestUsage{Turn: true, Model: p.format.Model, Input: u.Input - before.in, Output: u.Output - before.out}
 	if step.Input < 0 || step.Output < 0 { // the count was reset
 		step.Input, step.Output = u.Input, u.Output
 	}

@@ -107,6 +107,6 @@ func subagentTextStep(agent, text string) Piece {
 }
 
 // usageStep returns a step for the usage of an answered request to the model.
-func usageStep(u fleet.StepUsed) Piece {
+func usageStep(u fleet.RequestUsage) Piece {
 	return stepPiece(fmt.Sprintf("%s: %d tokens in, %d out", cmp.Or(u.Model, "the model"), u.All(), u.Output), &fleet.Step{Type: fleet.StepUsage, Usage: &u})
 }

@@ -20,7 +20,7 @@ func FuzzMessages(f *testing.F) {
 	for _, m := range []proto.Message{
 		runTo(fleet.Run{TaskID: "t", Prompt: "do it", Timeout: time.Minute}), outputTo(fleet.Output{Text: "hi", Cursor: "1"}),
 		outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "done", Payload: []byte("x")}), agentTo(fleet.Agent{UID: "u"}),
-		combinationTo(fleet.Combination{Onto: "1", Message: "land"}), combinedTo(fleet.Combined{Conflicts: []fleet.Conflict{{Path: "a"}}}),
+		combinationTo(fleet.Combination{Onto: "1", Message: "land"}), combinedTo(fleet.CombineResult{Conflicts: []fleet.Conflict{{Path: "a"}}}),
 		overlapsTo([]fleet.WorkOverlap{{A: "a", B: "b", Files: []fleet.OverlapFile{{Path: "p", Lines: [][2]int{{1, 2}}}}}}),
 	} {
 		b, err := proto.Marshal(m)

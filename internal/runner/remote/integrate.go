@@ -65,7 +65,7 @@ func (r repository) Contains(ctx context.Context, commit, older string) (bool, e
 }
 
 // Combine implements Repository.
-func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationTo(c)}})
 	result := combinedFrom(answer.GetCombined())
 	if err == nil && result.Commit == "" && len(result.Conflicts) == 0 {
@@ -101,9 +101,9 @@ func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 }
 
 // Push implements Repository.
-func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
 	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Push{Push: &runnerv1.Push{Commit: p.Commit, Branch: p.Branch, Remote: p.Remote}}})
-	pushed := fleet.Pushed{Remote: truncate(answer.GetPushed().GetRemote()), URL: truncate(answer.GetPushed().GetUrl())}
+	pushed := fleet.PushResult{Remote: truncate(answer.GetPushed().GetRemote()), URL: truncate(answer.GetPushed().GetUrl())}
 	if err == nil && pushed.Remote == "" {
 		err = errUnknownResult(r.agent)
 	}

@@ -41,12 +41,12 @@ type Repository interface {
 
 	Branch(ctx context.Context, name string) (fleet.Branch, error)
 	Contains(ctx context.Context, commit, older string) (bool, error)
-	Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error)
+	Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error)
 	Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error)
 	Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error)
 	Move(ctx context.Context, b fleet.Branch, to string) error
 	// Push pushes a commit of the agent's clone to a remote of the clone.
-	Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error)
+	Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error)
 }
 
 // Collected is what a repository has of a commit.

@@ -56,7 +56,7 @@ func combinationFrom(p *runnerv1.Combination) fleet.Combination {
 	}
 }
 
-func combinedTo(c fleet.Combined) *runnerv1.Combined {
+func combinedTo(c fleet.CombineResult) *runnerv1.Combined {
 	p := &runnerv1.Combined{Commit: c.Commit, Base: c.Base}
 	for _, one := range c.Conflicts {
 		p.Conflicts = append(p.Conflicts, &runnerv1.Conflict{Path: toValidUTF8(one.Path), Kind: toValidUTF8(one.Kind), Hunks: toValidUTF8(one.Hunks)})
@@ -64,8 +64,8 @@ func combinedTo(c fleet.Combined) *runnerv1.Combined {
 	return p
 }
 
-func combinedFrom(p *runnerv1.Combined) fleet.Combined {
-	c := fleet.Combined{Commit: truncate(p.GetCommit()), Base: truncate(p.GetBase())}
+func combinedFrom(p *runnerv1.Combined) fleet.CombineResult {
+	c := fleet.CombineResult{Commit: truncate(p.GetCommit()), Base: truncate(p.GetBase())}
 	for _, one := range p.GetConflicts()[:min(len(p.GetConflicts()), fleet.MaxConflicts)] {
 		c.Conflicts = append(c.Conflicts, fleet.Conflict{Path: truncate(one.GetPath()), Kind: truncate(one.GetKind()), Hunks: truncate(one.GetHunks())})
 	}

@@ -39,7 +39,7 @@ func (r Repository) Contains(ctx context.Context, commit, older string) (bool, e
 }
 
 // Combine implements fleet.Repository.
-func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Combined, error) {
+func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	if c.Author.Email == "" {
 		author := r.Author
 		author.Name = cmp.Or(author.Name, r.Git.Setting(ctx, r.Path, "user.name"))
@@ -65,7 +65,7 @@ func (r Repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 }
 
 // Push implements fleet.Repository.
-func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.Pushed, error) {
+func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
 	pushed, err := r.Git.Push(ctx, r.Path, r.Source, p)
 	return pushed, Wrap(ctx, "cannot push", err)
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // Combine creates the commit that brings the work on top of c.Onto, without a checkout: see fleet.Repository.
-func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combination) (fleet.Combined, error) {
+func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combination) (fleet.CombineResult, error) {
 	d, err := g.openDraft(ctx, repository, c.Onto, c.Head)
 	if err != nil {
-		return fleet.Combined{}, err
+		return fleet.CombineResult{}, err
 	}
 	defer d.close()
 	result, err := d.combine(ctx, c)
@@ -26,7 +26,7 @@ func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combinatio
 }
 
 // combine creates the commit in the draft.
-func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combined, err error) {
+func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.CombineResult, err error) {
 	begin, err := d.base(ctx, c.Contribution, c.Onto, c.Strategy == fleet.Squash)
 	if err != nil {
 		return r, err
@@ -125,7 +125,7 @@ func (d *draft) standIn(ctx context.Context, base workBase, commit string) (stri
 }
 
 // rebase makes each commit of the work again on top of c.Onto. It leaves out commits that change nothing there.
-func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.Combined) error {
+func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.CombineResult) error {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
 	if base.chosen {
 		args = append(args, "^"+base.commit)

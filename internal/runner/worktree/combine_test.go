@@ -37,7 +37,7 @@ func reasonOf(err error) fleet.Reason {
 	return e.Reason
 }
 
-func combine(t *testing.T, repo string, c fleet.Combination) fleet.Combined {
+func combine(t *testing.T, repo string, c fleet.Combination) fleet.CombineResult {
 	t.Helper()
 	r, err := New(os.Environ(), t.TempDir()).Combine(t.Context(), repo, c)
 	require.NoError(t, err)

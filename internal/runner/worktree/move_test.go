@@ -178,7 +178,7 @@ func TestPush(t *testing.T) {
 	sh(t, repo, "git remote add fork "+remote+"; printf '#!/bin/sh\\nexit 1\\n' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push")
 	got, err := g.Push(t.Context(), repo, "", p)
 	require.NoError(t, err)
-	require.Equal(t, fleet.Pushed{Remote: "fork", URL: remote}, got)
+	require.Equal(t, fleet.PushResult{Remote: "fork", URL: remote}, got)
 	require.Equal(t, p.Commit, revision(t, remote, "feature/x"))
 	require.Equal(t, p.Commit, revision(t, repo, "refs/remotes/fork/feature/x"))
 	_, err = g.Push(t.Context(), repo, "", p)

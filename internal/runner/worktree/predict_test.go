@@ -366,7 +366,7 @@ func (r reality) compare(ctx context.Context, g *Git, repository string, p predi
 }
 
 // compareTree compares the tree of a result with git's.
-func (r reality) compareTree(p prediction, got fleet.Combined, want string) error {
+func (r reality) compareTree(p prediction, got fleet.CombineResult, want string) error {
 	have := ""
 	if got.Commit != "" {
 		have, _ = r.git("rev-parse", got.Commit+"^{tree}")

@@ -22,31 +22,31 @@ type pushing struct {
 }
 
 // Push writes the commit to a branch of another repository: see fleet.Repository. source is the URL of a mirror's source.
-func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push) (fleet.Pushed, error) {
+func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push) (fleet.PushResult, error) {
 	name, to := "origin", source
 	if source == "" {
 		var err error
 		if name, to, err = g.remote(ctx, repository, p.Remote); err != nil {
-			return fleet.Pushed{}, err
+			return fleet.PushResult{}, err
 		}
 	} else if p.Remote != "" && p.Remote != name {
-		return fleet.Pushed{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: it has origin", fleet.Shorten(p.Remote, 100))
+		return fleet.PushResult{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: it has origin", fleet.Shorten(p.Remote, 100))
 	}
 	if err := g.Has(ctx, repository, p.Commit); err != nil {
-		return fleet.Pushed{}, err
+		return fleet.PushResult{}, err
 	}
 	if !validBranch.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
-		return fleet.Pushed{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
+		return fleet.PushResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
 	}
 	if err := g.push(ctx, pushing{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
-		return fleet.Pushed{}, err
+		return fleet.PushResult{}, err
 	}
 	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
 	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
-		return fleet.Pushed{}, err // people's repository may have another place for it
+		return fleet.PushResult{}, err // people's repository may have another place for it
 	}
 	plain, _ := withoutPassword(to)
-	return fleet.Pushed{Remote: name, URL: Scrub(plain)}, nil
+	return fleet.PushResult{Remote: name, URL: Scrub(plain)}, nil
 }
 
 // validBranch matches names of branches. git checks the rest.

@@ -63,5 +63,5 @@ func TestPushCredentials(t *testing.T) {
 	write("wrongpassword")
 	pushed, err := g.Push(t.Context(), mirror, source, p)
 	require.NoError(t, err)
-	require.Equal(t, fleet.Pushed{Remote: "origin", URL: url}, pushed)
+	require.Equal(t, fleet.PushResult{Remote: "origin", URL: url}, pushed)
 }

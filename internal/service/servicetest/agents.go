@@ -46,7 +46,7 @@ func (h *Harness) Start(agent, prompt string) *fleet.Task {
 func (h *Harness) WaitTask(id string) *fleet.Task {
 	h.T.Helper()
 	for begun := time.Now(); ; {
-		tasks, done, err := h.WaitTasks(h.Context(), []string{id}, service.Until{}, 50*time.Second)
+		tasks, done, err := h.WaitTasks(h.Context(), []string{id}, service.WaitCondition{}, 50*time.Second)
 		require.NoError(h.T, err)
 		if done {
 			return tasks[0]

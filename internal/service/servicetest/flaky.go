@@ -114,12 +114,12 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
-// Noted returns a note of the store, see fleet.Store. It fails only if all calls fail.
-func (s *FlakyStore) Noted(ctx context.Context, key string) (time.Duration, bool, error) {
+// LastDone returns a note of the store, see fleet.Store. It fails only if all calls fail.
+func (s *FlakyStore) LastDone(ctx context.Context, key string) (time.Duration, bool, error) {
 	if s.Fails.Load() == 1 { // all calls fail
 		return 0, false, ErrFlaky
 	}
-	return s.Store.Noted(ctx, key)
+	return s.Store.LastDone(ctx, key)
 }
 
 // Release calls the hook of OnRelease and releases a lease of the store, see fleet.Store.

@@ -86,7 +86,7 @@ func (h *Harness) Restart() {
 	}
 	h.State = state.New(h.Store, h.places(), h.Config)
 	h.Service = service.New(h.State)
-	h.SetScheduled(func(text json.RawMessage) (r service.QueueTaskRequest, err error) { return r, json.Unmarshal(text, &r) })
+	h.SetTaskReader(func(text json.RawMessage) (r service.QueueTaskRequest, err error) { return r, json.Unmarshal(text, &r) })
 	h.Reconciler = reconcile.New(h.State, h.Service)
 	h.Reconciler.Start()
 }

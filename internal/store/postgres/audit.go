@@ -22,20 +22,20 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 	var e fleet.AuditEntry
 	ok, a := false, fleet.AuditFrom(t.ctx)
 	if t.wrote {
-		e, ok = a.Take()
+		e, ok = a.Claim()
 	}
 	if !ok {
 		return func(pgx.BatchResults) error { return nil }, func(error) {}
 	}
 	if len(t.events) > 0 {
-		e.About(t.events[0])
+		e.SetAgent(t.events[0])
 	}
 	b.Queue(insertAudit, encode(record.AuditArgs(&e))...)
 	return func(r pgx.BatchResults) error { return r.QueryRow().Scan(&e.ID) }, func(err error) {
 		if err != nil {
 			e.ID = 0
 		}
-		a.Wrote(e)
+		a.Committed(e)
 	}
 }
 

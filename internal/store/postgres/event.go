@@ -100,7 +100,7 @@ func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 }
 
 func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
-	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) }
+	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) }
 	err = t.queryTogether(query{text: setKeyedSettings, each: func(scanner) error { return nil }},
 		query{text: lastSeq, each: func(row scanner) error { return row.Scan(&last) }},
 		query{text: changedAgents, args: []any{after, worker, others}, each: appendTo(&changed, scan)})

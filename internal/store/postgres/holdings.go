@@ -21,7 +21,7 @@ const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND de
 	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
-func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
+func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(record.LockProject, project)
 	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
 	return h, t.fail(err)
@@ -52,7 +52,7 @@ func (t *readTx) countLocked(owner string, isFar func() bool, count func() error
 // maxSharedBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
 const maxSharedBytes = 2 * fleet.MaxText
 
-func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.Counted) (h fleet.Holdings, err error) {
+func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	query, args := ownedCounts, []any{owner}
 	switch {
 	case c.Toolset != nil:

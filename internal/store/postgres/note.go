@@ -13,13 +13,13 @@ const (
 	getSecret = `SELECT value FROM secrets WHERE name = $1`
 )
 
-// Note stores a time, see fleet.Store. It uses the database's clock.
-func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
+// NoteDone stores a time, see fleet.Store. It uses the database's clock.
+func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	return s.runStatement(ctx, s.sidePool, nil, putNote, key, ago.Microseconds())
 }
 
-// Noted returns the age of a time, see fleet.Store.
-func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
+// LastDone returns the age of a time, see fleet.Store.
+func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	var micros int64
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
 	return time.Duration(micros) * time.Microsecond, ok, err

@@ -28,7 +28,7 @@ const (
 	pruneDeliveries = `DELETE FROM deliveries WHERE id IN (
 			SELECT id FROM deliveries WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	// pruneReplicas keeps servers that have agents, servers with a lease on their name, which may still run, and forgotten
-	// servers, because HearReplica must not record those again.
+	// servers, because RecordHeartbeat must not record those again.
 	pruneReplicas = `DELETE FROM replicas WHERE name IN (
 			SELECT name FROM replicas WHERE heard_at < $1 AND NOT forgotten AND '` + fleet.ReplicaLease + `' || name NOT IN (SELECT key FROM leases)
 				AND name NOT IN (SELECT split_part(place, '@', 2) FROM agents WHERE deleted_at IS NULL)

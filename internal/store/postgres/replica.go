@@ -22,8 +22,8 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = true`
 )
 
-// HearReplica records that a server is alive, see fleet.Store. It also sets the clock.
-func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
+// RecordHeartbeat records that a server is alive, see fleet.Store. It also sets the clock.
+func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	var now time.Time
 	begun := s.clock.local()
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)

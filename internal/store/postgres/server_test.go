@@ -513,7 +513,7 @@ func TestWrongClock(t *testing.T) {
 	require.True(t, right())
 	ahead.Store(-int64(time.Hour)) // this is as if the machine had slept
 	require.False(t, right())
-	_, err := s.HearReplica(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
+	_, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
 	require.NoError(t, err)
 	require.True(t, right(), "a server must correct its clock when it says that it is alive")
 }

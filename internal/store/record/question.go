@@ -74,7 +74,7 @@ func questionConditions(f fleet.QuestionFilter, in string) (where string, args [
 	if f.Waiting {
 		add(`status = 'waiting'`)
 	}
-	if f.NotGiven {
+	if f.Undelivered {
 		add(`status = 'answered' AND given_at IS NULL`)
 	}
 	return where, args
@@ -96,7 +96,7 @@ func (t Tx) insertQuestion(q *fleet.Question) error {
 func (t Tx) updateQuestion(q *fleet.Question) error {
 	t.DB.Lock(LockTask, q.TaskID)
 	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write question %s: %w", q.ID, err) },
-		updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.GivenAt), string(q.Remember), q.ID)
+		updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.DeliveredAt), string(q.Remember), q.ID)
 }
 
 // questionArgs returns the values of questionColumns.
@@ -108,7 +108,7 @@ func questionArgs(q *fleet.Question) ([]any, error) {
 	}
 	return []any{
 		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, NullTime(q.ExpiresAt),
-		string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.GivenAt), rules, string(q.Remember),
+		string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.DeliveredAt), rules, string(q.Remember),
 	}, err
 }
 
@@ -116,5 +116,5 @@ func scanQuestion(row Scanner) (*fleet.Question, error) {
 	var q fleet.Question
 	return &q, row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input,
 		jsonColumn{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
-		(*Time)(&q.AnsweredAt), (*Time)(&q.GivenAt), jsonColumn{&q.Rules}, (*string)(&q.Remember))
+		(*Time)(&q.AnsweredAt), (*Time)(&q.DeliveredAt), jsonColumn{&q.Rules}, (*string)(&q.Remember))
 }

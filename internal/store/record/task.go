@@ -57,17 +57,17 @@ func optionsText(o fleet.TaskOptions) string {
 func TaskArgs(t *fleet.Task) []any {
 	return []any{
 		t.Trace, nullText(t.AgentUID), t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
-		t.CreatedAt, NullTime(t.StartedAt), NullTime(t.EndedAt), NullTime(t.Dispatched), t.Cursor,
-		t.OutputSize, NullTime(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
+		t.CreatedAt, NullTime(t.StartedAt), NullTime(t.EndedAt), NullTime(t.DispatchedAt), t.Cursor,
+		t.OutputSize, NullTime(t.StopRequestedAt), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
-		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, NullTime(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
-		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spent), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output),
+		t.PayloadGap.Offset, t.PayloadGap.Size, t.OpenQuestions, NullTime(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
+		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spending), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output),
 		nullText(t.ParentID), nullText(t.RootID), delegationArg(&t.Delegation), Head(t.Description),
 	}
 }
 
 // spentArg returns what the task has spent as JSON, or nil, which means NULL, for nothing.
-func spentArg(s *fleet.Spent) any {
+func spentArg(s *fleet.Spending) any {
 	if s.IsZero() {
 		return nil
 	}
@@ -92,11 +92,11 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		options, output string
 	)
 	err := row.Scan(&t.ID, &t.Trace, textColumn{&t.AgentUID}, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
-		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.Dispatched), &t.Cursor,
-		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
+		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.DispatchedAt), &t.Cursor,
+		&t.OutputSize, (*Time)(&t.StopRequestedAt), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
-		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spent}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output,
+		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.OpenQuestions, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
+		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spending}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output,
 		textColumn{&t.ParentID}, textColumn{&t.RootID}, jsonColumn{&t.Delegation}, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err

@@ -19,17 +19,17 @@ var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + r
 // written. The caller must call settle with the error of the transaction, or nil.
 func (t *tx) addAudit() (settle func(error), err error) {
 	a := fleet.AuditFrom(t.ctx)
-	e, ok := a.Take()
+	e, ok := a.Claim()
 	if !ok {
 		return func(error) {}, nil
 	}
-	e.About(t.first)
+	e.SetAgent(t.first)
 	e.ID, err = t.exec(insertAudit, record.AuditArgs(&e)...)
 	return func(err error) {
 		if err != nil {
 			e.ID = 0
 		}
-		a.Wrote(e)
+		a.Committed(e)
 	}, err
 }
 

@@ -54,7 +54,7 @@ func TestDamageOfALargeFile(t *testing.T) {
 	s = reopen(slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "database is damaged, refusing writes")
 	require.ErrorContains(t, s.Update(t.Context(), event), "restore it from a backup")
-	require.ErrorContains(t, s.Note(t.Context(), "health", 0), "restore it from a backup")
+	require.ErrorContains(t, s.NoteDone(t.Context(), "health", 0), "restore it from a backup")
 	_, err = s.LastSeq(t.Context())
 	require.NoError(t, err, "reads of undamaged pages must still work")
 }

@@ -78,7 +78,7 @@ func (t *readTx) ChangedAgents(after int64, others []string, worker string) (cha
 	if last, err = t.LastSeq(); err != nil || last <= after && len(others) == 0 {
 		return nil, last, err
 	}
-	changed, err = queryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) },
+	changed, err = queryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) },
 		changedAgents, worker, micros(time.Now()), after, jsonList(append([]string{}, others...)))
 	return changed, last, err
 }

@@ -15,7 +15,7 @@ const (
 	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
 )
 
-func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
+func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	if h.Agents, err = queryFirst(t, scanInt, agentsIn, project); err != nil {
 		return h, err
 	}
@@ -26,7 +26,7 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 	return h, err
 }
 
-func (t *readTx) Holdings(owner string, _ fleet.Limits, c fleet.Counted) (h fleet.Holdings, err error) {
+func (t *readTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
 	if c.Toolset != nil {
 		h.Agents[*c.Toolset], err = queryFirst(t, scanInt, ownedOf, owner, string(*c.Toolset))

@@ -12,16 +12,16 @@ const (
 	getNote = `SELECT at FROM notes WHERE key = ?`
 )
 
-// Note stores a time, see fleet.Store. It uses the machine's clock, as leases do.
-func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
+// NoteDone stores a time, see fleet.Store. It uses the machine's clock, as leases do.
+func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))
 		return contextError(ctx, err)
 	})
 }
 
-// Noted returns the age of a time, see fleet.Store.
-func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
+// LastDone returns the age of a time, see fleet.Store.
+func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err := c.int64(ctx, getNote, key)
 		if errors.Is(err, sql.ErrNoRows) {

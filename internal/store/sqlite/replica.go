@@ -21,8 +21,8 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = 1`
 )
 
-// HearReplica records that a server is alive, see fleet.Store.
-func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
+// RecordHeartbeat records that a server is alive, see fleet.Store.
+func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		n, err := queryFirst(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)

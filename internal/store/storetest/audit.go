@@ -73,7 +73,7 @@ var auditCases = []testCase{
 
 	{"an entry is written once, in the transaction of the call's first change", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		call := fleet.NewAudited(newEntry("alice", "StopAgent", "", noon))
+		call := fleet.NewAuditLine(newEntry("alice", "StopAgent", "", noon))
 		ctx := fleet.WithAudit(t.Context(), call)
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
 		require.Empty(t, listAudit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
@@ -90,7 +90,7 @@ var auditCases = []testCase{
 		require.Equal(t, "alice", got[0].Owner, "the entry must have the owner of the event's agent")
 		require.Empty(t, got[0].Outcome)
 
-		line := call.Describe(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
+		line := call.Change(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
 		require.Equal(t, got[0].ID, line.ID)
 		putAudit(t, s, line)
 		got[0].Outcome, got[0].Target = fleet.OutcomeOK, "the agent"

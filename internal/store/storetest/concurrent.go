@@ -227,9 +227,9 @@ var concurrentCases = []testCase{
 // all or those of the toolset, depending on i.
 func countAgents(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
-		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.Counted{})
+		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.HoldingsScope{})
 		return h.AllAgents(), err
 	}
-	h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.Counted{Toolset: new(fleet.ToolsetSubagents)})
+	h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetSubagents)})
 	return h.AllAgents(), err
 }

@@ -45,7 +45,7 @@ func Fill(t *testing.T, s fleet.Store) {
 	_, err := s.Prune(t.Context(), fleet.PruneHistory, noon.Add(time.Hour), 3)
 	require.NoError(t, err)
 	putAudit(t, s, newEntry("alice", "CreateAgent", "ok", noon))
-	require.NoError(t, s.Note(t.Context(), "poll/local", 50*time.Hour))
+	require.NoError(t, s.NoteDone(t.Context(), "poll/local", 50*time.Hour))
 	_, err = s.Secret(t.Context(), "key", []byte("secret"))
 	require.NoError(t, err)
 }
@@ -58,9 +58,9 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	requireEqual(t, one, two, tokens)
 	requireEqual(t, one, two, fleet.ReadTx.LastSeq)
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
+		return tx.Holdings("alice", fleet.Limits{}, fleet.HoldingsScope{})
 	})
-	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.ProjectHoldings("Setup") })
 	require.Equal(t, listAudit(t, one, fleet.AuditFilter{}, 10), listAudit(t, two, fleet.AuditFilter{}, 10))
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {
@@ -93,7 +93,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
+		return tx.Holdings("alice", fleet.Limits{}, fleet.HoldingsScope{})
 	})
 	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) {
 		return tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 100})
@@ -107,7 +107,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		return rows, err
 	})
 	for _, s := range []fleet.Store{one, two} {
-		ago, ok, err := s.Noted(t.Context(), "poll/local")
+		ago, ok, err := s.LastDone(t.Context(), "poll/local")
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, 50*time.Hour, ago.Truncate(time.Hour))

@@ -43,7 +43,7 @@ var deliveryCases = []testCase{
 		}
 		require.Equal(t, []fleet.DeliveryCount{waiting("w1", 3), waiting("w2", 1)}, count(""))
 
-		all[1].Record(fleet.DeliveryAttempt{At: noon, Code: 204}, 0, 0)
+		all[1].RecordAttempt(fleet.DeliveryAttempt{At: noon, Code: 204}, 0, 0)
 		all[2].Status, all[2].NextAt = fleet.DeliveryFailed, time.Time{}
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Update(all[1]))

@@ -168,14 +168,14 @@ var eventCases = []testCase{
 		lease("u1", "me", time.Hour)
 		lease("u2", "other", time.Hour)
 		lease("u3", "other", -time.Second)
-		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", Foreign: true}, {UID: "u3"}}
+		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", LeasedElsewhere: true}, {UID: "u3"}}
 		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
 		require.NoError(t, s.Release(t.Context(), fleet.AgentLease+"u2", "other"))
-		all[1].Foreign = false
+		all[1].LeasedElsewhere = false
 		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
 		require.Empty(t, changedFor(t, s, last, nil, "me"))
 		lease("u4", "other", time.Hour)
-		require.ElementsMatch(t, []fleet.ChangedAgent{{UID: "u1"}, {UID: "u4", Foreign: true}}, changedFor(t, s, last, []string{"u1", "u4"}, "me"))
+		require.ElementsMatch(t, []fleet.ChangedAgent{{UID: "u1"}, {UID: "u4", LeasedElsewhere: true}}, changedFor(t, s, last, []string{"u1", "u4"}, "me"))
 		require.Len(t, changedFor(t, s, 0, []string{"u1"}, "me"), 3)
 	}},
 

@@ -31,7 +31,7 @@ var holdingCases = []testCase{
 		require.Equal(t, 3, h.AllAgents())
 		of := func(toolset fleet.Toolset) int {
 			return read(t, s, func(tx fleet.ReadTx) (int, error) {
-				h, err := tx.Holdings("alice", fleet.Limits{Agents: 1}, fleet.Counted{Toolset: &toolset})
+				h, err := tx.Holdings("alice", fleet.Limits{Agents: 1}, fleet.HoldingsScope{Toolset: &toolset})
 				return h.AllAgents(), err
 			})
 		}
@@ -53,7 +53,7 @@ var holdingCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.Counted{NewTask: true})
+			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.HoldingsScope{NewTask: true})
 		})
 		require.Equal(t, 1, without.RunningTasks)
 		require.Zero(t, without.AllAgents())
@@ -154,12 +154,12 @@ var holdingCases = []testCase{
 
 func projectHoldings(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject(project) })
+	return read(t, s, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.ProjectHoldings(project) })
 }
 
 func holdings(t tb, s fleet.Store, owner string) fleet.Holdings {
 	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-		return tx.Holdings(owner, fleet.Limits{}, fleet.Counted{})
+		return tx.Holdings(owner, fleet.Limits{}, fleet.HoldingsScope{})
 	})
 }

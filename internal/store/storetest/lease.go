@@ -183,7 +183,7 @@ var leaseCases = []testCase{
 var noteCases = []testCase{
 	{"the last value counts, per key", func(t *testing.T, s fleet.Store) {
 		hours := func(key string) (int, bool) {
-			ago, ok, err := s.Noted(t.Context(), key)
+			ago, ok, err := s.LastDone(t.Context(), key)
 			require.NoError(t, err)
 			return int(ago / time.Hour), ok
 		}
@@ -194,12 +194,12 @@ var noteCases = []testCase{
 		}
 		_, ok := hours("poll")
 		require.False(t, ok)
-		require.NoError(t, s.Note(t.Context(), "poll", 5*time.Hour))
-		require.NoError(t, s.Note(t.Context(), "poll", 3*time.Hour))
-		require.NoError(t, s.Note(t.Context(), "POLL", 24*400*time.Hour))
+		require.NoError(t, s.NoteDone(t.Context(), "poll", 5*time.Hour))
+		require.NoError(t, s.NoteDone(t.Context(), "poll", 3*time.Hour))
+		require.NoError(t, s.NoteDone(t.Context(), "POLL", 24*400*time.Hour))
 		is("poll", 3)
 		is("POLL", 24*400)
-		require.NoError(t, s.Note(t.Context(), "poll", 0))
+		require.NoError(t, s.NoteDone(t.Context(), "poll", 0))
 		is("poll", 0)
 		_, ok = hours("")
 		require.False(t, ok)
@@ -211,7 +211,7 @@ var noteCases = []testCase{
 		for len(signal) > 0 {
 			<-signal
 		}
-		require.NoError(t, s.Note(t.Context(), "poll", 0))
+		require.NoError(t, s.NoteDone(t.Context(), "poll", 0))
 		require.Empty(t, signal)
 	}},
 }

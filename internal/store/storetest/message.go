@@ -13,7 +13,7 @@ var messageCases = []testCase{
 	{"every field comes back, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
-		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, GivenAt: noon.Add(time.Second)}
+		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, DeliveredAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
@@ -39,7 +39,7 @@ var messageCases = []testCase{
 			require.NoError(t, tx.Insert(one))
 			return tx.Insert(two)
 		})
-		one.GivenAt = noon.Add(time.Minute)
+		one.DeliveredAt = noon.Add(time.Minute)
 		two.Refused, two.RefusedText = fleet.ReasonUnimplemented, "it takes none"
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Update(one))
@@ -47,7 +47,7 @@ var messageCases = []testCase{
 		})
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 		for _, m := range []fleet.Message{
-			{ID: "m1", GivenAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", GivenAt: noon}, {ID: "m3", GivenAt: noon},
+			{ID: "m1", DeliveredAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", DeliveredAt: noon}, {ID: "m3", DeliveredAt: noon},
 		} {
 			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
 		}
@@ -64,7 +64,7 @@ var messageCases = []testCase{
 			{ID: "m1", TaskID: "t1"},
 			{ID: "m2", TaskID: "none"},
 			{ID: "", TaskID: "t1"},
-			{ID: "m2", TaskID: "t1", GivenAt: noon, Refused: fleet.ReasonInternal},
+			{ID: "m2", TaskID: "t1", DeliveredAt: noon, Refused: fleet.ReasonInternal},
 		} {
 			m.CreatedAt = noon
 			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))

@@ -73,7 +73,7 @@ var pruneCases = []testCase{
 		a.Place, deleted.Place, deleted.DeletedAt = "local@works", "local@old", noon
 		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(deleted)) })
 		hear := func(name string) bool {
-			ok, err := s.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
+			ok, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
 			require.NoError(t, err)
 			return ok
 		}

@@ -23,7 +23,7 @@ var questionCases = []testCase{
 		full := newQuestion("t1-1", "t1", a)
 		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always", "\U0010FE41"}
 		full.Status, full.Answer, full.Message, full.AnsweredBy = fleet.QuestionAnswered, fleet.AnswerDeny, "use 'make' ✓", "alice"
-		full.AnsweredAt, full.GivenAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
+		full.AnsweredAt, full.DeliveredAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
 		full.Rules, full.Remember = []string{"Bash(make *)", "Bash(日本 *)"}, fleet.RememberAgent
 		waiting := newQuestion("t1-2", "t1", a)
 		waiting.Kind, waiting.ExpiresAt = fleet.AskBudget, time.Time{}
@@ -54,8 +54,8 @@ var questionCases = []testCase{
 			{fleet.QuestionFilter{AgentName: "oTHER"}, []*fleet.Question{other}},
 			{fleet.QuestionFilter{Prefix: "t1-"}, []*fleet.Question{waiting, full}},
 			{fleet.QuestionFilter{Waiting: true}, []*fleet.Question{waiting}},
-			{fleet.QuestionFilter{NotGiven: true}, []*fleet.Question{other}},
-			{fleet.QuestionFilter{TaskID: "t1", NotGiven: true}, nil},
+			{fleet.QuestionFilter{Undelivered: true}, []*fleet.Question{other}},
+			{fleet.QuestionFilter{TaskID: "t1", Undelivered: true}, nil},
 		} {
 			got, total := getQuestions(t, s, c.filter, 10, 0)
 			require.Equal(t, c.want, got, "%+v", c.filter)
@@ -83,7 +83,7 @@ var questionCases = []testCase{
 			require.NoError(t, tx.Update(gone))
 			return tx.Update(q)
 		})
-		q.GivenAt = noon.Add(time.Second)
+		q.DeliveredAt = noon.Add(time.Second)
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 		for _, x := range []fleet.Question{

@@ -12,17 +12,17 @@ import (
 var replicaCases = []testCase{
 	{"the clock shows the time at which servers are recorded", func(t *testing.T, s fleet.Store) {
 		before := s.Now()
-		_, err := s.HearReplica(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
+		_, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
 		require.NoError(t, err)
 		all, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		const wrong = 100 * time.Millisecond // the clock may be wrong by the time that a call takes, and calls are slow on a busy machine
-		require.WithinRange(t, all[0].HeardAt, before.Add(-wrong), s.Now().Add(wrong))
+		require.WithinRange(t, all[0].HeartbeatAt, before.Add(-wrong), s.Now().Add(wrong))
 	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
 		hear := func(r fleet.Replica, fresh bool) bool {
-			ok, err := s.HearReplica(t.Context(), r, fresh)
+			ok, err := s.RecordHeartbeat(t.Context(), r, fresh)
 			require.NoError(t, err)
 			return ok
 		}
@@ -40,8 +40,8 @@ var replicaCases = []testCase{
 		require.Len(t, all, 2)
 		first := all[0]
 		require.False(t, first.StartedAt.IsZero())
-		require.Equal(t, first.StartedAt, first.HeardAt)
-		first.StartedAt, first.HeardAt = one.StartedAt, one.HeardAt
+		require.Equal(t, first.StartedAt, first.HeartbeatAt)
+		first.StartedAt, first.HeartbeatAt = one.StartedAt, one.HeartbeatAt
 		require.Equal(t, one, first)
 		require.Equal(t, "two", all[1].Name)
 
@@ -49,11 +49,11 @@ var replicaCases = []testCase{
 		require.True(t, hear(one, false))
 		again := heard()[0]
 		require.Equal(t, all[0].StartedAt, again.StartedAt)
-		require.True(t, again.HeardAt.After(all[0].HeardAt))
+		require.True(t, again.HeartbeatAt.After(all[0].HeartbeatAt))
 		require.Equal(t, "v2", again.Version)
 		require.True(t, again.Stopped)
 		require.True(t, hear(one, true))
-		require.True(t, heard()[0].StartedAt.After(again.HeardAt), "a server that starts again must get a new start time")
+		require.True(t, heard()[0].StartedAt.After(again.HeartbeatAt), "a server that starts again must get a new start time")
 
 		for _, name := range []string{"one", "never"} {
 			require.NoError(t, s.ForgetReplica(t.Context(), name))

@@ -106,7 +106,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		Shares:  []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessRun, By: owner, At: noon}},
 		Labels:  fleet.Labels{"env": "prod", "größe/1": "ü:@+"},
 		Rules:   []fleet.AllowedRule{{Rule: "Bash(go test *)", By: owner, At: noon}, {Rule: "Write(日本*)", TaskID: "t1", By: owner, At: noon}},
-		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true, SessionID: "c0ffee", Conversation: "t7",
+		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, HasConversation: true, SessionID: "c0ffee", Conversation: "t7",
 		Config: &fleet.AgentConfig{
 			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,
 			MCPServers: []fleet.MCPServer{{Name: "search", Command: "npx", Env: map[string]string{"KEY": "${KEY}"}}},

@@ -43,7 +43,7 @@ var taskCases = []testCase{
 		entry := func(n int) *fleet.QueueEntry {
 			return &fleet.QueueEntry{
 				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun,
-				After: []fleet.Dependency{{TaskID: "t0", Ended: true, Result: true}},
+				After: []fleet.Dependency{{TaskID: "t0", AnyEnd: true, Result: true}},
 			}
 		}
 		for i := range 3 {
@@ -314,19 +314,19 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Description: "bäue\n'es' \"", Source: fleet.SourceAIController,
 		Status: fleet.TaskCompleted, Reason: "why", Timeout: 90*time.Minute + 7*time.Nanosecond, CreatedAt: noon,
-		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
-		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",
+		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), DispatchedAt: noon.Add(3 * time.Second),
+		Cursor: "offset:17", OutputSize: 1 << 40, StopRequestedAt: noon.Add(4 * time.Second), StopReason: "alice asked",
 		Summary: "it is done ✅", PayloadSize: 99, ExitCode: new(0), CostUSD: 0.1 + 0.2, Turns: 12, SessionID: "s1",
 		Options: fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\"", OutputSchema: []byte(`{"type":"object"}`)}, RetryOf: "t0", ParentID: "t-parent", RootID: "t-root", Output: []byte(`{"ok": "ja \u0000"}`),
-		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
+		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", OpenQuestions: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Delegation: fleet.Delegation{
-			Depth: 2, Detached: true, Wake: fleet.WakeEach, Limit: 1_000_000, Backed: 1, Taken: 2, MaxRunning: 4, Grant: (&fleet.Grant{Roles: []string{"coder"}, MaxCostUSD: 0.5}).WithDefaults("webshop"),
-			Children: 3, Awaited: 2, Given: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Turns: 1, Total: 9, Made: []time.Time{noon},
+			Depth: 2, Detached: true, Wake: fleet.WakeEach, Limit: 1_000_000, ReservedTry: 1, TakenTry: 2, MaxRunning: 4, Grant: (&fleet.Grant{Roles: []string{"coder"}, MaxCostUSD: 0.5}).WithDefaults("webshop"),
+			Children: 3, Awaited: 2, GivenToChildren: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Turns: 1, Total: 9, RecentStarts: []time.Time{noon},
 		},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
-		Spent: fleet.Spent{
-			Models: []fleet.ModelUsage{{StepUsed: fleet.StepUsed{Model: "m-1", Input: 1, CacheRead: 1 << 40, Output: 7, CostUSD: 0.1}, Requests: 2}},
-			Basis:  fleet.CostPriced, Context: 9, Window: 200_000, Denied: 1, Run: fleet.RunSpent{CostUSD: 0.1, Input: 1, Output: 7, Turns: 2},
+		Spending: fleet.Spending{
+			Models: []fleet.ModelUsage{{RequestUsage: fleet.RequestUsage{Model: "m-1", Input: 1, CacheRead: 1 << 40, Output: 7, CostUSD: 0.1}, Requests: 2}},
+			Basis:  fleet.CostPriced, Context: 9, Window: 200_000, Denied: 1, Run: fleet.RunSpending{CostUSD: 0.1, Input: 1, Output: 7, Turns: 2},
 		},
 	}
 }

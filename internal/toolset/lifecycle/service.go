@@ -116,7 +116,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 // admit returns LIMIT_REACHED if the principal has too many contracts that run.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
 	most := s.cfg.MaxRunning
-	h, err := tx.Holdings(principal, fleet.Limits{Agents: most}, fleet.Counted{Toolset: new(fleet.ToolsetLifecycle)})
+	h, err := tx.Holdings(principal, fleet.Limits{Agents: most}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
 	if err != nil || h.AllAgents() < most {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	t, ok := s.core.TraitsOf(v.Place)
 	branch := v.Metadata["branch"]
 	switch {
-	case !ok || !t.Keeps || v.Location == "":
+	case !ok || !t.KeepsFiles || v.Location == "":
 	case branch != "":
 		a.Work = fmt.Sprintf("it worked in %s, a working copy of %s on the branch %s", v.Location, v.Metadata["repository"], branch)
 	default:

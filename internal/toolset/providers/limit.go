@@ -9,7 +9,7 @@ import (
 // admit returns LIMIT_REACHED if the principal has too many requests under way, or has begun too many in the last minute. It
 // counts the tasks of the requests in the store, so the limits hold for all servers together.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	h, err := tx.Holdings(principal, fleet.Limits{}, fleet.Counted{Toolset: new(fleet.ToolsetProviders), Alone: true})
+	h, err := tx.Holdings(principal, fleet.Limits{}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetProviders), Alone: true})
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 	for _, v := range others {
 		if !v.OneTask {
-			errs = append(errs, s.core.Remove(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v.UID))
+			errs = append(errs, s.core.RemoveAgent(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v.UID))
 		}
 	}
 	return errors.Join(errs...)

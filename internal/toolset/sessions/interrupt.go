@@ -107,7 +107,7 @@ func (s *Service) joined(ctx context.Context, task, requestID string) {
 	if requestID == "" {
 		return
 	}
-	if err := s.core.Waits(ctx, task, s.process, s.cfg.TurnTimeout+s.cfg.AbortGrace); err != nil && ctx.Err() == nil {
+	if err := s.core.MarkWaiting(ctx, task, s.process, s.cfg.TurnTimeout+s.cfg.AbortGrace); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.WarnContext(ctx, "other servers not told that a caller waits for a turn", slog.String("task", task), slog.Any("error", err))
 	}
 }
@@ -132,7 +132,7 @@ func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp
 	}
 	limited, cancel := context.WithTimeout(lasting, interruptTimeout)
 	defer cancel()
-	if err := s.core.WaitsNot(limited, task, s.process); err != nil {
+	if err := s.core.UnmarkWaiting(limited, task, s.process); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "other servers not told that no caller waits for a turn", slog.String("task", task), slog.Any("error", err))
 	}
 }

@@ -139,18 +139,18 @@ func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 }
 
 // Pull pulls an agent from a registry.
-func (s *Service) Pull(ctx context.Context, reference string) (fleet.Pulled, error) {
+func (s *Service) Pull(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	fleet.ReleaseSlot(ctx) // a registry may take long
 	return s.catalog.Pull(ctx, reference)
 }
 
 // RemovePulled removes an agent that the caller has pulled. An admin can also remove agents that others have pulled.
-func (s *Service) RemovePulled(ctx context.Context, reference string) (fleet.Pulled, error) {
+func (s *Service) RemovePulled(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return fleet.Pulled{}, err
+		return fleet.PulledArtifact{}, err
 	}
 	return s.catalog.Remove(ctx, reference)
 }

@@ -34,7 +34,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.Delegate(a)}
+	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.PrincipalOfAgent(a)}
 	c.owner.TaskID = p.TaskID // its subagents are in the tree of its task
 	if a.Config != nil && a.Config.Name != "" {
 		c.name, c.calls, c.depth = a.Config.Name, a.Config.Calls, a.Config.Depth+1

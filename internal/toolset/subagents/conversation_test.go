@@ -60,7 +60,7 @@ func TestConversation(t *testing.T) {
 
 	// The agent is deleted: a new conversation begins.
 	for _, v := range w.agents() {
-		require.NoError(t, w.core.Remove(asRoot(t.Context()), v.UID))
+		require.NoError(t, w.core.RemoveAgent(asRoot(t.Context()), v.UID))
 	}
 	require.NotEqual(t, fresh.SessionID, w.mustRun("github", "say six").SessionID)
 

@@ -242,7 +242,7 @@ func (w *testService) empty() {
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
 	defer cancel()
 	for _, v := range w.agents() {
-		require.NoError(w.t, w.core.Remove(ctx, v.UID))
+		require.NoError(w.t, w.core.RemoveAgent(ctx, v.UID))
 	}
 	w.waitUntil(func() bool { return len(w.agents()) == 0 })
 	require.Empty(w.t, w.processes(), "no process of a deleted agent may be left")

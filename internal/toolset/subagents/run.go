@@ -349,7 +349,7 @@ func (r *run) deleteAgent(ctx context.Context, uid string) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	if err := r.fleet.Remove(late, uid); err != nil {
+	if err := r.fleet.RemoveAgent(late, uid); err != nil {
 		r.cfg.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.d.Name), slog.Any("error", err))
 	}
 }

@@ -32,7 +32,7 @@ func (s *Service) sweep(ctx context.Context) error {
 		if v.Task != nil || v.Desired != fleet.DesiredRunning || v.State.Moving() || recent {
 			continue
 		}
-		if err := s.fleet.RemoveUnused(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v); err != nil {
+		if err := s.fleet.RemoveUnusedAgent(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v); err != nil {
 			return err
 		}
 	}
