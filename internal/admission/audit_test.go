@@ -16,7 +16,7 @@ import (
 type discardAudit struct{}
 
 func (discardAudit) Add(fleet.AuditEntry) {}
-func (discardAudit) Now() time.Time        { return time.Time{} }
+func (discardAudit) Now() time.Time       { return time.Time{} }
 
 // TestCallerGivesUp checks that a call is not a failed login if its caller gave up before the caller was identified.
 func TestCallerGivesUp(t *testing.T) {
