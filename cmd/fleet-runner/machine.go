@@ -32,7 +32,7 @@ type settings struct {
 	logger           *slog.Logger
 }
 
-// permissions are rules for tool calls that are allowed or denied without asking. They have an effect only if asks is
+// permissions are rules for tool calls that are allowed or denied without asking. They have an effect only if canAsk is
 // set.
 type permissions struct {
 	Allow, Deny listFlag

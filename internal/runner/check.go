@@ -23,7 +23,7 @@ var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 // checkMark is part of the name of a check's run: the name of the task's run, checkMark, and the id of the check.
 const checkMark = ".check-"
 
-// checkRun returns the run of a check. again selects the second attempt, which follows a failure of the machine.
+// checkRun returns the run of a check. retry selects the second attempt, which follows a failure of the machine.
 func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
 	name := FileName(r.TaskID) + checkMark + id
 	if retry {

@@ -267,7 +267,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
 }
 
-// createRun creates the directory of a run with the files. It also writes each value of described as JSON to the file
+// createRun creates the directory of a run with the files. It also writes each value of jsonFiles as JSON to the file
 // that its key names.
 func (host *Host) createRun(h Home, run shim.Run, jsonFiles map[string]any, files []driver.File) error {
 	for name, data := range shim.ReserveFiles() {

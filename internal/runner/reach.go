@@ -28,7 +28,7 @@ var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 type readableDirs struct {
 	run      string // the run's directory; what contains it may also contain the runs of other agents
 	excluded []string
-	paths    []string // without what is in known
+	paths    []string // without what is in excluded
 	visited  map[string]bool
 }
 

@@ -34,11 +34,11 @@ type Place struct {
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces
 	screenRunners  *agentapi.Runners // runners for workspaces that have AgentAPI only
 
-	// bound limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
+	// streamLimit limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
 	// that record or replay.
 	streamLimit time.Duration
 
-	// wait waits for a duration, or until the context is done. Tests that replay do not wait.
+	// sleep waits for a duration, or until the context is done. Tests that replay do not wait.
 	sleep func(context.Context, time.Duration) error
 }
 

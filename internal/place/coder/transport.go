@@ -167,7 +167,7 @@ type account struct {
 	onRefused func(token string) // is called with a token that Coder does not accept; may be nil
 	http      *http.Client
 	sdk       *codersdk.Client
-	// renew says for people what to do if Coder does not accept the token.
+	// renewHint says for people what to do if Coder does not accept the token.
 	renewHint string
 }
 
@@ -188,7 +188,7 @@ func (a *account) newTokenError() error {
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
-// refused. Answers of apps in workspaces are left to the caller.
+// newTokenError. Answers of apps in workspaces are left to the caller.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {

@@ -44,7 +44,7 @@ var (
 	_ fleet.Keeper   = ModelPlace{}
 )
 
-// Models returns the place of the agents on models. Closing it closes b.
+// Models returns the place of the agents on models. Closing it closes p.
 func (p *Place) Models() ModelPlace { return ModelPlace{p} }
 
 // Traits implements fleet.Place.

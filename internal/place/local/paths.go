@@ -84,7 +84,7 @@ func (s *paths) checkDir(dir string) error {
 	return nil
 }
 
-// addConfig adds the paths of all projects.
+// addConfig adds the paths that concern every project.
 func (s *paths) addConfig(c *Config) error {
 	if err := s.addWritable(c.Write, "which local.write names"); err != nil {
 		return err
@@ -239,7 +239,7 @@ func isInside(dir, path string) bool {
 
 func lastOf(s []string) string { return s[len(s)-1] }
 
-// maxLinks is how many symbolic links trail follows, as in the kernel.
+// maxLinks is how many symbolic links linkTrail follows, as in the kernel.
 const maxLinks = 40
 
 // linkTrail returns the path of each symbolic link that the system follows when it opens the path, and at the end the path

@@ -12,7 +12,7 @@ import (
 type setup struct {
 	projects []project
 	paths    paths
-	// gone are the projects that an earlier setup of this process had and this one does not have, by name, and those
+	// retired are the projects that an earlier setup of this process had and this one does not have, by name, and those
 	// that have lost a role. Runs and checks of tasks that have begun with them still need them.
 	retired map[string]project
 }

@@ -28,7 +28,7 @@ type Calls struct {
 	calls map[string]call
 	begun map[string]bool
 	open  map[string]bool
-	// printed is the output of commands that Codex reports in pieces, up to maxPrinted.
+	// commandOutput is the output of commands that Codex reports in pieces, up to maxPrinted.
 	commandOutput map[string]string
 }
 

@@ -14,7 +14,7 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 		return err
 	}
 	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
-	if most := s.cfg.MaxConcurrent; h.AllAgents() >= most { // firstOf of the agents may be about to be deleted
+	if most := s.cfg.MaxConcurrent; h.AllAgents() >= most { // some of the agents may be about to be deleted
 		running := mine
 		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older ones were on a server that does not run
 		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})

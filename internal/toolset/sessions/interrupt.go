@@ -113,7 +113,7 @@ func (s *Service) joined(ctx context.Context, task, requestID string) {
 }
 
 // callerLeft undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
-// answer. Then left interrupts the turn if no other call waits for it. If the message has a request id, left waits
+// answer. Then callerLeft interrupts the turn if no other call waits for it. If the message has a request id, callerLeft waits
 // AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. During a
 // shutdown of the server, callerLeft interrupts nothing: agents outside the server continue, and their answers are in the
 // history.

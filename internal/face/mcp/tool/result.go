@@ -76,7 +76,7 @@ func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 }
 
 // resultOf makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
-// after lower has changed the request.
+// after lowerLimit has changed the request.
 func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
 	most := maxResult(ctx)
 	b, err := wire.Marshal(m)

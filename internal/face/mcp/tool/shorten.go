@@ -148,7 +148,7 @@ type text struct {
 	set   func(string)
 }
 
-// shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than least. It
+// shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than minLength. It
 // reports whether the message then fits.
 func (s *shortener) shortenTexts(size, minLength int) bool {
 	var texts []text
