@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -198,18 +197,6 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 			delete(own, name)
 		}
 		own["FLEET_COMMIT"], own["TMPDIR"] = t.commit, tmp
-		return t.withoutKeys(environ(own))
+		return runner.WithoutVariables(environ(own), t.agentDriver.Keys()) // a check does not need the keys of the agent's program
 	}}, err
-}
-
-// withoutKeys returns the environment without the keys of the agent's program, which a check does not need.
-func (m *machine) withoutKeys(env []string) (left []string) {
-	keys := runner.Pick(env, m.agentDriver.Keys())
-	for _, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		if _, key := keys[name]; !key {
-			left = append(left, v)
-		}
-	}
-	return left
 }

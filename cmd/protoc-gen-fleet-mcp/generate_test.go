@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fleet/cmd/internal/option"
+
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -147,7 +149,7 @@ func TestNames(t *testing.T) {
 		"GetHTTPLog":           {"get_http_log", "Get http log"},
 		"Ping":                 {"ping", "Ping"},
 	} {
-		require.Equal(t, want[0], snakeCase(name))
+		require.Equal(t, want[0], option.ToolName(name))
 		require.Equal(t, want[1], title(name))
 	}
 }

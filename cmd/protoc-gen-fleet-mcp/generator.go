@@ -94,7 +94,7 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 
 // writeMethod writes the tool of a method.
 func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
-	name := snakeCase(m.GoName)
+	name := option.ToolName(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
 		return fmt.Errorf("a method that streams requests cannot be a tool: set the option fleet.v1.no_tool, or remove the stream from its request")

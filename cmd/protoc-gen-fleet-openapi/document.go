@@ -107,9 +107,9 @@ func (b *builder) addService(s *protogen.Service) error {
 // newOperationID returns the id of the method's operation. It is the name of the method's MCP tool. If another method
 // already uses this id, the service's name is put before it.
 func (b *builder) newOperationID(m *protogen.Method) string {
-	id := snakeCase(m.GoName)
+	id := option.ToolName(m.GoName)
 	if b.usedIDs[id] {
-		id = snakeCase(m.Parent.GoName) + "_" + id
+		id = option.ToolName(m.Parent.GoName) + "_" + id
 	}
 	if b.usedIDs == nil {
 		b.usedIDs = map[string]bool{}
@@ -195,24 +195,21 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 	list := verb == http.MethodGet && isList(m)
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
-	var part *openapi3.Response
+	var partial *openapi3.Response
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
 	if !download {
 		b.component(m.Output, inResponse)
 	}
 	switch {
 	case download && b.options.Text(m.Desc, "fleet.v1.portion", "from") != "":
-		header := openapi3.NewHeaderParameter("Range")
-		header.Description = "Asks for a part, as in `bytes=1000-`. If-Range with an ETag asks for it only when the content is still the same."
-		header.Schema = openapi3.NewStringSchema().NewRef()
-		op.AddParameter(header)
+		addHeader(op, "Range", "Asks for a part, as in `bytes=1000-`. If-Range with an ETag asks for it only when the content is still the same.")
 		ok.WithDescription("The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256; HEAD gives the size.")
 		binary := openapi3.NewStringSchema().WithFormat("binary")
 		ok.Content = openapi3.Content{
 			"text/plain":               openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema()),
 			"application/octet-stream": openapi3.NewMediaType().WithSchema(binary),
 		}
-		part = openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
+		partial = openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
 	case download:
 		ok.WithDescription("The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406.")
 		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
@@ -229,10 +226,7 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 			"text/event-stream": openapi3.NewMediaType().WithSchema(eventsSchema()),
 		}
 	case m.Desc.IsStreamingServer():
-		header := openapi3.NewHeaderParameter("Last-Event-ID")
-		header.Description = "The cursor that a browser's EventSource sends when it connects again. It overrides the parameter cursor."
-		header.Schema = openapi3.NewStringSchema().NewRef()
-		op.AddParameter(header)
+		addHeader(op, "Last-Event-ID", "The cursor that a browser's EventSource sends when it connects again. It overrides the parameter cursor.")
 		ok.WithDescription(text(m.Output.Comments) + "\n\n" +
 			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event of the fleet. `id` is its " +
 			"cursor, `event` its type, and `data` the event as JSON. `event: error` has an error object. `event: end` says that the server " +
@@ -245,11 +239,8 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
 	}
 	if list {
-		header := openapi3.NewHeaderParameter("If-None-Match")
-		header.Description = "The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were " +
-			"last listed do not count."
-		header.Schema = openapi3.NewStringSchema().NewRef()
-		op.AddParameter(header)
+		addHeader(op, "If-None-Match", "The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were "+
+			"last listed do not count.")
 		tag := &openapi3.Header{Parameter: openapi3.Parameter{Description: "Identifies the list, for If-None-Match.", Schema: openapi3.NewStringSchema().NewRef()}}
 		ok.Headers = openapi3.Headers{"ETag": &openapi3.HeaderRef{Value: tag}}
 	}
@@ -261,13 +252,21 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 		notModified := openapi3.NewResponse().WithDescription("The client has this list.")
 		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: notModified})
 	}
-	if part != nil {
-		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: part})
+	if partial != nil {
+		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: partial})
 	}
-	for _, failed := range []string{"4XX", "5XX"} {
-		op.Responses.Set(failed, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+	for _, status := range []string{"4XX", "5XX"} {
+		op.Responses.Set(status, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
 	}
 	return nil
+}
+
+// addHeader adds a header that a request may have.
+func addHeader(op *openapi3.Operation, name, description string) {
+	header := openapi3.NewHeaderParameter(name)
+	header.Description = description
+	header.Schema = openapi3.NewStringSchema().NewRef()
+	op.AddParameter(header)
 }
 
 // isList reports whether the method returns a list. Package rest adds an ETag to such responses.
@@ -320,11 +319,4 @@ func splitSummary(s string) (summary, rest string) {
 		return summary, strings.TrimSpace(rest)
 	}
 	return strings.TrimSuffix(s, "."), s
-}
-
-var camelBoundary = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-
-// snakeCase returns the name of the MCP tool for a method's name.
-func snakeCase(s string) string {
-	return strings.ToLower(camelBoundary.ReplaceAllString(s, "${1}_${2}"))
 }

@@ -42,6 +42,16 @@ func Pick(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
+// WithoutVariables returns the environment without the variables that match one of the patterns, as for Pick.
+func WithoutVariables(environ []string, patterns ...[]string) []string {
+	matching := Pick(environ, patterns...)
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		_, ok := matching[name]
+		return ok
+	})
+}
+
 // Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty,
 // and what programs must reach without a proxy.
 func Environ(variables map[string]string) []string {

@@ -1,10 +1,7 @@
 package local
 
 import (
-	"path/filepath"
-
 	"fleet/internal/runner"
-	"fleet/internal/runner/worktree"
 )
 
 // Tree implements runner.Workspace. It also finds the changes of a deleted agent's tasks, which are still in the
@@ -22,9 +19,7 @@ func (s workspace) Tree() (*runner.Tree, error) {
 		if err != nil {
 			return nil, nil //nolint:nilerr,nilnil // without the project, the repository is unknown
 		}
-		if t.Repository = p.Repository; isRemote(p.Repository) {
-			t.Repository = worktree.Mirror(filepath.Join(s.place.config.Dir, "repositories"), p.Repository)
-		}
+		t.Repository = s.place.config.repositoryPath(p.Repository)
 	}
 	if t.Repository == "" {
 		return nil, nil //nolint:nilnil // see runner.Workspace

@@ -69,6 +69,15 @@ func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
 	return sandbox.Choose(mode, proj.Network)
 }
 
+// requiredSandbox is sandboxOf with an error for the agent's owner.
+func (p *Place) requiredSandbox(proj project) (sandbox.Mode, error) {
+	mode, err := p.sandboxOf(proj)
+	if err != nil {
+		return mode, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
+	}
+	return mode, nil
+}
+
 // Unconfined implements fleet.Confiner.
 func (p *Place) Unconfined(a fleet.Agent) string {
 	proj, err := p.agentProject(a)
@@ -95,9 +104,9 @@ func (p *Place) Unconfined(a fleet.Agent) string {
 // confine creates the agent's own directories and files, and returns how its programs are confined. It returns nil if
 // they are not confined.
 func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
-	mode, err := p.sandboxOf(proj)
+	mode, err := p.requiredSandbox(proj)
 	if err != nil {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
+		return nil, err
 	}
 	if mode == sandbox.None {
 		return nil, nil

@@ -81,10 +81,7 @@ func New(c Config) (*Place, error) {
 
 // removeTemporaryFiles removes the temporary files that an earlier server has left in the project's repository.
 func (c *Config) removeTemporaryFiles(p project) {
-	repository := p.Repository
-	if isRemote(repository) {
-		repository = worktree.Mirror(filepath.Join(c.Dir, "repositories"), repository)
-	}
+	repository := c.repositoryPath(p.Repository)
 	if repository == "" {
 		return
 	}

@@ -57,12 +57,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: proj.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: proj.dir, Results: proj.worksInResults, Config: proj.config,
-	}
-	if r.Repository = proj.Repository; proj.Repository != "" {
-		if isRemote(proj.Repository) {
-			r.Repository = worktree.Mirror(filepath.Join(p.config.Dir, "repositories"), proj.Repository)
-		}
+		Dir: proj.dir, Results: proj.worksInResults, Config: proj.config, Repository: p.config.repositoryPath(proj.Repository),
 	}
 	if err = runner.Home(h).Make(); err == nil {
 		err = h.writeRecord(r)
@@ -134,9 +129,9 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 // they are signed.
 func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (worktree.Tree, error) {
 	t := h.tree(r)
-	mode, err := p.sandboxOf(proj)
+	mode, err := p.requiredSandbox(proj)
 	if err != nil {
-		return t, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
+		return t, err
 	}
 	author := proj.Git
 	if mode == sandbox.None { // the agent has the user's home, which Fleet does not change

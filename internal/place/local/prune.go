@@ -35,7 +35,8 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	visited := map[string]bool{}
 	for _, proj := range p.setup.Load().projects {
 		r := repository{place: p, project: proj}
-		if r.Path = p.repositoryPath(proj); r.Path == "" || visited[r.Path] || q.Project != "" && proj.Name != q.Project {
+		r.Path = p.config.repositoryPath(proj.Repository)
+		if _, err := os.Stat(r.Path); err != nil || visited[r.Path] || q.Project != "" && proj.Name != q.Project {
 			continue
 		}
 		visited[r.Path] = true
@@ -47,18 +48,6 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	}
 	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(b.Size, a.Size) })
 	return all, ctx.Err()
-}
-
-// repositoryPath returns the path of the project's repository or of its mirror; empty if there is none.
-func (p *Place) repositoryPath(proj project) string {
-	path := proj.Repository
-	if isRemote(path) {
-		path = worktree.Mirror(filepath.Join(p.config.Dir, "repositories"), path)
-	}
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
 }
 
 // prune lists or removes what agents have left in the repository.

@@ -23,12 +23,12 @@ func (p *Place) Repository(name string) (fleet.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := repository{repositories.Repository{Git: p.git, Path: proj.Repository, Start: proj.Branch, Author: proj.Git}, p, proj}
-	switch {
-	case proj.Repository == "":
+	if proj.Repository == "" {
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the project %q has no repository: set its repository to bring the work of its agents together", name)
-	case isRemote(proj.Repository):
-		r.Path, r.Source = worktree.Mirror(filepath.Join(p.config.Dir, "repositories"), proj.Repository), proj.Repository
+	}
+	r := repository{repositories.Repository{Git: p.git, Path: p.config.repositoryPath(proj.Repository), Start: proj.Branch, Author: proj.Git}, p, proj}
+	if isRemote(proj.Repository) {
+		r.Source = proj.Repository
 	}
 	return r, nil
 }
@@ -37,4 +37,12 @@ func (p *Place) Repository(name string) (fleet.Repository, error) {
 func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
 	result, err := r.place.checks.Run(ctx, c, func(h string) runner.Workspace { return treeCheck{r, home(h), commit} }, r.project.Name, r.Path, commit)
 	return result, repositories.Wrap(ctx, "cannot check the commit", err)
+}
+
+// repositoryPath returns the path of the repository: that of its mirror if the source is a URL, and "" if the source is "".
+func (c *Config) repositoryPath(source string) string {
+	if isRemote(source) {
+		return worktree.Mirror(filepath.Join(c.Dir, "repositories"), source)
+	}
+	return source
 }

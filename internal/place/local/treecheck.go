@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -30,9 +29,9 @@ func (t treeCheck) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nil
 // Work implements runner.Workspace. It creates the tree.
 func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 	proj, p := t.project, t.place
-	mode, err := p.sandboxOf(proj)
+	mode, err := p.requiredSandbox(proj)
 	if err != nil {
-		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
+		return runner.Work{}, err
 	}
 	ctx := context.Background() // git's own limit applies
 	if err := p.checks.Clear(ctx, string(t.home)); err != nil {
@@ -70,13 +69,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 			delete(own, name)
 		}
 		own["FLEET_COMMIT"] = t.commit
-		env := p.environ(proj, c, own)
-		keys := runner.Pick(env, patterns)
-		return slices.DeleteFunc(env, func(v string) bool {
-			name, _, _ := strings.Cut(v, "=")
-			_, key := keys[name]
-			return key
-		})
+		return runner.WithoutVariables(p.environ(proj, c, own), patterns)
 	}
 	return w, nil
 }

@@ -90,16 +90,13 @@ func (p *Peers) answer(ctx context.Context, q placeQuestion) (answer placeAnswer
 			answer.Kept, err = k.Kept(ctx, q.Agent)
 		}
 	case "Log", "Unsaved":
-		var agent *fleet.Agent
-		err = p.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			agent, err = tx.Agent(q.Agent)
-			return err
-		})
+		agent, aerr := p.localAgent(ctx, q.Agent)
 		e, examines := place.(fleet.Examiner)
 		switch {
-		case err != nil:
-		case agent == nil || agent.Place != q.Place:
-			err = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+		case aerr != nil:
+			err = aerr
+		case agent.Place != q.Place:
+			err = errNotHere
 		case q.Method == "Log":
 			answer.Log, answer.More, err = place.Log(ctx, *agent, q.Lines)
 		case !examines:
@@ -111,6 +108,21 @@ func (p *Peers) answer(ctx context.Context, q placeQuestion) (answer placeAnswer
 		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", p.config.Replica, fleet.Shorten(q.Method, 40))
 	}
 	return answer, err
+}
+
+var errNotHere = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+
+// localAgent returns the agent with the uid. It returns AGENT_NOT_FOUND if the store does not have the agent, or if the agent is on
+// another machine.
+func (p *Peers) localAgent(ctx context.Context, uid string) (a *fleet.Agent, err error) {
+	err = p.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		a, err = tx.Agent(uid)
+		return err
+	})
+	if err == nil && (a == nil || p.config.Place(a.Place) == nil) {
+		err = errNotHere
+	}
+	return a, err
 }
 
 // Place implements state.Elsewhere.

@@ -72,23 +72,13 @@ type ownRunner struct {
 	uid   string
 }
 
-// runner returns the runner of the agent. It returns AGENT_NOT_FOUND if the store does not have the agent, or if the
-// agent is on another machine.
+// runner returns the runner of the agent, as localAgent finds it.
 func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
-	var a *fleet.Agent
-	err := r.peers.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		a, err = tx.Agent(r.uid)
-		return err
-	})
+	a, err := r.peers.localAgent(ctx, r.uid)
 	if err != nil {
 		return nil, err
 	}
-	if a != nil {
-		if place := r.peers.config.Place(a.Place); place != nil {
-			return place.Connect(*a), nil
-		}
-	}
-	return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+	return r.peers.config.Place(a.Place).Connect(*a), nil
 }
 
 func (r ownRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {

@@ -193,15 +193,8 @@ func size(c Content) int {
 
 // failed returns the error of a turn without an answer.
 func failed(t *fleet.Task) error {
-	reason, words := fleet.ReasonTaskFailed, t.Failure()
-	switch {
-	case t.Status == fleet.TaskStopped:
-	case t.ReasonCode == fleet.CodeChecksFailed:
-		reason = fleet.ReasonChecksFailed
-	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a turn this late
-		reason, words = fleet.ReasonTaskTimedOut, "was too slow: "+t.Reason
-	}
-	return fleet.Errorf(reason, "the agent %s", words).With("task_id", t.ID).With("agent_name", t.AgentName)
+	reason, text := conversation.Failure(t)
+	return fleet.Errorf(reason, "the agent %s", text).With("task_id", t.ID).With("agent_name", t.AgentName)
 }
 
 // Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send.

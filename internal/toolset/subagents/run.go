@@ -290,15 +290,8 @@ func (r *run) awaitAnswer(ctx context.Context, task *fleet.Task) (string, error)
 
 // taskError returns the error of a task that did not complete.
 func (r *run) taskError(t *fleet.Task) error {
-	reason, words := fleet.ReasonTaskFailed, t.Failure()
-	switch {
-	case t.Status == fleet.TaskStopped:
-	case t.ReasonCode == fleet.CodeChecksFailed:
-		reason = fleet.ReasonChecksFailed
-	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a task this late
-		reason, words = fleet.ReasonTaskTimedOut, "was too slow: "+t.Reason
-	}
-	return fleet.Errorf(reason, "the subagent %q %s", r.d.Name, words).With("agent_name", r.d.Name).With("task_id", t.ID)
+	reason, text := conversation.Failure(t)
+	return fleet.Errorf(reason, "the subagent %q %s", r.d.Name, text).With("agent_name", r.d.Name).With("task_id", t.ID)
 }
 
 // stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.

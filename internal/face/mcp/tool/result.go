@@ -81,7 +81,7 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 	most := maxResult(ctx)
 	b, err := wire.Marshal(m)
 	if err != nil {
-		return failure(ctx, err)
+		return Failure(ctx, err)
 	}
 	if len(b) <= most {
 		return success(ctx, b, "")
@@ -89,7 +89,7 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 	keep := ""
 	if s.Portion.applies(q.ProtoReflect()) {
 		if m, b, err = s.lowerLimit(q.ProtoReflect(), m, b, most, again); err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		keep = s.Portion.Of
 	}
@@ -99,7 +99,7 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 	m = proto.Clone(m) // the service may have parts of it
 	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteBytes}
 	if b, err = short.run(); err != nil {
-		return failure(ctx, err)
+		return Failure(ctx, err)
 	}
 	return success(ctx, b, short.note())
 }
@@ -109,7 +109,7 @@ func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.A
 	b, text, err := a.JSON()
 	switch {
 	case err != nil:
-		return failure(ctx, err)
+		return Failure(ctx, err)
 	case len(b) > maxResult(ctx):
 		return s.resultOf(ctx, q, a.Message(), again)
 	}
@@ -309,12 +309,9 @@ func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	return r
 }
 
-// Failure is the result of a call that has failed before it was made.
-func Failure(ctx context.Context, err error) *mcp.CallToolResult { return failure(ctx, err) }
-
-// failure returns the error object as text. It is not structured content, because clients check that against the output
+// Failure returns the result of a failed call: the error object as text. It is not structured content, because clients check that against the output
 // schema even if the result is an error.
-func failure(ctx context.Context, err error) *mcp.CallToolResult {
+func Failure(ctx context.Context, err error) *mcp.CallToolResult {
 	text := wire.ErrorBody(err)
 	if most := maxResult(ctx); len(text) > most {
 		e := wire.ErrorOf(err)

@@ -98,15 +98,8 @@ func (s *shortener) keepLast(c Cut, size int) error {
 		kept++
 	}
 	s.noteCut(c.Field, "last", kept, list.Len(), "items")
-	last := slices.Collect(func(yield func(protoreflect.Value) bool) {
-		for i := list.Len() - kept; i < list.Len(); i++ {
-			if !yield(list.Get(i)) {
-				return
-			}
-		}
-	})
-	for i, v := range last {
-		list.Set(i, v)
+	for i := range kept {
+		list.Set(i, list.Get(list.Len()-kept+i))
 	}
 	list.Truncate(kept)
 	return nil

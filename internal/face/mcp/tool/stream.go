@@ -20,7 +20,7 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		p := progressOf(ctx)
 		receiveMerged := func(p *progress) (proto.Message, error) {
@@ -39,7 +39,7 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 		}
 		all, err := receiveMerged(p)
 		if err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		return s.resultOf(ctx, q, all, func() (proto.Message, error) { return receiveMerged(nil) })
 	})

@@ -21,7 +21,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		var result PR
 		p := progressOf(ctx)
@@ -37,7 +37,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 			err = errUnfinished
 		}
 		if err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		return s.resultOf(ctx, q, result, nil)
 	})

@@ -18,7 +18,7 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		s.capLimit(ctx, q.ProtoReflect(), PR(new(R)).ProtoReflect())
 		stop := func() {}
@@ -29,7 +29,7 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 		m, err := call(offerCtx, q)
 		stop()
 		if err != nil {
-			return failure(ctx, err)
+			return Failure(ctx, err)
 		}
 		s.noteTask(ctx, m)
 		again := func() (proto.Message, error) { return call(ctx, q) }

@@ -1,0 +1,15 @@
+package conversation
+
+import "fleet/internal/fleet"
+
+// Failure returns the reason of a task that did not complete, and what happened as the end of a sentence that begins with the agent.
+func Failure(t *fleet.Task) (fleet.Reason, string) {
+	switch {
+	case t.Status == fleet.TaskStopped:
+	case t.ReasonCode == fleet.CodeChecksFailed:
+		return fleet.ReasonChecksFailed, t.Failure()
+	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a task this late
+		return fleet.ReasonTaskTimedOut, "was too slow: " + t.Reason
+	}
+	return fleet.ReasonTaskFailed, t.Failure()
+}
