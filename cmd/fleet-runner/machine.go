@@ -106,8 +106,8 @@ func newMachine(s settings) (*machine, error) {
 		return nil, err
 	}
 	m := &machine{settings: s, agentDriver: agentDriver, git: worktree.New(environ(nil), temp.Path()), temp: temp, host: runner.New(runner.Config{
-		Program:   self,
-		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
+		Program:          self,
+		MaxPayloadOutput: s.maxPayloadOutput, MaxRawOutput: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
 	})}
 	m.checks.Dir, m.checks.Host, m.checks.Logger, m.checks.Linger = m.landingDir("checks"), m.host, s.logger, checkLinger
 	return m, nil

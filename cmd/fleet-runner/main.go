@@ -82,8 +82,8 @@ func serve(args []string, stderr io.Writer) error {
 	f.Var(&s.permissions.Deny, "deny", "rule for tool calls that are denied without asking; can be repeated")
 	f.DurationVar(&s.permissions.Timeout, "ask-timeout", driver.DefaultAskTimeout, "how long a question waits for its answer")
 	f.StringVar(&s.promptFile, "prompt-file", "", "file with the prompt of the agent's role; read for each task")
-	f.Int64Var(&s.maxPayloadOutput, "max-output", runner.DefaultMaxOutput, "maximum size of the output in the payload of a run, in bytes")
-	f.Int64Var(&s.maxRawOutput, "output-max", runner.DefaultOutputMax, "maximum size of the raw output that is kept for a run, in bytes")
+	f.Int64Var(&s.maxPayloadOutput, "max-output", runner.DefaultMaxPayloadOutput, "maximum size of the output in the payload of a run, in bytes")
+	f.Int64Var(&s.maxRawOutput, "output-max", runner.DefaultMaxRawOutput, "maximum size of the raw output that is kept for a run, in bytes")
 	f.DurationVar(&s.grace, "grace", runner.DefaultStopGrace, "how long a run may take to end after it was interrupted, before it is killed")
 	if err := f.Parse(args); err != nil {
 		return err

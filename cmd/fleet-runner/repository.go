@@ -50,8 +50,8 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}, m, tree.Dir}, nil
 }
 
-// exists creates the copy if there is none. That can take long, so it goes on although the caller does not wait any more.
-func (r repository) exists(ctx context.Context) error {
+// ensureCopy creates the copy if there is none. That can take long, so it goes on although the caller does not wait any more.
+func (r repository) ensureCopy(ctx context.Context) error {
 	if _, err := os.Stat(r.Path); err == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (r repository) exists(ctx context.Context) error {
 
 // Branch implements remote.Repository.
 func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
-	if err := r.exists(ctx); err != nil {
+	if err := r.ensureCopy(ctx); err != nil {
 		return fleet.Branch{}, err
 	}
 	return r.Repository.Branch(ctx, name)
@@ -75,7 +75,7 @@ func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, erro
 
 // Collect implements remote.Repository. It also copies Git LFS files of the commit from the clone.
 func (r repository) Collect(ctx context.Context, commit string) (c remote.Collected, err error) {
-	if err := r.exists(ctx); err != nil {
+	if err := r.ensureCopy(ctx); err != nil {
 		return c, err
 	}
 	err = repositories.Wrap(ctx, "cannot copy the work", r.Git.Take(ctx, r.Path, commit, r.clone))
@@ -108,7 +108,7 @@ func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer)
 
 // AddLarge implements remote.Repository.
 func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
-	if err := r.exists(ctx); err != nil {
+	if err := r.ensureCopy(ctx); err != nil {
 		return false, err
 	}
 	ok, err = r.Git.AddLarge(r.Path, digest, in)
@@ -117,7 +117,7 @@ func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (
 
 // Unpack implements remote.Repository.
 func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error) {
-	if err := r.exists(ctx); err != nil {
+	if err := r.ensureCopy(ctx); err != nil {
 		return false, err
 	}
 	err = r.Git.Unpack(ctx, r.Path, commit, in)

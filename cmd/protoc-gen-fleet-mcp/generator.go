@@ -61,7 +61,7 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 	g.P("// ", s.GoName, "Toolset returns the MCP tools of ", s.GoName, ", which call it over conn.")
 	g.P("func ", s.GoName, "Toolset(conn ", grpcPackage.Ident("ClientConnInterface"), ") ", toolPackage.Ident("Set"), " {")
 	g.P("c := ", g.file.GoImportPath.Ident("New"+s.GoName+"Client"), "(conn)")
-	if err := g.writeWatcher(s); err != nil {
+	if err := g.writeWatch(s); err != nil {
 		return err
 	}
 	g.P("return ", toolPackage.Ident("NewSet"), "(", strconv.Quote(set), ", ", lowerFirst(s.GoName), "Inputs, ", lowerFirst(s.GoName), "Outputs,")
@@ -109,7 +109,7 @@ func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	}
 	var last []any
 	if g.options.Bool(m.Desc, option.LastIsResult) {
-		kind = "Turn"
+		kind = "StreamWithResult"
 		var err error
 		if last, err = g.lastArgument(m); err != nil {
 			return err

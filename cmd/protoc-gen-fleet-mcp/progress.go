@@ -13,16 +13,16 @@ import (
 // lastArgument returns the source code of an argument of a tool whose method streams. The argument is a function that reports
 // whether a message is the last message of the stream, which is the method's result.
 func (g generator) lastArgument(m *protogen.Method) ([]any, error) {
-	f, v := g.options.Last(m.Output)
+	f, v := g.options.LastMarker(m.Output)
 	if f == nil || !m.Desc.IsStreamingServer() {
 		return nil, fmt.Errorf("%s needs a streaming method whose messages have an enum field with a value that is marked as last", option.LastIsResult)
 	}
 	return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", f.GoName, "() == ", v.GoIdent, " }"}, nil
 }
 
-// writeWatcher writes the variable "watch". Tools that report progress read events through it. If no method of the service
+// writeWatch writes the variable "watch". Tools that report progress read events through it. If no method of the service
 // reports progress, it writes nothing.
-func (g generator) writeWatcher(s *protogen.Service) error {
+func (g generator) writeWatch(s *protogen.Service) error {
 	needed := false
 	for _, m := range s.Methods {
 		v, ok := g.options.Get(m.Desc, progressOption)
@@ -47,7 +47,7 @@ func (g generator) writeWatcher(s *protogen.Service) error {
 		client = []any{g.file.GoImportPath.Ident("New" + m.Parent.GoName + "Client"), "(conn)"}
 	}
 	in, out := m.Input.GoIdent, m.Output.GoIdent
-	g.P(slices.Concat([]any{"watch := ", toolPackage.Ident("Watcher"), "("}, client, []any{".", m.GoName, ","})...)
+	g.P(slices.Concat([]any{"watch := ", toolPackage.Ident("NewWatch"), "("}, client, []any{".", m.GoName, ","})...)
 	g.P("func(q ", toolPackage.Ident("Query"), ") *", in, " {")
 	g.P("return &", in, "{", cursor.GoName, ": q.Cursor, ", agent.GoName, ": q.Agent, ", follow.GoName, ": q.Follow}")
 	g.P("}, (*", out, ").Get", position.GoName, ", ", textsFuncName(m), ")")
@@ -78,7 +78,7 @@ func (g generator) writeTexts(m *protogen.Method) {
 	g.P("// ", textsFuncName(m), " returns what a message of ", m.GoName, " says, for people.")
 	g.P("func ", textsFuncName(m), "(m *", m.Output.GoIdent, ") []string {")
 	defer g.P("}")
-	if f := g.options.Field(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
+	if f := g.options.FieldWithRole(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
 		if text := g.eventText("e", f.Message); text != nil {
 			g.P("var texts []string")
 			g.P("for _, e := range m.Get", f.GoName, "() {")
@@ -97,7 +97,7 @@ func (g generator) writeTexts(m *protogen.Method) {
 
 // eventText returns the expression for the text of the message in the variable; nil if the message has no text.
 func (g generator) eventText(variable string, m *protogen.Message) []any {
-	text, kind := g.options.Field(m, "words"), g.options.Field(m, "kind")
+	text, kind := g.options.FieldWithRole(m, "words"), g.options.FieldWithRole(m, "kind")
 	switch {
 	case text == nil:
 		return nil

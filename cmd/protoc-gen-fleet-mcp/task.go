@@ -21,7 +21,7 @@ func (g generator) writeTask(m *protogen.Method) error {
 	case f.Desc.IsList() || hintsOf(m).readOnly:
 		return fmt.Errorf("%s needs a method with side effects, and names %q, which must be one text", taskOption, path)
 	}
-	if g.options.Field(m.Input, "request_id") == nil {
+	if g.options.FieldWithRole(m.Input, "request_id") == nil {
 		return fmt.Errorf("%s needs a request with a request_id, because a call may be repeated", taskOption)
 	}
 	g.P("Task: ", strconv.Quote(path), ",")

@@ -91,7 +91,7 @@ func (b *builder) addErrors() {
 
 // addService adds the methods of the service that have an HTTP binding.
 func (b *builder) addService(s *protogen.Service) error {
-	b.doc.Tags = append(b.doc.Tags, &openapi3.Tag{Name: s.GoName, Description: text(s.Comments)})
+	b.doc.Tags = append(b.doc.Tags, &openapi3.Tag{Name: s.GoName, Description: commentText(s.Comments)})
 	for _, m := range s.Methods {
 		rule, _ := proto.GetExtension(m.Desc.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if rule.GetPattern() == nil {
@@ -131,7 +131,7 @@ func (b *builder) addMethod(m *protogen.Method, rule *annotations.HttpRule) erro
 	op.OperationID = b.newOperationID(m)
 	op.Tags = []string{m.Parent.GoName}
 	op.Extensions = map[string]any{"x-grpc-method": string(m.Desc.FullName())}
-	op.Summary, op.Description = splitSummary(text(m.Comments))
+	op.Summary, op.Description = splitSummary(commentText(m.Comments))
 
 	pathNames := pathFields(path)
 	for _, name := range pathNames {
@@ -172,7 +172,7 @@ func (b *builder) addParameter(op *openapi3.Operation, in *protogen.Message, nam
 	}
 	f := in.Fields[i]
 	p.Schema = b.value(f, inRequest)
-	p.Description = text(f.Comments)
+	p.Description = commentText(f.Comments)
 	if p.Schema.Value != nil {
 		p.Schema.Value.Description = ""
 	}
@@ -193,7 +193,7 @@ func (b *builder) setBody(op *openapi3.Operation, in *protogen.Message, pathName
 // setResponses adds the responses of the method.
 func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb string) error {
 	list := verb == http.MethodGet && isList(m)
-	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
+	ok := openapi3.NewResponse().WithDescription(commentText(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
 	var partial *openapi3.Response
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
@@ -214,20 +214,20 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 		ok.WithDescription("The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406.")
 		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
 	case b.options.Bool(m.Desc, option.LastIsResult):
-		kind, last := b.options.Last(m.Output)
+		kind, last := b.options.LastMarker(m.Output)
 		if last == nil {
 			return fmt.Errorf("%s needs an enum field in the response with a value that marks the last message", option.LastIsResult)
 		}
 		ok.WithDescription(fmt.Sprintf("%s\n\nWith `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message. "+
 			"`event` is the %s of the message, and `data` is the message as JSON. The message with the %s `%s` is the result. `event: error` "+
-			"has an error object. Without this header, the answer is only the result.", text(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
+			"has an error object. Without this header, the answer is only the result.", commentText(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
 		ok.Content = openapi3.Content{
 			"application/json":  openapi3.NewMediaType().WithSchemaRef(schema),
 			"text/event-stream": openapi3.NewMediaType().WithSchema(eventsSchema()),
 		}
 	case m.Desc.IsStreamingServer():
 		addHeader(op, "Last-Event-ID", "The cursor that a browser's EventSource sends when it connects again. It overrides the parameter cursor.")
-		ok.WithDescription(text(m.Output.Comments) + "\n\n" +
+		ok.WithDescription(commentText(m.Output.Comments) + "\n\n" +
 			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event of the fleet. `id` is its " +
 			"cursor, `event` its type, and `data` the event as JSON. `event: error` has an error object. `event: end` says that the server " +
 			"has sent everything that was requested. Without this header, each line of the answer is a JSON object.")

@@ -39,7 +39,7 @@ func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRe
 // object returns the schema of a message, without the fields in leftOut.
 func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
 	o := openapi3.NewObjectSchema()
-	o.Description = text(m.Comments)
+	o.Description = commentText(m.Comments)
 	if d == inRequest {
 		no := false
 		o.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
@@ -63,19 +63,19 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	switch {
 	case f.Desc.IsMap():
 		o := openapi3.NewObjectSchema()
-		o.AdditionalProperties = openapi3.AdditionalProperties{Schema: b.single(f.Message.Fields[1], d)}
+		o.AdditionalProperties = openapi3.AdditionalProperties{Schema: b.item(f.Message.Fields[1], d)}
 		s = o.NewRef()
 	case f.Desc.IsList():
 		list := openapi3.NewArraySchema()
-		list.Items = b.single(f, d)
+		list.Items = b.item(f, d)
 		s = list.NewRef()
 	default:
-		s = b.single(f, d)
+		s = b.item(f, d)
 	}
 	if s.Ref != "" { // OpenAPI 3.0 allows no other key beside a reference
 		s = (&openapi3.Schema{AllOf: openapi3.SchemaRefs{s}}).NewRef()
 	}
-	s.Value.Description = text(f.Comments)
+	s.Value.Description = commentText(f.Comments)
 	if f.Enum != nil && !f.Desc.IsMap() {
 		s.Value.Description += valueList(f.Enum)
 	}
@@ -91,8 +91,8 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	return s
 }
 
-// single returns the schema of one value of the field: of one item if the field is a list.
-func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
+// item returns the schema of one value of the field: of one item if the field is a list.
+func (b *builder) item(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind:
 		return openapi3.NewBoolSchema().NewRef()
@@ -129,7 +129,7 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 		return openapi3.NewSchema().NewRef()
 	}
 	if isWrapper(m) {
-		return b.single(m.Fields[0], d)
+		return b.item(m.Fields[0], d)
 	}
 	return b.component(m, d)
 }
@@ -183,14 +183,14 @@ func valueList(e *protogen.Enum) string {
 	var list strings.Builder
 	for _, v := range e.Values {
 		if v.Desc.Number() != 0 {
-			list.WriteString("\n- `" + string(v.Desc.Name()) + "`: " + text(v.Comments))
+			list.WriteString("\n- `" + string(v.Desc.Name()) + "`: " + commentText(v.Comments))
 		}
 	}
 	return "\n" + list.String()
 }
 
-// text returns a comment as one paragraph, without a leading "Required." or "Optional.", because the schema says that.
-func text(c protogen.CommentSet) string {
+// commentText returns a comment as one paragraph, without a leading "Required." or "Optional.", because the schema says that.
+func commentText(c protogen.CommentSet) string {
 	s := strings.Join(strings.Fields(string(c.Leading)), " ")
 	s = strings.TrimPrefix(s, "Required. ")
 	return strings.TrimPrefix(s, "Optional. ")

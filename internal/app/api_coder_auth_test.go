@@ -98,7 +98,7 @@ func TestCoderRevocation(t *testing.T) {
 	defer cancel()
 	d.Change(func() { d.Status = http.StatusBadGateway })
 	d.Later(30 * time.Second)
-	waittest.Signalled(t, asked, func() bool { return d.Requests.Load() > before })
+	waittest.UntilSignalled(t, asked, func() bool { return d.Requests.Load() > before })
 	require.Empty(t, ended)
 	d.Change(func() { d.Status = 0; delete(d.Users, coderAlice) })
 	d.Later(30 * time.Second)

@@ -72,7 +72,7 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {
-		name := facetest.Tool(m.Name())
+		name := facetest.ToolName(m.Name())
 		if all[name] != nil {
 			name = toolsetOf(m) + "/" + name
 		}
@@ -254,7 +254,7 @@ func (f *testFleet) callSSE(ctx context.Context, c call) (reply, error) {
 }
 
 func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply, error) {
-	r, err := facetest.Request(ctx, "http://"+f.HTTPAddr(), c.method, c.args)
+	r, err := facetest.NewRequest(ctx, "http://"+f.HTTPAddr(), c.method, c.args)
 	if err != nil {
 		return reply{}, err
 	}
@@ -391,7 +391,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 		return reply{}, err
 	}
 	r := mcp.CallToolRequest{}
-	r.Params.Name, r.Params.Arguments = facetest.Tool(c.method.Name()), c.args
+	r.Params.Name, r.Params.Arguments = facetest.ToolName(c.method.Name()), c.args
 	result, err := mc.CallTool(ctx, r)
 	if err != nil {
 		return reply{}, err

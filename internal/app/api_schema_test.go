@@ -282,7 +282,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}}))
 	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
 	for _, p := range probes(t, s.names["task"]) {
-		name := facetest.Tool(p.method.Name())
+		name := facetest.ToolName(p.method.Name())
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a valid request of %s to goodRequests", name)
 		v, err := decode([]byte(strings.NewReplacer("${task}", s.names["task"], "${session}", s.names["session"]).Replace(good)))

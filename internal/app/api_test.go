@@ -250,7 +250,7 @@ func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
 	t.Helper()
 	require.Equal(t, want.Reason, got.Reason, "%s", got)
 	if got.code != nil {
-		require.Equal(t, want.Code, strings.ToUpper(facetest.Tool(got.code.String())), "%s", got)
+		require.Equal(t, want.Code, strings.ToUpper(facetest.ToolName(got.code.String())), "%s", got)
 	}
 	if got.http != 0 {
 		require.Equal(t, want.HTTP, got.http, "%s", got)

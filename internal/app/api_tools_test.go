@@ -69,7 +69,7 @@ func TestToolsShown(t *testing.T) {
 			require.NoError(t, err, "%s by %s", name, by)
 			// Other errors are about the arguments, for example an agent of a registry that is not allowed.
 			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is (good|valid) for agents of the projects").MatchString(r.err.Message) {
-				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], facetest.Tool(m.Name()))
+				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], facetest.ToolName(m.Name()))
 			}
 		}
 		var all []string

@@ -194,7 +194,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.Open,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
 		Webhooks: state.Webhooks{
 			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
 			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.Delivered,
@@ -227,7 +227,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return names
 	}
 	a.audit = a.service.AuditLog()
-	a.telemetry.Read(a.watched(st))
+	a.telemetry.RegisterSources(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
 		return nil, err

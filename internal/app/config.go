@@ -178,7 +178,7 @@ func DefaultConfig() Config {
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, KeptRetention: local.DefaultKeptRetention, KeptMax: local.DefaultKeptMax, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits:   fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
 		Local:    Local{CacheMax: local.DefaultCacheMax},
-		Output:   Output{Max: runner.DefaultOutputMax},
+		Output:   Output{Max: runner.DefaultMaxRawOutput},
 		MCP:      MCP{MaxResult: tool.DefaultMaxResult},
 		Webhooks: Webhooks{MaxPerOwner: 20, MaxWaiting: 10_000, Retention: 14 * 24 * time.Hour},
 	}

@@ -140,7 +140,7 @@ func (d *doctor) try(ctx context.Context, p local.Project) {
 	c, err := d.cfg.localPlace()
 	if err == nil {
 		c.Environ = d.environ
-		err = local.Try(ctx, c, p.Name)
+		err = local.TryProgram(ctx, c, p.Name)
 	}
 	check := "sandbox of " + filepath.Base(programOf(p))
 	denied, ok := errors.AsType[*local.DeniedError](err)

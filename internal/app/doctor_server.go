@@ -93,9 +93,9 @@ func (d *doctor) addresses(ctx context.Context) {
 // plainAddress returns the HOST:PORT at which programs on this machine reach REST without TLS.
 func (c Config) plainAddress() string {
 	if c.TLS.enabled() {
-		return loopback.Reach(c.AgentsHTTP)
+		return loopback.DialAddress(c.AgentsHTTP)
 	}
-	return loopback.Reach(c.HTTP)
+	return loopback.DialAddress(c.HTTP)
 }
 
 // askReadiness requests /readyz from the server at the address. degraded lists the parts that do not work, with the

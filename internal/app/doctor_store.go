@@ -126,7 +126,7 @@ func usage(ctx context.Context, path string) (n uint64) {
 
 // writable returns an error if this user cannot create files in the directory.
 func writable(dir string) error {
-	f, err := scratch.File(filepath.Join(dir, "doctor"))
+	f, err := scratch.CreateTemp(filepath.Join(dir, "doctor"))
 	if err != nil {
 		return err
 	}

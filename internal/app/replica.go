@@ -78,7 +78,7 @@ func newFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	name, err := scratch.Write(path, []byte(text+"\n"))
+	name, err := scratch.WriteTemp(path, []byte(text+"\n"))
 	if err != nil {
 		return err
 	}

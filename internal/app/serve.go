@@ -41,7 +41,7 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 				return cli.Fail(cli.ExitUsage, "see `fleet serve --help`", "%v", err)
 			}
 			a, err := Open(cmd.Context(), cfg, Options{
-				Log: p.stderr, Spans: telemetry.Exporter,
+				Log: p.stderr, Spans: telemetry.NewExporter,
 				Reload: func() (Config, error) { return read(cmp.Or(cfg.file, file)) }, // a file that was removed is an error, not a server without settings
 			})
 			if err != nil {

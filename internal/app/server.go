@@ -231,7 +231,7 @@ func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 // localAddr returns the address at which programs on this machine reach REST and MCP. With TLS, the host of a listener on
 // all addresses is localhost, because certificates have names.
 func (s *Server) localAddr() string {
-	local := loopback.Reach(s.HTTPAddr())
+	local := loopback.DialAddress(s.HTTPAddr())
 	if _, port, err := net.SplitHostPort(local); err == nil && s.cfg.TLS.enabled() && local != s.HTTPAddr() {
 		return net.JoinHostPort("localhost", port)
 	}

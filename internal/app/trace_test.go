@@ -214,7 +214,7 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
-	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.Exporter }})
+	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.NewExporter }})
 	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.NoError(t, f.stop())
@@ -260,7 +260,7 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	defer close(hang)
 
 	run := func() {
-		f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.Exporter }})
+		f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.NewExporter }})
 		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 		require.NoError(t, err)
 		require.NoError(t, f.stop())
@@ -289,10 +289,10 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	run()
 
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
-	_, err := telemetry.Exporter(t.Context())
+	_, err := telemetry.NewExporter(t.Context())
 	require.ErrorContains(t, err, "it must be otlp or none")
 	t.Setenv("OTEL_TRACES_EXPORTER", "none")
-	e, err := telemetry.Exporter(t.Context())
+	e, err := telemetry.NewExporter(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, e)
 }

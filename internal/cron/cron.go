@@ -13,9 +13,9 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// plain is what a field may have, once names of months and days are numbers. The module also knows other forms, such as L and W, which
+// plainField is what a field may have, once names of months and days are numbers. The module also knows other forms, such as L and W, which
 // no other cron reads in the same way.
-var plain = regexp.MustCompile(`^[0-9*,/-]+$`)
+var plainField = regexp.MustCompile(`^[0-9*,/-]+$`)
 
 // leapDay is a time after which every expression that is ever due is due.
 var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
@@ -41,44 +41,44 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 		for part := range strings.SplitSeq(segment, ",") {
 			checker := &gronx.SegmentChecker{} // it checks a part only if it comes to it
 			checker.SetRef(leapDay)
-			if _, err := checker.CheckDue(part, pos); err != nil || !plain.MatchString(part) {
+			if _, err := checker.CheckDue(part, pos); err != nil || !plainField.MatchString(part) {
 				return nil, fmt.Errorf("%q cannot be read", part)
 			}
 		}
 	}
 	// The module is only asked about UTC, where no time is shown twice or never.
-	shown := func(after time.Time) time.Time {
+	nextTick := func(after time.Time) time.Time {
 		t, err := gronx.NextTickAfter(expr, after, false)
 		if err != nil {
 			return time.Time{}
 		}
 		return t
 	}
-	if shown(leapDay).IsZero() {
+	if nextTick(leapDay).IsZero() {
 		return nil, errors.New("there is no such day")
 	}
 	return func(after time.Time) time.Time {
 		local := after.In(zone)
 		for at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC); ; {
-			if at = shown(at); at.IsZero() {
+			if at = nextTick(at); at.IsZero() {
 				return at
 			}
-			if t := moment(at, zone); t.After(after) {
+			if t := firstMoment(at, zone); t.After(after) {
 				return t.UTC()
 			}
 		}
 	}, nil
 }
 
-// moment returns when clocks in the zone first show the time that at shows in UTC, or a later one.
-func moment(at time.Time, zone *time.Location) time.Time {
-	t := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, zone)
+// firstMoment returns when clocks in the zone first show the time that at shows in UTC, or a later one.
+func firstMoment(shown time.Time, zone *time.Location) time.Time {
+	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()
 	_, offset := t.Zone()
 	switch local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC); {
-	case local.After(at): // they are put forward, and t is after that
+	case local.After(shown): // they are put forward, and t is after that
 		return start
-	case local.Before(at): // they are put forward, and t is before that
+	case local.Before(shown): // they are put forward, and t is before that
 		return end
 	case start.IsZero():
 		return t

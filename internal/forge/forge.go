@@ -19,33 +19,33 @@ import (
 	"fleet/internal/fleet"
 )
 
-// limit is how long one call of a program may take.
-const limit = time.Minute
+// callTimeout is how long one call of a program may take.
+const callTimeout = time.Minute
 
-// kind is a kind of forges.
-type kind struct {
-	name    string // also a part of the names of its hosts
-	program string
-	login   string // the command with which people log in
-	create  func(repository string, r fleet.PullRequest) (args []string, stdin string)
-	find    func(repository, branch string) []string
-	address func(answer []byte) (string, error) // in the answer to find; empty: there is no open one
+// forge is a kind of forges.
+type forge struct {
+	name       string // also a part of the names of its hosts
+	program    string
+	login      string // the command with which people log in
+	createArgs func(repository string, r fleet.PullRequest) (args []string, stdin string)
+	findArgs   func(repository, branch string) []string
+	parseFound func(answer []byte) (string, error) // in the answer to find; empty: there is no open one
 }
 
-var kinds = []kind{
+var forges = []forge{
 	{
 		name: "github", program: "gh", login: "gh auth login",
-		create: func(repository string, r fleet.PullRequest) ([]string, string) {
+		createArgs: func(repository string, r fleet.PullRequest) ([]string, string) {
 			args := []string{"pr", "create", "--repo", repository, "--head", r.Branch, "--base", r.Into, "--title", r.Title, "--body-file", "-"}
 			if r.Draft {
 				args = append(args, "--draft")
 			}
 			return args, r.Text
 		},
-		find: func(repository, branch string) []string {
+		findArgs: func(repository, branch string) []string {
 			return []string{"pr", "list", "--repo", repository, "--head", branch, "--state", "open", "--json", "url"}
 		},
-		address: func(answer []byte) (string, error) {
+		parseFound: func(answer []byte) (string, error) {
 			var all []struct{ URL string }
 			if err := json.Unmarshal(answer, &all); err != nil || len(all) == 0 {
 				return "", err
@@ -55,17 +55,17 @@ var kinds = []kind{
 	},
 	{
 		name: "gitlab", program: "glab", login: "glab auth login",
-		create: func(repository string, r fleet.PullRequest) ([]string, string) {
+		createArgs: func(repository string, r fleet.PullRequest) ([]string, string) {
 			args := []string{"mr", "create", "--repo", repository, "--source-branch", r.Branch, "--target-branch", r.Into, "--title", r.Title, "--description", r.Text, "--yes"}
 			if r.Draft {
 				args = append(args, "--draft")
 			}
 			return args, ""
 		},
-		find: func(repository, branch string) []string {
+		findArgs: func(repository, branch string) []string {
 			return []string{"mr", "list", "--repo", repository, "--source-branch", branch, "--output", "json"}
 		},
-		address: func(answer []byte) (string, error) {
+		parseFound: func(answer []byte) (string, error) {
 			var all []struct {
 				URL string `json:"web_url"`
 			}
@@ -77,10 +77,10 @@ var kinds = []kind{
 	},
 }
 
-// Open opens a pull request, see fleet.PullRequester.
-func Open(ctx context.Context, r fleet.PullRequest) (string, error) {
-	host, path := parts(r.URL)
-	for _, k := range kinds {
+// OpenPullRequest opens a pull request, see fleet.PullRequester.
+func OpenPullRequest(ctx context.Context, r fleet.PullRequest) (string, error) {
+	host, path := splitURL(r.URL)
+	for _, k := range forges {
 		if strings.Contains(host, k.name) {
 			return k.open(ctx, host+"/"+path, r)
 		}
@@ -90,13 +90,13 @@ func Open(ctx context.Context, r fleet.PullRequest) (string, error) {
 }
 
 // open returns the address of the open pull request of the branch. If there is none, it opens one.
-func (k kind) open(ctx context.Context, repository string, r fleet.PullRequest) (string, error) {
+func (k forge) open(ctx context.Context, repository string, r fleet.PullRequest) (string, error) {
 	find := func() (string, error) {
-		answer, err := k.run(ctx, "", k.find(repository, r.Branch)...)
+		answer, err := k.run(ctx, "", k.findArgs(repository, r.Branch)...)
 		if err != nil {
 			return "", err
 		}
-		address, err := k.address(answer)
+		address, err := k.parseFound(answer)
 		if err != nil {
 			return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the program %s of the server answers in a form that Fleet does not know: update it", k.program).WithCause(err)
 		}
@@ -105,7 +105,7 @@ func (k kind) open(ctx context.Context, repository string, r fleet.PullRequest) 
 	if address, err := find(); err != nil || address != "" {
 		return address, err
 	}
-	args, stdin := k.create(repository, r)
+	args, stdin := k.createArgs(repository, r)
 	if _, err := k.run(ctx, stdin, args...); err != nil {
 		return "", err
 	}
@@ -113,15 +113,15 @@ func (k kind) open(ctx context.Context, repository string, r fleet.PullRequest) 
 }
 
 // run runs the program, and returns what it writes to standard output.
-func (k kind) run(ctx context.Context, stdin string, args ...string) ([]byte, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
+func (k forge) run(ctx context.Context, stdin string, args ...string) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, k.program, args...)
 	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1", "GLAB_NO_PROMPT=1", "NO_COLOR=1")
 	cmd.Dir = os.TempDir() // not a repository whose configuration the program would read
 	cmd.WaitDelay = time.Second
-	var errs bytes.Buffer
-	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &errs
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr
 	out, err := cmd.Output()
 	switch {
 	case err == nil:
@@ -132,18 +132,18 @@ func (k kind) run(ctx context.Context, stdin string, args ...string) ([]byte, er
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the program %s is not installed for the server", k.program).
 			Next("install it, and log in as the server's user with " + k.login)
 	case limited.Err() != nil:
-		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s did not answer within %s", k.program, limit)
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s did not answer within %s", k.program, callTimeout)
 	}
-	why := fleet.Shorten(strings.Join(strings.Fields(secret.ReplaceAllString(errs.String(), "***")), " "), 400)
+	why := fleet.Shorten(strings.Join(strings.Fields(tokenPattern.ReplaceAllString(stderr.String(), "***")), " "), 400)
 	return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s fails: %s", k.program, why).
 		Next("if it is not logged in, log in as the server's user with " + k.login)
 }
 
-// secret matches tokens of the forges.
-var secret = regexp.MustCompile(`\b(gh[a-z]_|github_pat_|glpat-)[A-Za-z0-9_-]+`)
+// tokenPattern matches tokens of the forges.
+var tokenPattern = regexp.MustCompile(`\b(gh[a-z]_|github_pat_|glpat-)[A-Za-z0-9_-]+`)
 
-// parts returns the host and the path of the repository with the URL: https://HOST/PATH.git, ssh://USER@HOST:PORT/PATH, or USER@HOST:PATH.
-func parts(address string) (host, path string) {
+// splitURL returns the host and the path of the repository with the URL: https://HOST/PATH.git, ssh://USER@HOST:PORT/PATH, or USER@HOST:PATH.
+func splitURL(address string) (host, path string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		host, path = u.Hostname(), u.Path
 	} else {

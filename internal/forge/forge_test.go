@@ -33,7 +33,7 @@ func TestGitHub(t *testing.T) {
 		create) touch "$0.made" ;;
 	esac`)
 	for range 2 {
-		address, err := Open(t.Context(), request)
+		address, err := OpenPullRequest(t.Context(), request)
 		require.NoError(t, err)
 		require.Equal(t, "https://github.com/ada/shop/pull/7", address)
 	}
@@ -48,7 +48,7 @@ func TestGitLab(t *testing.T) {
 	esac`)
 	r := request
 	r.URL, r.Draft = "ssh://git@gitlab.example.com:2222/a/b/shop.git", true
-	address, err := Open(t.Context(), r)
+	address, err := OpenPullRequest(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, "https://gitlab.example.com/a/b/shop/-/merge_requests/7", address)
 	require.Contains(t, calls(), "mr|create|--repo|gitlab.example.com/a/b/shop|--source-branch|fleet/papi|--target-branch|main|--title|Fix it|--description|It was broken.\n|--yes|--draft|")
@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 	reason := func(address string) (fleet.Reason, string) {
 		r := request
 		r.URL = address
-		_, err := Open(t.Context(), r)
+		_, err := OpenPullRequest(t.Context(), r)
 		require.Error(t, err)
 		return fleet.ReasonOf(err), err.Error()
 	}

@@ -23,10 +23,10 @@ func IsAddress(address string) bool {
 	return err == nil && Is(host)
 }
 
-// Reach returns the HOST:PORT at which programs on this machine reach a listener at the address. If the address stands for all
+// DialAddress returns the HOST:PORT at which programs on this machine reach a listener at the address. If the address stands for all
 // addresses, this is a loopback address. It is not localhost, because another program could listen at another address of
 // localhost.
-func Reach(address string) string {
+func DialAddress(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	switch {

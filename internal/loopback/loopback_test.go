@@ -35,6 +35,6 @@ func TestReach(t *testing.T) {
 		":1": "127.0.0.1:1", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1", "10.0.0.1:1": "10.0.0.1:1", "[::1]:1": "[::1]:1", "fleet.example.com:1": "fleet.example.com:1",
 		"localhost:1": "localhost:1", "none": "none", "": "",
 	} {
-		require.Equal(t, want, loopback.Reach(address), address)
+		require.Equal(t, want, loopback.DialAddress(address), address)
 	}
 }

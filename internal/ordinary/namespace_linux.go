@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit is the file with the number of user namespaces that may exist below the one of the process that reads it.
-const limit = "/proc/sys/user/max_user_namespaces"
+// maxNamespaces is the file with the number of user namespaces that may exist below the one of the process that reads it.
+const maxNamespaces = "/proc/sys/user/max_user_namespaces"
 
 // WithoutNamespaces works like Again, for a system on which ordinary users can create no namespaces.
 func WithoutNamespaces(t *testing.T) bool {
 	t.Helper()
-	if text, err := os.ReadFile(limit); err == nil && string(text) == "0\n" && os.Geteuid() != 0 {
+	if text, err := os.ReadFile(maxNamespaces); err == nil && string(text) == "0\n" && os.Geteuid() != 0 {
 		return false
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process for which the system has no namespaces")
 	}
-	one := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
+	onlyNobody := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
 	again(t, &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: one, GidMappings: one, Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true},
+		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: onlyNobody, GidMappings: onlyNobody, Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true},
 		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
-	}, "sh", "-c", `echo 0 >`+limit+` && exec "$@"`, "sh")
+	}, "sh", "-c", `echo 0 >`+maxNamespaces+` && exec "$@"`, "sh")
 	return true
 }

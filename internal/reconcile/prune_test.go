@@ -68,7 +68,7 @@ func TestPayloadRetention(t *testing.T) {
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
 	require.NoError(t, err)
 	h.WaitTask(task.ID)
-	waittest.Signalled(t, pruned, func() bool {
+	waittest.UntilSignalled(t, pruned, func() bool {
 		shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 		require.NoError(t, err)
 		require.Equal(t, 3, shown.PayloadSize)
@@ -87,7 +87,7 @@ func TestRetention(t *testing.T) {
 	task, err := h.StartTask(h.Context(), r)
 	require.NoError(t, err)
 	h.WaitTask(task.ID)
-	waittest.Signalled(t, pruned, func() bool {
+	waittest.UntilSignalled(t, pruned, func() bool {
 		n := 0
 		err := h.Watch(h.Context(), service.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
 		return err == nil && n == 1

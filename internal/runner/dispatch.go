@@ -236,7 +236,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	env := w.environ(taskVariables)
 	c.Format.Lost, c.Format.Record, c.Format.Conversation = job.Lost, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
-		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
+		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, RawOutput: host.config.MaxRawOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests, Finishes: c.Finishes, Questions: asks,
 	}

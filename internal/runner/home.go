@@ -35,7 +35,7 @@ func (h Home) Make() error {
 	if err != nil {
 		return err
 	}
-	log, err := agentfile.Create(h.path("log"))
+	log, err := agentfile.OpenAppend(h.path("log"))
 	if err != nil {
 		return err
 	}

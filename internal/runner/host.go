@@ -17,18 +17,18 @@ import (
 
 // Config configures a Host. Only Program is required.
 type Config struct {
-	Program   string        // a program whose main calls Main: it supervises runs, and talks to agent programs
-	MaxOutput int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
-	OutputMax int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
-	StopGrace time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
-	Logger    *slog.Logger  // nil disables logging
+	Program          string        // a program whose main calls Main: it supervises runs, and talks to agent programs
+	MaxPayloadOutput int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxPayloadOutput
+	MaxRawOutput     int64         // limit for a run's stored raw output, in bytes, at least MaxPayloadOutput; 0 means DefaultMaxRawOutput
+	StopGrace        time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
+	Logger           *slog.Logger  // nil disables logging
 }
 
 // Defaults of Config.
 const (
-	DefaultMaxOutput = 16 << 20
-	DefaultOutputMax = 256 << 20
-	DefaultStopGrace = 5 * time.Second
+	DefaultMaxPayloadOutput = 16 << 20
+	DefaultMaxRawOutput     = 256 << 20
+	DefaultStopGrace        = 5 * time.Second
 )
 
 // Host executes the tasks of agents on one machine.
@@ -40,13 +40,13 @@ type Host struct {
 
 // New creates a Host. The caller must close it.
 func New(c Config) *Host {
-	if c.MaxOutput == 0 {
-		c.MaxOutput = DefaultMaxOutput
+	if c.MaxPayloadOutput == 0 {
+		c.MaxPayloadOutput = DefaultMaxPayloadOutput
 	}
-	if c.OutputMax == 0 {
-		c.OutputMax = DefaultOutputMax
+	if c.MaxRawOutput == 0 {
+		c.MaxRawOutput = DefaultMaxRawOutput
 	}
-	c.OutputMax = max(c.OutputMax, c.MaxOutput)
+	c.MaxRawOutput = max(c.MaxRawOutput, c.MaxPayloadOutput)
 	if c.StopGrace == 0 {
 		c.StopGrace = DefaultStopGrace
 	}

@@ -83,7 +83,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }()
-	logFile, err := agentfile.Create(run.Path("shim.log"))
+	logFile, err := agentfile.OpenAppend(run.Path("shim.log"))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -32,10 +32,10 @@ const matchTimeout = 100 * time.Millisecond
 // Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct{ compiled *jsonschema.Schema }
 
-// nowhere is a loader that refuses every reference.
-type nowhere struct{}
+// noReferences is a loader that refuses every reference.
+type noReferences struct{}
 
-func (nowhere) Load(string) (any, error) {
+func (noReferences) Load(string) (any, error) {
 	return nil, errors.New("it refers to another document: put that document under $defs")
 }
 
@@ -45,15 +45,15 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	const here = "fleet:schema"
+	const schemaURL = "fleet:schema"
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(nowhere{})
+	c.UseLoader(noReferences{})
 	c.UseRegexpEngine(compilePattern)
-	if err := c.AddResource(here, doc); err != nil {
+	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, err
 	}
-	s, err := c.Compile(here)
+	s, err := c.Compile(schemaURL)
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		return nil, errors.New(strings.Join(problemsOf(invalid.Err), "; "))
 	}
@@ -103,7 +103,7 @@ func (p pattern) MatchString(text string) bool {
 	return ok && err == nil
 }
 
-var english = message.NewPrinter(language.English)
+var printer = message.NewPrinter(language.English)
 
 // problemsOf returns the problems in a schema's validation error, at most maxProblems and then how many more there are.
 // It returns nil if err is nil.
@@ -119,7 +119,7 @@ func problemsOf(err error) []string {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(e.Causes) == 0 {
-			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), fleet.Shorten(e.ErrorKind.LocalizedString(english), 200)))
+			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), fleet.Shorten(e.ErrorKind.LocalizedString(printer), 200)))
 		}
 		for _, c := range e.Causes {
 			walk(c)

@@ -60,7 +60,7 @@ func Sweep(parent string) error {
 	if err != nil {
 		return err
 	}
-	var failed []error
+	var errs []error
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
 			continue
@@ -71,10 +71,10 @@ func Sweep(parent string) error {
 			err = errors.Join(os.RemoveAll(path), lock.Close())
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("cannot remove the temporary files of an earlier process: %w", err))
+			errs = append(errs, fmt.Errorf("cannot remove the temporary files of an earlier process: %w", err))
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(errs...)
 }
 
 // tryLock locks the directory. It returns nil if another process has locked it, or if it no longer exists.
@@ -86,28 +86,28 @@ func tryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	lockErr := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	now, err := os.Lstat(path)
-	mine, serr := f.Stat()
+	mine, statErr := f.Stat()
 	switch {
-	case locked == nil && err == nil && serr == nil && os.SameFile(now, mine):
+	case lockErr == nil && err == nil && statErr == nil && os.SameFile(now, mine):
 		return f, nil
-	case locked == nil, errors.Is(locked, syscall.EWOULDBLOCK):
+	case lockErr == nil, errors.Is(lockErr, syscall.EWOULDBLOCK):
 		return nil, f.Close()
 	}
-	return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", path, locked), f.Close())
+	return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", path, lockErr), f.Close())
 }
 
-// File creates a temporary file next to the file at path, which the caller replaces by it or links to it. Only this user
-// can read it. File removes the temporary files for the same path that processes left when they were killed.
-func File(path string) (*os.File, error) {
-	dir, start := filepath.Dir(path), "."+filepath.Base(path)+".tmp-"
+// CreateTemp creates a temporary file next to the file at path, which the caller replaces by it or links to it. Only this user
+// can read it. CreateTemp removes the temporary files for the same path that processes left when they were killed.
+func CreateTemp(path string) (*os.File, error) {
+	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".tmp-"
 	if d, err := os.Open(dir); err == nil {
 		names, _ := d.Readdirnames(maxNames)
 		_ = d.Close()
 		for _, name := range names {
 			old := filepath.Join(dir, name)
-			if !strings.HasPrefix(name, start) {
+			if !strings.HasPrefix(name, prefix) {
 				continue
 			}
 			if info, err := os.Lstat(old); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxAge {
@@ -115,12 +115,12 @@ func File(path string) (*os.File, error) {
 			}
 		}
 	}
-	return os.CreateTemp(dir, start+"*")
+	return os.CreateTemp(dir, prefix+"*")
 }
 
-// Write writes the data to the disk, in a file that File creates, and returns the name of the file.
-func Write(path string, data []byte) (string, error) {
-	f, err := File(path)
+// WriteTemp writes the data to the disk, in a file that CreateTemp creates, and returns the name of the file.
+func WriteTemp(path string, data []byte) (string, error) {
+	f, err := CreateTemp(path)
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +135,7 @@ func Write(path string, data []byte) (string, error) {
 // WriteFile replaces a file atomically: a crash leaves the old or the new content. It does not sync the directory, so after a crash of
 // the machine the file may still have the old content. Only this user can read the file.
 func WriteFile(path string, data []byte) error {
-	name, err := Write(path, data)
+	name, err := WriteTemp(path, data)
 	if err != nil {
 		return err
 	}
@@ -147,5 +147,5 @@ func WriteFile(path string, data []byte) error {
 
 const (
 	maxAge   = time.Hour // no process needs so much time to write a file
-	maxNames = 1000      // how many files of a directory File examines
+	maxNames = 1000      // how many files of a directory CreateTemp examines
 )

@@ -36,22 +36,22 @@ func newCallMetrics() callMetrics {
 
 // CallEnded counts a call that has ended, measures its duration, and ends its span. It does not measure the duration of
 // a stream, because the caller decides when a stream ends.
-func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream bool, how codes.Code, took time.Duration) {
-	t.endCall(ctx, method, how)
-	found, ok := t.calls.methods.Load(method)
+func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream bool, status codes.Code, took time.Duration) {
+	t.endCall(ctx, method, status)
+	counters, ok := t.calls.methods.Load(method)
 	if !ok {
-		found, _ = t.calls.methods.LoadOrStore(method, new([len(faces)]faceCalls))
+		counters, _ = t.calls.methods.LoadOrStore(method, new([len(faces)]faceCalls))
 	}
 	i := faceIndex(face)
-	c := &found.(*[len(faces)]faceCalls)[i] //nolint:forcetypeassert // nothing else is stored
-	if how > codes.Unauthenticated {
-		how = codes.Unknown
+	c := &counters.(*[len(faces)]faceCalls)[i] //nolint:forcetypeassert // nothing else is stored
+	if status > codes.Unauthenticated {
+		status = codes.Unknown
 	}
-	n := c.ended[how].Load()
+	n := c.ended[status].Load()
 	if n == nil {
-		made := t.calls.ended.WithLabelValues(methodLabel(method), faces[i], code.Code(how).String())
+		made := t.calls.ended.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
 		n = &made
-		c.ended[how].Store(n)
+		c.ended[status].Store(n)
 	}
 	(*n).Inc()
 	if stream {

@@ -27,7 +27,7 @@ func FuzzTraceparent(f *testing.F) {
 			require.Regexp(t, valid, given)
 		}
 		tel.CallEnded(ctx, "/fleet.v1.FleetService/StartAgentTask", "grpc", false, codes.OK, 0)
-		_, end := tel.Span(t.Context(), "task.dispatch", &fleet.Agent{}, &fleet.Task{Trace: traceparent})
+		_, end := tel.StartSpan(t.Context(), "task.dispatch", &fleet.Agent{}, &fleet.Task{Trace: traceparent})
 		end(nil)
 	})
 }

@@ -36,29 +36,29 @@ var (
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
 	queueAge = gauge("fleet_task_queue_age_seconds", "Age of the oldest queued task; 0 if there is none.")
 
-	queueTasks     = gauge("fleet_queue_tasks", "Pending tasks of the queue by the first reason why they wait.", "reason")
-	oldestTask     = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
-	paused         = gauge("fleet_paused", "1 if the whole fleet is paused, else 0.")
-	budgetUSD      = gauge("fleet_budget_usd", "US dollars that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
-	credentialUsed = gauge("fleet_credential_used_ratio", "Used share of a usage window of a subscription, from 0 to 1.", "credential", "window")
-	credentialHeld = gauge("fleet_credential_held", "Whether no task of the queue starts with a credential, because the provider of its model refused it.", "credential")
-	budgetTokens   = gauge("fleet_budget_tokens", "Tokens that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
-	startDelay     = histogram("fleet_queue_start_delay_seconds", "Time from the end of an agent's task, or another change of the agent, until a task that waits for it starts.")
-	ticks          = counter("fleet_schedule_ticks_total", "Ticks of schedules that this server has dealt with.", "outcome")
-	attempts       = counter("fleet_webhook_attempts_total", "Attempts of this server to send deliveries to webhooks; waiting means that the attempt failed and is repeated.", "outcome")
-	attemptTime    = histogram("fleet_webhook_attempt_duration_seconds", "Duration of attempts to send deliveries to webhooks.")
-	webhooks       = gauge("fleet_webhooks", "Webhooks: active, failing (all attempts since the last success have failed) or disabled.", "state")
-	undelivered    = gauge("fleet_webhook_oldest_waiting_seconds", "Age of the oldest delivery that waits, of webhooks that are not disabled; 0 if there is none.")
+	queueTasks         = gauge("fleet_queue_tasks", "Pending tasks of the queue by the first reason why they wait.", "reason")
+	queueOldest        = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
+	fleetPaused        = gauge("fleet_paused", "1 if the whole fleet is paused, else 0.")
+	budgetUSD          = gauge("fleet_budget_usd", "US dollars that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
+	credentialUsed     = gauge("fleet_credential_used_ratio", "Used share of a usage window of a subscription, from 0 to 1.", "credential", "window")
+	credentialHeld     = gauge("fleet_credential_held", "Whether no task of the queue starts with a credential, because the provider of its model refused it.", "credential")
+	budgetTokens       = gauge("fleet_budget_tokens", "Tokens that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
+	startDelay         = histogram("fleet_queue_start_delay_seconds", "Time from the end of an agent's task, or another change of the agent, until a task that waits for it starts.")
+	scheduleTicks      = counter("fleet_schedule_ticks_total", "Ticks of schedules that this server has dealt with.", "outcome")
+	webhookAttempts    = counter("fleet_webhook_attempts_total", "Attempts of this server to send deliveries to webhooks; waiting means that the attempt failed and is repeated.", "outcome")
+	webhookAttemptTime = histogram("fleet_webhook_attempt_duration_seconds", "Duration of attempts to send deliveries to webhooks.")
+	webhooks           = gauge("fleet_webhooks", "Webhooks: active, failing (all attempts since the last success have failed) or disabled.", "state")
+	oldestDelivery     = gauge("fleet_webhook_oldest_waiting_seconds", "Age of the oldest delivery that waits, of webhooks that are not disabled; 0 if there is none.")
 
-	events = counter("fleet_events_total", "Events that this server has added to the log.", "type")
-	ended  = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
+	events     = counter("fleet_events_total", "Events that this server has added to the log.", "type")
+	tasksEnded = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
 
 	workers       = gauge("fleet_workers", "Workers of this server, one for each agent with work to do; waiting ones wait for a free slot.", "state")
 	leases        = gauge("fleet_leases_held", "Leases that this server holds.")
 	renewals      = counter("fleet_lease_renewals_total", "Renewals of leases by this server.")
 	renewFailures = counter("fleet_lease_renewal_failures_total", "Attempts to renew leases that failed.")
 	leasesLost    = counter("fleet_leases_lost_total", "Leases that this server has lost to another server, or could not renew in time.")
-	fenced        = counter("fleet_lease_fenced_writes_total", "Writes that the store refused because their lease had been lost.")
+	fencedWrites  = counter("fleet_lease_fenced_writes_total", "Writes that the store refused because their lease had been lost.")
 
 	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, except follow.", "place", "operation")
 	placeErrors   = counter("fleet_place_operation_errors_total", "Operations of places and of agents' runners that failed.", "place", "operation", "code")
@@ -76,7 +76,7 @@ var (
 	watchers  = gauge("fleet_watchers", "Open streams of this server that wait for events.")
 	eventLag  = histogram("fleet_event_lag_seconds", "Time from the recording of an event until it is sent to a waiting watcher.")
 
-	build = gauge("fleet_build_info", "1, with the version of the server.", "version")
+	buildInfo = gauge("fleet_build_info", "1, with the version of the server.", "version")
 )
 
 // buckets are the upper bounds of the buckets of histograms, in seconds. There are only a few, because each bucket adds
@@ -88,12 +88,12 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 func Metrics() []Metric {
 	return []Metric{
 		calls, callDuration, callsOpen, callsWaiting, unreadBytes, callWait,
-		agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, ticks, attempts, attemptTime, webhooks, undelivered, events, ended,
-		workers, leases, renewals, renewFailures, leasesLost, fenced,
+		agents, tasks, queueAge, queueTasks, queueOldest, fleetPaused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, scheduleTicks, webhookAttempts, webhookAttemptTime, webhooks, oldestDelivery, events, tasksEnded,
+		workers, leases, renewals, renewFailures, leasesLost, fencedWrites,
 		placeDuration, placeErrors, placeUp, snapshotAge,
 		storeDuration, storeRetries, storeErrors, storeUp, storeSize, storeFull,
 		lastEvent, watchers, eventLag,
-		build,
+		buildInfo,
 	}
 }
 

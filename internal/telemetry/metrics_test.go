@@ -86,7 +86,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.New("v1")
 	store := tel.Store(openStore(t))
-	tel.Read(sources(store))
+	tel.RegisterSources(sources(store))
 
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "papi", Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: noon, UpdatedAt: noon}
@@ -212,7 +212,7 @@ func TestStoreDown(t *testing.T) {
 	s := openStore(t)
 	require.NoError(t, s.Close())
 	store := tel.Store(s)
-	tel.Read(sources(store))
+	tel.RegisterSources(sources(store))
 	require.Error(t, store.View(t.Context(), func(fleet.ReadTx) error { return nil }))
 	got := scrape(t, tel)
 	require.Contains(t, got, "fleet_store_up")

@@ -41,7 +41,7 @@ func (p *place) begin(ctx context.Context, operation string) (context.Context, f
 	ctx, span := p.span(ctx, operation)
 	return ctx, func(err *error) {
 		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
-		p.failed(operation, *err)
+		p.countError(operation, *err)
 		endSpan(span, *err)
 	}
 }
@@ -51,8 +51,8 @@ func (p *place) span(ctx context.Context, operation string) (context.Context, tr
 	return p.telemetry.startChild(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
-// failed counts the error of an operation, if there is one. It does not count a cancelled operation.
-func (p *place) failed(operation string, err error) {
+// countError counts the error of an operation, if there is one. It does not count a cancelled operation.
+func (p *place) countError(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		p.telemetry.places.errors.WithLabelValues(p.name, operation, placeCode(err)).Inc()
 	}

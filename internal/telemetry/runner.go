@@ -30,7 +30,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 		ctx = trace.ContextWithRemoteSpanContext(ctx, span.SpanContext())
 	}
 	o, err := r.Runner.Follow(ctx, run, cursor, sink)
-	r.place.failed("follow", err)
+	r.place.countError("follow", err)
 	endSpan(span, err)
 	return o, err
 }

@@ -26,8 +26,8 @@ type Sources struct {
 	Now                               func() time.Time
 }
 
-// Read registers the metrics that are read from the sources at each scrape. It must be called only once.
-func (t *Telemetry) Read(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
+// RegisterSources registers the metrics that are read from the sources at each scrape. It must be called only once.
+func (t *Telemetry) RegisterSources(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
 
 // collector reads the sources.
 type collector struct {
@@ -40,7 +40,7 @@ const storeTimeout = 3 * time.Second
 
 // collectedMetrics lists the metrics that collector sends.
 var collectedMetrics = []Metric{
-	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, webhooks, undelivered, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, queueOldest, fleetPaused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, webhooks, oldestDelivery, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -64,10 +64,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(callsWaiting, float64(c.CallsWaiting()))
 	send(unreadBytes, float64(c.UnreadBytes()))
 	send(watchers, float64(c.Watchers()))
-	c.fleet(send)
-	c.queue(send)
-	c.webhooks(send)
-	c.places(send)
+	c.sendFleet(send)
+	c.sendQueue(send)
+	c.sendWebhooks(send)
+	c.sendPlaces(send)
 	w := c.Work()
 	send(workers, float64(w.Workers-w.Waiting), "running")
 	send(workers, float64(w.Waiting), "waiting")
@@ -75,10 +75,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(renewals, float64(w.Renewals))
 	send(renewFailures, float64(w.RenewFailures))
 	send(leasesLost, float64(w.LeasesLost))
-	c.store(send)
+	c.sendStore(send)
 }
 
-type sender func(m Metric, v float64, labels ...string)
+type sendFunc func(m Metric, v float64, labels ...string)
 
 // taskStates are the values of the label state of tasks.
 var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
@@ -98,8 +98,8 @@ func taskState(t *fleet.Task) string {
 	return "running"
 }
 
-// fleet sends the figures of agents and tasks.
-func (c collector) fleet(send sender) {
+// sendFleet sends the figures of agents and tasks.
+func (c collector) sendFleet(send sendFunc) {
 	byState, byTask := map[fleet.State]int{}, map[string]int{}
 	var oldest time.Duration
 	for _, v := range c.Agents() {
@@ -124,8 +124,8 @@ func (c collector) fleet(send sender) {
 	send(queueAge, oldest.Seconds())
 }
 
-// webhooks sends the figures of webhooks. It leaves them out if the store does not answer in time.
-func (c collector) webhooks(send sender) {
+// sendWebhooks sends the figures of webhooks. It leaves them out if the store does not answer in time.
+func (c collector) sendWebhooks(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	w, err := c.Webhooks(ctx)
@@ -139,11 +139,11 @@ func (c collector) webhooks(send sender) {
 	if !w.Oldest.IsZero() {
 		age = max(0, c.Now().Sub(w.Oldest).Seconds())
 	}
-	send(undelivered, age)
+	send(oldestDelivery, age)
 }
 
-// queue sends the figures of the queue. It leaves them out if the store does not answer in time.
-func (c collector) queue(send sender) {
+// sendQueue sends the figures of the queue. It leaves them out if the store does not answer in time.
+func (c collector) sendQueue(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	q, err := c.Queue(ctx)
@@ -152,9 +152,9 @@ func (c collector) queue(send sender) {
 	}
 	for reason, n := range q.Tasks {
 		send(queueTasks, float64(n), string(reason))
-		send(oldestTask, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
+		send(queueOldest, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
 	}
-	send(paused, boolValue(q.Paused))
+	send(fleetPaused, boolValue(q.Paused))
 	for _, c := range q.Credentials {
 		send(credentialHeld, boolValue(c.Held), c.Name)
 		for window, used := range c.Used {
@@ -173,8 +173,8 @@ func (c collector) queue(send sender) {
 	}
 }
 
-// places sends the figures of places.
-func (c collector) places(send sender) {
+// sendPlaces sends the figures of places.
+func (c collector) sendPlaces(send sendFunc) {
 	for _, p := range c.Places() {
 		send(placeUp, boolValue(p.Problem == "" || p.Conflicts), p.Name)
 		since := p.ObservedAt
@@ -185,8 +185,8 @@ func (c collector) places(send sender) {
 	}
 }
 
-// store sends the figures of the store. It leaves out figures that the store does not return in time.
-func (c collector) store(send sender) {
+// sendStore sends the figures of the store. It leaves out figures that the store does not return in time.
+func (c collector) sendStore(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	_, full := c.Store.Full()

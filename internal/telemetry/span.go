@@ -51,22 +51,22 @@ func isProbe(method string) bool {
 }
 
 // endCall ends the span of a call.
-func (t *Telemetry) endCall(ctx context.Context, method string, how grpccodes.Code) {
+func (t *Telemetry) endCall(ctx context.Context, method string, status grpccodes.Code) {
 	if t.tracer == nil || isProbe(method) {
 		return
 	}
 	span := trace.SpanFromContext(ctx)
-	span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(how)))
-	switch how { //nolint:exhaustive // with the other codes, the caller is at fault
+	span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(status)))
+	switch status { //nolint:exhaustive // with the other codes, the caller is at fault
 	case grpccodes.Unknown, grpccodes.DeadlineExceeded, grpccodes.Unimplemented, grpccodes.Internal, grpccodes.Unavailable, grpccodes.DataLoss:
-		span.SetStatus(codes.Error, code.Code(how).String())
+		span.SetStatus(codes.Error, code.Code(status).String())
 	}
 	span.End()
 }
 
-// Span begins a span of work on the agent or its task; see state.Config. It returns the context for the work, and a
+// StartSpan begins a span of work on the agent or its task; see state.Config. It returns the context for the work, and a
 // function that ends the span. If the call that requested the work was not traced, there is no span.
-func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
+func (t *Telemetry) StartSpan(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
 	parent := a.Trace
 	attributes := []attribute.KeyValue{attribute.String("fleet.agent.id", a.UID), attribute.String("fleet.place", a.Place)}
 	if task != nil {
@@ -82,11 +82,11 @@ func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task 
 }
 
 // startChild begins a span below the span of the context. If the context has no recorded span, startChild returns ctx and nil.
-func (t *Telemetry) startChild(ctx context.Context, name string, kind trace.SpanKind, of ...attribute.KeyValue) (context.Context, trace.Span) {
+func (t *Telemetry) startChild(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
 	}
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(of...))
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 }
 
 // endSpan ends the span, which may be nil. It records only the code of an error, because the message may contain a caller's

@@ -20,7 +20,7 @@ type storeMetrics struct {
 func newStoreMetrics() storeMetrics {
 	m := storeMetrics{
 		duration: storeDuration.histograms(), retries: storeRetries.counters(), errors: storeErrors.counters(),
-		fenced: fenced.counters(), events: events.counters(), ended: ended.counters(),
+		fenced: fencedWrites.counters(), events: events.counters(), ended: tasksEnded.counters(),
 	}
 	m.fenced.WithLabelValues() // creates the series, so that it is exported as 0 before the first fenced write
 	for _, kind := range []string{"update", "view"} {

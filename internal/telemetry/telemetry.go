@@ -15,18 +15,18 @@ import (
 
 // Telemetry counts and measures what one server does.
 type Telemetry struct {
-	version  string
-	registry *prometheus.Registry
-	calls    callMetrics
-	places   placeMetrics
-	store    storeMetrics
-	eventLag prometheus.Histogram
-	callWait prometheus.Histogram
-	started  prometheus.Histogram
-	ticks    *prometheus.CounterVec
-	attempts *prometheus.CounterVec
-	attempt  prometheus.Histogram
-	answer   http.Handler
+	version        string
+	registry       *prometheus.Registry
+	calls          callMetrics
+	places         placeMetrics
+	store          storeMetrics
+	eventLag       prometheus.Histogram
+	callWait       prometheus.Histogram
+	startDelay     prometheus.Histogram
+	ticks          *prometheus.CounterVec
+	attempts       *prometheus.CounterVec
+	attemptTime    prometheus.Histogram
+	metricsHandler http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
 	tracer   trace.Tracer        // nil if nothing is traced
@@ -39,32 +39,32 @@ func New(version string) *Telemetry {
 		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
 	}
 	lag, wait, started := eventLag.histograms(), callWait.histograms(), startDelay.histograms()
-	t.ticks = ticks.counters()
+	t.ticks = scheduleTicks.counters()
 	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
 		t.ticks.WithLabelValues(outcome) // increase() of Prometheus does not see the first one otherwise
 	}
-	t.attempts = attempts.counters()
+	t.attempts = webhookAttempts.counters()
 	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {
 		t.attempts.WithLabelValues(string(outcome)) // likewise
 	}
-	attempt := attemptTime.histograms()
-	t.attempt = attempt.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
-	t.started = started.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // likewise
-	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)    //nolint:forcetypeassert // a HistogramVec makes histograms
-	t.callWait = wait.WithLabelValues().(prometheus.Histogram)   //nolint:forcetypeassert // likewise
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: build.Name, Help: build.Help}, build.Labels)
+	attempt := webhookAttemptTime.histograms()
+	t.attemptTime = attempt.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
+	t.startDelay = started.WithLabelValues().(prometheus.Histogram)  //nolint:forcetypeassert // likewise
+	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)        //nolint:forcetypeassert // a HistogramVec makes histograms
+	t.callWait = wait.WithLabelValues().(prometheus.Histogram)       //nolint:forcetypeassert // likewise
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
 		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
 		lag, wait, started, t.ticks, t.attempts, attempt, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	t.answer = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTime, EnableOpenMetrics: true})
+	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})
 	return t
 }
 
-// scrapeTime limits how long a scrape may take.
-const scrapeTime = 10 * time.Second
+// scrapeTimeout limits how long a scrape may take.
+const scrapeTimeout = 10 * time.Second
 
 // ServeHTTP answers scrapes of Prometheus. It does not check credentials.
 func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +73,11 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "use GET", http.StatusMethodNotAllowed)
 		return
 	}
-	t.answer.ServeHTTP(w, r)
+	t.metricsHandler.ServeHTTP(w, r)
 }
 
 // TaskStarted records that a task of the queue has started. delay is the time since its agent was free.
-func (t *Telemetry) TaskStarted(delay time.Duration) { t.started.Observe(delay.Seconds()) }
+func (t *Telemetry) TaskStarted(delay time.Duration) { t.startDelay.Observe(delay.Seconds()) }
 
 // Ticked records that schedules have dealt with ticks.
 func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outcome).Add(float64(n)) }
@@ -85,7 +85,7 @@ func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outc
 // Delivered records an attempt to send a delivery to a webhook.
 func (t *Telemetry) Delivered(outcome fleet.DeliveryStatus, took time.Duration) {
 	t.attempts.WithLabelValues(string(outcome)).Inc()
-	t.attempt.Observe(took.Seconds())
+	t.attemptTime.Observe(took.Seconds())
 }
 
 // EventSent records that an event was sent to a waiting watcher. lag is the time since the event was recorded.

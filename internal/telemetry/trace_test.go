@@ -68,7 +68,7 @@ func TestTransport(t *testing.T) {
 		return <-given
 	}
 	require.Empty(t, send(t.Context()), "a request of untraced work must have no trace header")
-	ctx, end := tel.Span(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
+	ctx, end := tel.StartSpan(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
 	at := send(ctx)
 	end(nil)
 
@@ -91,11 +91,11 @@ func TestUntracedWork(t *testing.T) {
 	place := tel.Place(fake.New(fake.Config{Before: func(context.Context, fake.Call) error { return errors.New("the secret plan") }}))
 	_, err := place.List(t.Context())
 	require.Error(t, err)
-	ctx, end := tel.Span(t.Context(), "agent.stop", &fleet.Agent{}, nil)
+	ctx, end := tel.StartSpan(t.Context(), "agent.stop", &fleet.Agent{}, nil)
 	require.Equal(t, t.Context(), ctx)
 	end(nil)
 
-	ctx, end = tel.Span(t.Context(), "task.follow", &fleet.Agent{}, &fleet.Task{ID: "t", Trace: parent})
+	ctx, end = tel.StartSpan(t.Context(), "task.follow", &fleet.Agent{}, &fleet.Task{ID: "t", Trace: parent})
 	run := place.Connect(fleet.Agent{UID: "u"})
 	_, err = run.Follow(ctx, fleet.Run{TaskID: "t"}, "", nil)
 	require.Error(t, err)
@@ -115,7 +115,7 @@ func TestLogHandler(t *testing.T) {
 	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(&b, nil))).With("a", 1)
 	log.InfoContext(t.Context(), "without")
 	require.NotContains(t, b.String(), "trace_id")
-	ctx, end := tel.Span(t.Context(), "agent.stop", &fleet.Agent{Trace: parent}, nil)
+	ctx, end := tel.StartSpan(t.Context(), "agent.stop", &fleet.Agent{Trace: parent}, nil)
 	log.InfoContext(ctx, "with")
 	end(nil)
 	require.Contains(t, b.String(), "msg=with a=1 trace_id=0af7651916cd43dd8448eb211c80319c span_id="+stop()["agent.stop"].SpanContext.SpanID().String())

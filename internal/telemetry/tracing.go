@@ -17,13 +17,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTime limits how long Close waits for the export of the last spans.
-const flushTime = 3 * time.Second
+// flushTimeout limits how long Close waits for the export of the last spans.
+const flushTimeout = 3 * time.Second
 
-// Exporter returns the exporter that the standard OTEL_ variables of the environment configure, or nil if they
-// configure none. They configure one if an endpoint is set or OTEL_TRACES_EXPORTER is otlp. Exporter does not connect
+// NewExporter returns the exporter that the standard OTEL_ variables of the environment configure, or nil if they
+// configure none. They configure one if an endpoint is set or OTEL_TRACES_EXPORTER is otlp. NewExporter does not connect
 // to the endpoint.
-func Exporter(ctx context.Context) (sdk.SpanExporter, error) {
+func NewExporter(ctx context.Context) (sdk.SpanExporter, error) {
 	kind := os.Getenv("OTEL_TRACES_EXPORTER")
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	switch {
@@ -49,11 +49,11 @@ func Exporter(ctx context.Context) (sdk.SpanExporter, error) {
 // of the server among several; it may be empty. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the attributes
 // that describe the server. OTEL_TRACES_SAMPLER decides which spans are exported.
 func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica string) error {
-	of := []attribute.KeyValue{attribute.String("service.name", "fleet"), attribute.String("service.version", t.version)}
+	attributes := []attribute.KeyValue{attribute.String("service.name", "fleet"), attribute.String("service.version", t.version)}
 	if replica != "" {
-		of = append(of, attribute.String("service.instance.id", replica))
+		attributes = append(attributes, attribute.String("service.instance.id", replica))
 	}
-	r, err := resource.New(ctx, resource.WithAttributes(of...), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	r, err := resource.New(ctx, resource.WithAttributes(attributes...), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES cannot be used: %w", err)
 	}
@@ -67,7 +67,7 @@ func (t *Telemetry) Close() error {
 	if t.provider == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("the last traces were not exported: %w", err)

@@ -28,8 +28,8 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Signalled waits until ok returns true. It calls ok at once and after each signal. It fails the test after Limit.
-func Signalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
+// UntilSignalled waits until ok returns true. It calls ok at once and after each signal. It fails the test after Limit.
+func UntilSignalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
 	t.Helper()
 	limit := time.NewTimer(Limit)
 	defer limit.Stop()
@@ -59,10 +59,10 @@ func Until(t testing.TB, reason string, ok func() bool) {
 	}
 }
 
-// Growing calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests
+// WithGrowingLimit calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests
 // that reach a time limit after something else has happened. On a slow machine the limit can come before that, and then
 // try returns false.
-func Growing(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
+func WithGrowingLimit(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
 	t.Helper()
 	for limit := first; !try(limit); limit *= 4 {
 		if limit > Limit {

@@ -34,10 +34,10 @@ const (
 
 // Sender is a fleet.Sender.
 type Sender struct {
-	client  *http.Client
-	allow   []string
-	agent   string
-	timeout time.Duration
+	client    *http.Client
+	allow     []string
+	userAgent string
+	timeout   time.Duration
 }
 
 // New returns a sender. Besides public hosts, it connects to those in allow, each HOST or HOST:PORT. version is that of the program.
@@ -48,7 +48,7 @@ func New(version string, allow []string) *Sender {
 			// A redirect is an answer that does not accept the delivery. A receiver that has moved gives its new URL to its owner.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		allow: allow, agent: "Fleet/" + version, timeout: timeout,
+		allow: allow, userAgent: "Fleet/" + version, timeout: timeout,
 	}
 }
 
@@ -103,22 +103,22 @@ func (s *Sender) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
 		}
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", s.agent)
+	r.Header.Set("User-Agent", s.userAgent)
 	r.Header.Set(standardwebhooks.HeaderWebhookID, p.ID)
 	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(p.At.Unix(), 10))
 	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	resp, err := s.client.Do(r)
 	if err != nil {
-		return fleet.PostResult{Error: s.reason(ctx, err)}
+		return fleet.PostResult{Error: s.failureReason(ctx, err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1)) // the status counts, even if the body breaks off
-	return fleet.PostResult{Code: resp.StatusCode, Response: beginning(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	return fleet.PostResult{Code: resp.StatusCode, Response: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// reason returns why there is no response, without the URL, which may have a secret, and without the address to which a name resolves,
+// failureReason returns why there is no response, without the URL, which may have a secret, and without the address to which a name resolves,
 // which may be one of an internal network.
-func (s *Sender) reason(ctx context.Context, err error) string {
+func (s *Sender) failureReason(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
@@ -131,8 +131,8 @@ func (s *Sender) reason(ctx context.Context, err error) string {
 	return fleet.Shorten(err.Error(), maxError)
 }
 
-// beginning returns the beginning of a response as a text that can be shown anywhere.
-func beginning(body []byte) string {
+// shortenResponse returns the beginning of a response as a text that can be shown anywhere.
+func shortenResponse(body []byte) string {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1

@@ -124,7 +124,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.Public returns one
 	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	require.ErrorContains(t, err, "not a public address")
-	require.Equal(t, "the host is not on the public internet: ask the operator to add it to webhooks.allow", s.reason(t.Context(), &url.Error{Op: "Post", URL: address, Err: err}))
+	require.Equal(t, "the host is not on the public internet: ask the operator to add it to webhooks.allow", s.failureReason(t.Context(), &url.Error{Op: "Post", URL: address, Err: err}))
 	require.False(t, reached)
 
 	allowed := New("v1", []string{"localhost"})

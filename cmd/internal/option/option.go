@@ -77,9 +77,9 @@ func TextIn(option protoreflect.Message, field protoreflect.Name) string {
 // LastIsResult is the option that says that the last message of a stream is the method's result.
 const LastIsResult = protoreflect.FullName("fleet.v1.last_is_result")
 
-// Last returns the enum field that marks the last message of a stream, and the value that it has in the last message. m
-// is the type of the stream's messages. Last returns nil if there is no such field.
-func (r Reader) Last(m *protogen.Message) (*protogen.Field, *protogen.EnumValue) {
+// LastMarker returns the enum field that marks the last message of a stream, and the value that it has in the last message. m
+// is the type of the stream's messages. LastMarker returns nil if there is no such field.
+func (r Reader) LastMarker(m *protogen.Message) (*protogen.Field, *protogen.EnumValue) {
 	for _, f := range m.Fields {
 		if f.Enum == nil || f.Desc.IsList() {
 			continue
@@ -93,8 +93,8 @@ func (r Reader) Last(m *protogen.Message) (*protogen.Field, *protogen.EnumValue)
 	return nil, nil
 }
 
-// Field returns the field of the message that has the role in the option fleet.v1.shown; nil if there is none.
-func (r Reader) Field(m *protogen.Message, role string) *protogen.Field {
+// FieldWithRole returns the field of the message that has the role in the option fleet.v1.shown; nil if there is none.
+func (r Reader) FieldWithRole(m *protogen.Message, role string) *protogen.Field {
 	for _, f := range m.Fields {
 		if r.Text(f.Desc, "fleet.v1.shown", "role") == role {
 			return f

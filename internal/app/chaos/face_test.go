@@ -100,7 +100,7 @@ func restRequest(ctx context.Context, s *server, method string, request proto.Me
 	if err != nil {
 		return nil, err
 	}
-	return facetest.Request(ctx, "http://"+s.http, methodOf(method), args)
+	return facetest.NewRequest(ctx, "http://"+s.http, methodOf(method), args)
 }
 
 func overREST(ctx context.Context, s *server, method string, request, answer proto.Message) error {
@@ -142,7 +142,7 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 		return err
 	}
 	service, method, _ := strings.Cut(fullName(method), "/")
-	tool := facetest.Tool(method)
+	tool := facetest.ToolName(method)
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
 	if err != nil {
 		return err

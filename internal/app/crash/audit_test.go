@@ -76,7 +76,7 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 		})
 	}
 	for kill := range kills {
-		waittest.Signalled(t, signal, func() bool { return acks.Load() >= int64((kill+1)*callers) })
+		waittest.UntilSignalled(t, signal, func() bool { return acks.Load() >= int64((kill+1)*callers) })
 		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // waits until the server runs again
 		servers[0].kill()
 	}

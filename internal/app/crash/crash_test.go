@@ -357,7 +357,7 @@ func (s *supervisor) end(with syscall.Signal) {
 	err := s.cmd.Process.Signal(with)
 	s.mu.Unlock()
 	require.NoError(s.t, err)
-	waittest.Signalled(s.t, died, func() bool {
+	waittest.UntilSignalled(s.t, died, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.deaths > before

@@ -81,7 +81,7 @@ func (s *server) through(face string) caller { return caller{s, face} }
 func method(tool string) protoreflect.MethodDescriptor {
 	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
 	for i := range methods.Len() {
-		if facetest.Tool(methods.Get(i).Name()) == tool {
+		if facetest.ToolName(methods.Get(i).Name()) == tool {
 			return methods.Get(i)
 		}
 	}
@@ -190,7 +190,7 @@ func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, 
 }
 
 func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, _ string, args object) (object, *problem, error) {
-	r, err := facetest.Request(ctx, s.http, m, args)
+	r, err := facetest.NewRequest(ctx, s.http, m, args)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,7 +29,7 @@ var mediaTypes = map[string]string{
 type Asset struct {
 	data       []byte
 	mediaType  string
-	tag        string
+	etag       string
 	policy     string
 	cache      string
 	compressed bool
@@ -39,16 +39,16 @@ type Asset struct {
 // compressed to clients that accept it.
 func New(name string, data []byte, policy string) *Asset {
 	sum := sha256.Sum256(data)
-	plain := strings.TrimSuffix(name, ".gz")
+	uncompressedName := strings.TrimSuffix(name, ".gz")
 	return &Asset{
-		data: data, mediaType: mediaTypes[path.Ext(plain)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`, policy: policy,
+		data: data, mediaType: mediaTypes[path.Ext(uncompressedName)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`, policy: policy,
 		cache:      "no-cache", // clients revalidate, and get "not modified" if the ETag matches
-		compressed: plain != name,
+		compressed: uncompressedName != name,
 	}
 }
 
-// Immutable makes clients cache the asset without revalidation. The name of the asset must change with its content.
-func (a *Asset) Immutable() *Asset {
+// MakeImmutable makes clients cache the asset without revalidation. The name of the asset must change with its content.
+func (a *Asset) MakeImmutable() *Asset {
 	a.cache = "public, max-age=31536000, immutable"
 	return a
 }
@@ -58,7 +58,7 @@ func (a *Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", a.mediaType)
 	h.Set("Cache-Control", a.cache)
-	h.Set("ETag", a.tag)
+	h.Set("ETag", a.etag)
 	h.Set("Content-Security-Policy", a.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -68,7 +68,7 @@ func (a *Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			h.Set("Content-Encoding", "gzip")
 		} else {
-			h.Set("ETag", strings.TrimSuffix(a.tag, `"`)+`-plain"`)
+			h.Set("ETag", strings.TrimSuffix(a.etag, `"`)+`-plain"`)
 			var err error
 			if data, err = unzip(a.data); err != nil {
 				h.Del("ETag")

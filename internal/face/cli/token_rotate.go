@@ -105,7 +105,7 @@ func newReplacement(path string) (*replacement, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New(path + " is not a regular file")
 	}
-	temp, err := scratch.File(path)
+	temp, err := scratch.CreateTemp(path)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ import (
 
 var camel = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// Tool returns the name of the tool that calls the method: the name in snake_case.
-func Tool[Name ~string](method Name) string {
+// ToolName returns the name of the tool that calls the method: the name in snake_case.
+func ToolName[Name ~string](method Name) string {
 	return strings.ToLower(camel.ReplaceAllString(string(method), "${1}_${2}"))
 }
 
@@ -74,9 +74,9 @@ func Binding(m protoreflect.MethodDescriptor) (verb, path string) {
 
 var pathField = regexp.MustCompile(`\{(\w+)\}`)
 
-// Request returns the HTTP request that calls a method with the arguments, which are decoded JSON. base is the URL of the
+// NewRequest returns the HTTP request that calls a method with the arguments, which are decoded JSON. base is the URL of the
 // server.
-func Request(ctx context.Context, base string, m protoreflect.MethodDescriptor, args map[string]any) (*http.Request, error) {
+func NewRequest(ctx context.Context, base string, m protoreflect.MethodDescriptor, args map[string]any) (*http.Request, error) {
 	verb, path := Binding(m)
 	rest := map[string]any{}
 	for name, v := range args {

@@ -15,11 +15,11 @@ func KeepStreams(c *inprocgrpc.Channel) grpc.ClientConnInterface { return stream
 
 type streamKeeper struct{ *inprocgrpc.Channel }
 
-var streams sync.Map
+var keptStreams sync.Map
 
 // NewStream implements grpc.ClientConnInterface.
 func (k streamKeeper) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := k.Channel.NewStream(ctx, desc, method, opts...)
-	streams.Store(stream, nil)
+	keptStreams.Store(stream, nil)
 	return stream, err
 }

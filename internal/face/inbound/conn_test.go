@@ -150,7 +150,7 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, <-read, "i/o timeout")
 
-	waittest.Growing(t, 100*time.Millisecond, func(patience time.Duration) (inTime bool) {
+	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(patience time.Duration) (inTime bool) {
 		s := serve(t, patience)
 		for range 2 { // on one connection
 			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("abc"))

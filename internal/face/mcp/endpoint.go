@@ -159,7 +159,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	ctx, h := withHandle(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
-	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
+	ctx, out.result = tool.WithDeferredResult(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}

@@ -179,7 +179,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	progress := false
 	message, x := replaceInexact(message, m)
 	ctx, refused := withRefusal(ctx)
-	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
+	ctx, result := tool.WithDeferredResult(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
 		return s.notify(n, x)

@@ -24,12 +24,12 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 type responseWriter struct {
 	w           http.ResponseWriter
 	timeout     time.Duration
-	newSession  func() string      // makes a session when the message is answered without an error; nil for most messages
-	result      *tool.Assembled    // what is put into the JSON that mcp-go writes
-	exact       exactNumbersByText // numbers that are put back into what mcp-go writes
-	id          json.RawMessage    // of the message
-	refusal     *refusal           // what is sent instead of what mcp-go writes
-	releaseSlot func()             // called after the work and before the client reads the answer, once or more; see Config.Take
+	newSession  func() string        // makes a session when the message is answered without an error; nil for most messages
+	result      *tool.DeferredResult // what is put into the JSON that mcp-go writes
+	exact       exactNumbersByText   // numbers that are put back into what mcp-go writes
+	id          json.RawMessage      // of the message
+	refusal     *refusal             // what is sent instead of what mcp-go writes
+	releaseSlot func()               // called after the work and before the client reads the answer, once or more; see Config.Take
 
 	mu            sync.Mutex
 	isEventStream bool         // notifications were sent

@@ -37,7 +37,7 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 		began := time.Now()
 		calling, stop := lasting(ctx)
 		defer stop()
-		calling, started := tool.WithStarted(metadata.AppendToOutgoingContext(calling, "fleet-detached", "true"))
+		calling, started := tool.WithStartedTask(metadata.AppendToOutgoingContext(calling, "fleet-detached", "true"))
 		result, err := x.Handler(calling, r)
 		if err != nil || started.ID == "" {
 			return result, err
@@ -75,7 +75,7 @@ func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool.AssembledOf(ctx).SetTask(members)
+	tool.DeferredResultOf(ctx).SetTask(members)
 	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status))
 	return &mcp.CallToolResult{Result: mcp.Result{
 		ResultType: "task",

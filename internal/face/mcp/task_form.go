@@ -34,7 +34,7 @@ func (t tasks) callWithForms(ctx context.Context, call server.ToolHandlerFunc, r
 	r.Params.RawArguments = withRequestID(r.Params.RawArguments, state.RequestID)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	waiting, started := tool.WithStarted(waiting)
+	waiting, started := tool.WithStartedTask(waiting)
 	forms := make(chan mcp.InputRequests, 1)
 	watched := make(chan struct{})
 	go func() {

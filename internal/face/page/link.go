@@ -33,8 +33,8 @@ type links struct {
 
 // These are the prefixes of the keys of leases. Neither a token nor a code can be derived from a key.
 const (
-	linkLease = "link/"
-	usedLease = "link-used/"
+	linkPrefix = "link/"
+	usedPrefix = "link-used/"
 )
 
 // newLinks returns the links of the servers that have the key. Without a key, a code works only in this process.
@@ -46,15 +46,15 @@ func newLinks(key []byte, leases Leases) *links {
 	return &links{key: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
 }
 
-// keep returns a code for the token. It returns "" if the token has too many links.
-func (l *links) keep(ctx context.Context, token string) (code string, err error) {
+// newCode returns a code for the token. It returns "" if the token has too many links.
+func (l *links) newCode(ctx context.Context, token string) (code string, err error) {
 	prefix := l.prefix(token)
 	made, err := l.leases.Leases(ctx, prefix)
 	if err != nil || len(made) >= tokenLinks {
 		return "", err
 	}
 	code = l.box.seal(token)
-	_, err = l.leases.Lease(ctx, prefix+hash(code), "open", linkLife)
+	_, err = l.leases.Lease(ctx, prefix+hashCode(code), "open", linkLife)
 	return code, err
 }
 
@@ -64,11 +64,11 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 	if token == "" {
 		return "", nil
 	}
-	key := l.prefix(token) + hash(code)
+	key := l.prefix(token) + hashCode(code)
 	if open, err := l.leases.Leases(ctx, key); err != nil || open[key] == "" {
 		return "", err
 	}
-	epoch, err := l.leases.Lease(ctx, usedLease+hash(code), rand.Text(), 2*linkLife)
+	epoch, err := l.leases.Lease(ctx, usedPrefix+hashCode(code), rand.Text(), 2*linkLife)
 	if err != nil || epoch == 0 {
 		return "", err
 	}
@@ -79,10 +79,10 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 func (l *links) prefix(token string) string {
 	h := hmac.New(sha256.New, l.key)
 	_, _ = h.Write([]byte(token))
-	return linkLease + hex.EncodeToString(h.Sum(nil)) + "/"
+	return linkPrefix + hex.EncodeToString(h.Sum(nil)) + "/"
 }
 
-func hash(code string) string {
+func hashCode(code string) string {
 	sum := sha256.Sum256([]byte(code))
 	return hex.EncodeToString(sum[:])
 }

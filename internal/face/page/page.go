@@ -21,19 +21,19 @@ import (
 )
 
 //go:embed dist
-var built embed.FS
+var dist embed.FS
 
 // policy is the Content-Security-Policy of the page: only its own files, and no code or style in the markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// rooms are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
-var rooms = []string{"", "attention", "queue", "agents", "tasks", "usage", "toolsets", "admin"}
+// views are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
+var views = []string{"", "attention", "queue", "agents", "tasks", "usage", "toolsets", "admin"}
 
 // Handler returns the handler of the page and its session. All other requests go to next, with the token of the
 // browser's session.
 func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
-	c, err := load()
+	c, err := loadContent()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 			s.ServeHTTP(w, r)
 		case file != nil && isRead(r):
 			file.ServeHTTP(w, r)
-		case isRead(r) && isRoom(r.URL.Path) && wantsHTML(r):
+		case isRead(r) && isView(r.URL.Path) && wantsHTML(r):
 			w.Header().Set("Vary", "Accept")
 			if to := s.numericAddress(r); to != "" {
 				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
@@ -58,9 +58,9 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-func isRoom(path string) bool {
+func isView(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return slices.Contains(rooms, first)
+	return slices.Contains(views, first)
 }
 
 // wantsHTML reports whether the client is a browser that opens an address. Programs get JSON at the same addresses.
@@ -75,14 +75,14 @@ type content struct {
 	files map[string]http.Handler // by their paths
 }
 
-// load reads the built files and compresses them, once for all servers of the process.
-var load = sync.OnceValues(func() (content, error) {
+// loadContent reads the built files and compresses them, once for all servers of the process.
+var loadContent = sync.OnceValues(func() (content, error) {
 	c := content{files: map[string]http.Handler{}}
-	err := fs.WalkDir(built, "dist", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := built.ReadFile(name)
+		data, err := dist.ReadFile(name)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ var load = sync.OnceValues(func() (content, error) {
 			if err != nil {
 				return err
 			}
-			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).Immutable()
+			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).MakeImmutable()
 		case "dist":
 			if name == "dist/index.html" {
 				c.html, c.index = data, asset.New(name, data, policy)
@@ -105,7 +105,7 @@ var load = sync.OnceValues(func() (content, error) {
 
 // writeArrival answers with the page and the arrival in a block of data, which only the page itself can read.
 func writeArrival(w http.ResponseWriter, a arrival) error {
-	c, err := load()
+	c, err := loadContent()
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func writeArrival(w http.ResponseWriter, a arrival) error {
 	if err != nil {
 		return err
 	}
-	afterSignIn(w.Header())
+	setSignInHeaders(w.Header())
 	block := slices.Concat([]byte(`<script type="application/json" id="arrival">`), data, []byte("</script></head>"))
 	_, _ = w.Write(bytes.Replace(c.html, []byte("</head>"), block, 1)) // the client may have disconnected
 	return nil

@@ -31,7 +31,7 @@ func TestBuildIsCurrent(t *testing.T) {
 		hash.Write([]byte(name + "\x00"))
 		hash.Write(data)
 	}
-	got, err := built.ReadFile("dist/sources.sha256")
+	got, err := dist.ReadFile("dist/sources.sha256")
 	require.NoError(t, err)
 	require.Equal(t, hex.EncodeToString(hash.Sum(nil)), strings.TrimSpace(string(got)), "the page is older than its sources: run `make page`")
 }

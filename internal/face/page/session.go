@@ -51,8 +51,8 @@ const maxBody = 8 << 10
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
 //	POST   /session/refresh        {"refresh": "..."}: returns a session for one whose token of the issuer has expired
 type Sessions struct {
-	c     SessionConfig
-	links *links
+	config SessionConfig
+	links  *links
 }
 
 // SessionConfig configures Sessions. Identify and Leases are required.
@@ -75,7 +75,7 @@ type SessionConfig struct {
 
 // NewSessions returns the sessions of a server.
 func NewSessions(c SessionConfig) *Sessions {
-	return &Sessions{c: c, links: newLinks(c.LinkKey, c.Leases)}
+	return &Sessions{config: c, links: newLinks(c.LinkKey, c.Leases)}
 }
 
 // ServeHTTP answers a request for a session. inbound.Guard must have refused requests of foreign web pages before.
@@ -109,9 +109,9 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	if token := tokenOf(r); token != "" {
 		authorization = []string{"Bearer " + token}
 	}
-	code := status.Code(s.c.Identify(r.Context(), authorization))
+	code := status.Code(s.config.Identify(r.Context(), authorization))
 	known := code != codes.Unauthenticated && code != codes.PermissionDenied // an issuer that is down signs nobody out
-	writeJSON(w, map[string]any{"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": known})
+	writeJSON(w, map[string]any{"auth": s.config.Auth, "issuer": s.config.IssuerURL, "signed_in": known})
 }
 
 // open begins a session with a token, or with the token of a code.
@@ -137,7 +137,7 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
 		return
 	}
-	if err := s.c.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
+	if err := s.config.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
@@ -186,7 +186,7 @@ func tokenOf(r *http.Request) string {
 // link answers a caller with a code for its token. The code can be redeemed once.
 func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
-	if err := s.c.Identify(r.Context(), authorization); err != nil {
+	if err := s.config.Identify(r.Context(), authorization); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
@@ -198,7 +198,7 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	code := ""
 	if token != "" { // a server that requires no token needs no code
 		var err error
-		if code, err = s.links.keep(r.Context(), token); err != nil {
+		if code, err = s.links.newCode(r.Context(), token); err != nil {
 			wire.WriteObject(w, http.StatusServiceUnavailable, errStore)
 			return
 		}
@@ -243,7 +243,7 @@ func withToken(r *http.Request) *http.Request {
 func (s *Sessions) numericAddress(r *http.Request) string {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	name, port, err := net.SplitHostPort(r.Host)
-	if err != nil || local == nil || !local.IP.Equal(net.IPv4(127, 0, 0, 1)) || name != "localhost" || s.c.PublicURL != "" || r.TLS != nil {
+	if err != nil || local == nil || !local.IP.Equal(net.IPv4(127, 0, 0, 1)) || name != "localhost" || s.config.PublicURL != "" || r.TLS != nil {
 		return ""
 	}
 	return "http://" + net.JoinHostPort("127.0.0.1", port) + r.URL.RequestURI()
@@ -257,5 +257,5 @@ func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
 
 // isSecure reports whether the browser reaches the server by TLS, which a proxy may end.
 func (s *Sessions) isSecure(r *http.Request) bool {
-	return r.TLS != nil || strings.HasPrefix(s.c.PublicURL, "https://")
+	return r.TLS != nil || strings.HasPrefix(s.config.PublicURL, "https://")
 }

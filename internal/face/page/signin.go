@@ -46,9 +46,9 @@ const signInLife = 10 * time.Minute
 // a header of more than 8 KB.
 const maxToken = 5500
 
-// attempt is a sign-in that has begun. The browser keeps it in a cookie, so that any server of the fleet can finish it,
+// signInAttempt is a sign-in that has begun. The browser keeps it in a cookie, so that any server of the fleet can finish it,
 // but no other browser can.
-type attempt struct {
+type signInAttempt struct {
 	State, Nonce, Verifier string
 	To                     string // path to go to afterwards
 	Mark                   string // by which the page knows the sign-in as its own
@@ -56,7 +56,7 @@ type attempt struct {
 
 // signIn sends the browser to the issuer. ?to= is the path to go to afterwards, and ?mark= the mark of the attempt.
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
-	if s.c.Issuer == nil {
+	if s.config.Issuer == nil {
 		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
 		return
 	}
@@ -65,15 +65,15 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, base+r.URL.RequestURI(), http.StatusFound)
 		return
 	}
-	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
-	address, err := s.c.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
+	a := signInAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
+	address, err := s.config.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
 	if err != nil {
-		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		s.writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
 		return
 	}
 	value, err := json.Marshal(a)
 	if err != nil {
-		s.failed(w, http.StatusInternalServerError, "the sign-in cannot begin")
+		s.writeFailure(w, http.StatusInternalServerError, "the sign-in cannot begin")
 		return
 	}
 	http.SetCookie(w, s.attemptCookie(r, base64.RawURLEncoding.EncodeToString(value), int(signInLife/time.Second)))
@@ -86,27 +86,27 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.attemptCookie(r, "", -1))
 	q := r.URL.Query()
 	switch {
-	case s.c.Issuer == nil || a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) == 0:
-		s.failed(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or took longer than 10 minutes")
+	case s.config.Issuer == nil || a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) == 0:
+		s.writeFailure(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or took longer than 10 minutes")
 		return
 	case q.Get("error") == "access_denied":
-		s.failed(w, http.StatusForbidden, "the issuer did not allow the sign-in")
+		s.writeFailure(w, http.StatusForbidden, "the issuer did not allow the sign-in")
 		return
 	case q.Get("code") == "":
-		s.failed(w, http.StatusBadGateway, "the issuer refused the sign-in: "+q.Get("error"))
+		s.writeFailure(w, http.StatusBadGateway, "the issuer refused the sign-in: "+q.Get("error"))
 		return
 	}
-	token, refresh, err := s.c.Issuer.Exchange(r.Context(), s.base(r)+callbackPath, q.Get("code"), a.Nonce, a.Verifier)
+	token, refresh, err := s.config.Issuer.Exchange(r.Context(), s.base(r)+callbackPath, q.Get("code"), a.Nonce, a.Verifier)
 	if err != nil {
-		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		s.writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
 		return
 	}
 	if len(token) > maxToken {
-		s.failed(w, http.StatusBadGateway, tooLong)
+		s.writeFailure(w, http.StatusBadGateway, tokenTooLong)
 		return
 	}
 	if err := writeArrival(w, arrival{s.begin(w, r, token, refresh), a.To, a.Mark}); err != nil {
-		s.failed(w, http.StatusInternalServerError, "the page cannot be shown")
+		s.writeFailure(w, http.StatusInternalServerError, "the page cannot be shown")
 	}
 }
 
@@ -142,10 +142,10 @@ func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
 // endURL returns the address at which the issuer ends the session of the token. It returns "" if there is none, or if
 // the issuer does not answer, because the browser is signed out of Fleet in any case.
 func (s *Sessions) endURL(r *http.Request, token string) string {
-	if s.c.Issuer == nil || token == "" {
+	if s.config.Issuer == nil || token == "" {
 		return ""
 	}
-	address, err := s.c.Issuer.EndURL(r.Context(), token)
+	address, err := s.config.Issuer.EndURL(r.Context(), token)
 	if err != nil {
 		return ""
 	}
@@ -171,23 +171,23 @@ func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
 	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
-	if refresh == "" || s.c.Issuer == nil {
+	if refresh == "" || s.config.Issuer == nil {
 		wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return
 	}
-	token, next, err := s.c.Issuer.Refresh(r.Context(), refresh)
+	token, next, err := s.config.Issuer.Refresh(r.Context(), refresh)
 	switch {
 	case err != nil:
 		wire.WriteError(w, err)
 	case len(token) > maxToken:
-		wire.WriteObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tooLong})
+		wire.WriteObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tokenTooLong})
 	default:
 		http.SetCookie(w, s.cookie(r, key, cookieLife))
 		writeJSON(w, sealTokens(key, token, next))
 	}
 }
 
-const tooLong = "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it"
+const tokenTooLong = "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it"
 
 // attemptName is the name of the cookie with the attempt.
 const attemptName = "fleet_sign_in"
@@ -200,14 +200,14 @@ func (s *Sessions) attemptCookie(r *http.Request, value string, age int) *http.C
 	return c
 }
 
-func attemptOf(r *http.Request) (a attempt) {
+func attemptOf(r *http.Request) (a signInAttempt) {
 	c, err := r.Cookie(attemptName)
 	if err != nil {
 		return a
 	}
 	value, err := base64.RawURLEncoding.DecodeString(c.Value)
 	if err != nil || json.Unmarshal(value, &a) != nil {
-		return attempt{}
+		return signInAttempt{}
 	}
 	a.To = ownPath(a.To)
 	return a
@@ -216,8 +216,8 @@ func attemptOf(r *http.Request) (a attempt) {
 // base returns the URL at which the browser reaches the server.
 func (s *Sessions) base(r *http.Request) string {
 	switch {
-	case s.c.PublicURL != "":
-		return strings.TrimSuffix(s.c.PublicURL, "/")
+	case s.config.PublicURL != "":
+		return strings.TrimSuffix(s.config.PublicURL, "/")
 	case r.TLS != nil:
 		return "https://" + r.Host
 	}
@@ -230,22 +230,22 @@ func ownPath(to string) string {
 	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	to, _, _ = strings.Cut(to, "#")
 	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, unsafe) || !isRoom(u.Path) {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, unsafe) || !isView(u.Path) {
 		return "/"
 	}
 	return to
 }
 
-// afterSignIn sets the headers of a page that a browser gets when it comes back from the issuer.
-func afterSignIn(h http.Header) {
+// setSignInHeaders sets the headers of a page that a browser gets when it comes back from the issuer.
+func setSignInHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer") // the address has the code
 }
 
-// failed shows a person why the sign-in failed.
-func (s *Sessions) failed(w http.ResponseWriter, status int, message string) {
-	afterSignIn(w.Header())
+// writeFailure shows a person why the sign-in failed.
+func (s *Sessions) writeFailure(w http.ResponseWriter, status int, message string) {
+	setSignInHeaders(w.Header())
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Sign in · Fleet</title><link rel="icon" href="data:,"><main><h1>You are not signed in</h1><p>`+ // the client may have disconnected
 		html.EscapeString(message)+`</p><p><a href="/">Back to the page</a></p></main></html>`)

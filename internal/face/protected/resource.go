@@ -46,30 +46,30 @@ func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it before they sign in
-	of := strings.TrimPrefix(r.URL.Path, Path)
-	if of != "" && !slices.Contains(p.Endpoints, of) {
+	endpoint := strings.TrimPrefix(r.URL.Path, Path)
+	if endpoint != "" && !slices.Contains(p.Endpoints, endpoint) {
 		w.WriteHeader(http.StatusNotFound)
-		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + of + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", ")}
+		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + endpoint + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", ")}
 		_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
 		return
 	}
 	_ = json.NewEncoder(w).Encode(metadata{ // the client may have disconnected
-		Resource: p.base(r) + of, AuthorizationServers: []string{p.Issuer}, Scopes: p.Scopes, Methods: []string{"header"}, Name: "Fleet",
+		Resource: p.base(r) + endpoint, AuthorizationServers: []string{p.Issuer}, Scopes: p.Scopes, Methods: []string{"header"}, Name: "Fleet",
 		CLIClientID: p.CLIClientID,
 	})
 }
 
 // Challenge returns the header WWW-Authenticate for a request whose caller is unknown.
 func (p *Resource) Challenge(r *http.Request) string {
-	of := strings.TrimSuffix(r.URL.Path, "/")
-	if !slices.Contains(p.Endpoints, of) {
-		of = ""
+	endpoint := strings.TrimSuffix(r.URL.Path, "/")
+	if !slices.Contains(p.Endpoints, endpoint) {
+		endpoint = ""
 	}
-	given := ""
+	tokenError := ""
 	if r.Header.Get("Authorization") != "" {
-		given = `, error="invalid_token"`
+		tokenError = `, error="invalid_token"`
 	}
-	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, given, p.base(r)+Path+of, strings.Join(p.Scopes, " "))
+	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, tokenError, p.base(r)+Path+endpoint, strings.Join(p.Scopes, " "))
 }
 
 // base returns the URL at which the client reaches the server.

@@ -113,7 +113,7 @@ func (c *conversation) append(items []session.Item) error {
 		}
 		b.Write(append(line, '\n'))
 	}
-	f, err := agentfile.Create(c.path)
+	f, err := agentfile.OpenAppend(c.path)
 	if err != nil {
 		return err
 	}

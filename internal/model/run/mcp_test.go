@@ -99,7 +99,7 @@ agents:
 func TestHangingMCPServer(t *testing.T) {
 	t.Parallel()
 	var text []byte
-	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
+	waittest.WithGrowingLimit(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
 		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 			func(c *local.Config) { c.Models.Settings.ToolTimeout = limit })
 		all, o := d.does("hello")

@@ -43,7 +43,7 @@ func Read(path string, limit int64) ([]byte, error) {
 func ReadDir(path string) ([]os.DirEntry, error) {
 	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|flags, 0)
 	if err != nil {
-		return nil, replaced(path, err)
+		return nil, markReplaced(path, err)
 	}
 	defer func() { _ = d.Close() }()
 	entries, err := d.ReadDir(-1)
@@ -83,13 +83,15 @@ func Append(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Create opens a regular file for appending, and creates it if necessary.
-func Create(path string) (*os.File, error) { return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE) }
+// OpenAppend opens a regular file for appending, and creates it if necessary.
+func OpenAppend(path string) (*os.File, error) {
+	return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+}
 
 func open(path string, mode int) (*os.File, error) {
 	f, err := os.OpenFile(path, mode|flags, 0o600)
 	if err != nil {
-		return nil, replaced(path, err)
+		return nil, markReplaced(path, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -102,9 +104,9 @@ func open(path string, mode int) (*os.File, error) {
 	return f, nil
 }
 
-// replaced adds ErrReplaced to err if the system returns err for an unexpected kind of file: a symbolic link, a pipe
+// markReplaced adds ErrReplaced to err if the system returns err for an unexpected kind of file: a symbolic link, a pipe
 // without a reader, a socket, a file instead of a directory, or a directory instead of a file.
-func replaced(path string, err error) error {
+func markReplaced(path string, err error) error {
 	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
 		if errors.Is(err, other) {
 			return fmt.Errorf("%w: %w", ErrReplaced, err)

@@ -32,7 +32,7 @@ func TestReplaced(t *testing.T) {
 		_, err := agentfile.Read(at(name), 100)
 		require.ErrorIs(t, err, agentfile.ErrReplaced, name)
 		require.ErrorIs(t, agentfile.Append(at(name), []byte("x")), agentfile.ErrReplaced, name)
-		_, err = agentfile.Create(at(name))
+		_, err = agentfile.OpenAppend(at(name))
 		require.ErrorIs(t, err, agentfile.ErrReplaced, name)
 		if name != "dir" {
 			_, err = agentfile.ReadDir(at(name))

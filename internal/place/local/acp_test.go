@@ -98,7 +98,7 @@ func TestACPMessages(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t))
 	// A message that comes after the turn is refused, and nothing shows that it has come before that.
-	waittest.Growing(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
+	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
 		a := w.provisionIn("plain")
 		r := w.start(a, "say First.\npause\nuntil sent")
 		w.followUntil(a, r, "First.")

@@ -86,95 +86,95 @@ func (r *Role) allowEdits() {
 // configProject converts an agent's configuration to a project with one role. It returns PROVISIONING_FAILED if this
 // place cannot do what the configuration says.
 func configProject(a fleet.Agent) (project, error) {
-	r := a.Config
+	c := a.Config
 	refuse := func(format string, args ...any) (project, error) {
 		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 	}
-	o, known := configOptions(r)
+	o, known := configOptions(c)
 	if !known {
-		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: Drivers()}.DriverNames(), ", "))
+		return refuse("this machine has no driver %q: it has %s", c.Driver, strings.Join(fleet.Traits{Drivers: Drivers()}.DriverNames(), ", "))
 	}
 	d, err := driver.New(o)
 	if err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	can := driversByKind[o.Kind]
-	if r.Ask != nil && !can.Asks {
-		return refuse("the driver %q does not ask for permissions: leave out ask, or use claude", r.Driver)
+	capabilities := driversByKind[o.Kind]
+	if c.Ask != nil && !capabilities.Asks {
+		return refuse("the driver %q does not ask for permissions: leave out ask, or use claude", c.Driver)
 	}
-	if !can.Tools && (r.Allow != nil || len(r.Deny) > 0) || !can.MCPServers && len(r.MCPServers) > 0 {
-		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", r.Driver)
+	if !capabilities.Tools && (c.Allow != nil || len(c.Deny) > 0) || !capabilities.MCPServers && len(c.MCPServers) > 0 {
+		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", c.Driver)
 	}
-	if len(r.Tools) > 0 {
-		return refuse("the driver %q does not support registered tools: register the tool for an agent with another driver", r.Driver)
+	if len(c.Tools) > 0 {
+		return refuse("the driver %q does not support registered tools: register the tool for an agent with another driver", c.Driver)
 	}
-	if err := checkVariables("pass_env", r.PassEnv); err != nil {
+	if err := checkVariables("pass_env", c.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	role := Role{Name: a.Role, Default: true, Prompt: r.System, Model: r.Model, DisallowedTools: r.Deny}
-	if role.MCPServers, err = configServers(r); err != nil {
+	role := Role{Name: a.Role, Default: true, Prompt: c.System, Model: c.Model, DisallowedTools: c.Deny}
+	if role.MCPServers, err = configServers(c); err != nil {
 		return project{}, err
 	}
-	role.Tools, role.AllowedTools = toolLists(r)
-	if r.Ask != nil {
-		role.Permissions = &driver.Permissions{Deny: r.Deny, Ask: r.Ask, Timeout: r.AskTimeout}
+	role.Tools, role.AllowedTools = toolLists(c)
+	if c.Ask != nil {
+		role.Permissions = &driver.Permissions{Deny: c.Deny, Ask: c.Ask, Timeout: c.AskTimeout}
 	}
 	if o.Kind == "acp" { // these programs ask for permission before they change files
-		if r.Allow == nil {
+		if c.Allow == nil {
 			role.PermissionMode = acp.AcceptEdits
 		}
 		role.Tools = nil // the program chooses its own tools, and Fleet allows or denies each call
-		if rule := acp.Unasked(r.Deny); rule != "" {
-			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave out the rule, or use claude", r.Driver, rule)
+		if rule := acp.Unasked(c.Deny); rule != "" {
+			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave out the rule, or use claude", c.Driver, rule)
 		}
 	}
 	return project{
-		Project: Project{Name: a.Project, PassEnv: r.PassEnv, Roles: []Role{role}}, driver: d, dir: r.Dir,
+		Project: Project{Name: a.Project, PassEnv: c.PassEnv, Roles: []Role{role}}, driver: d, dir: c.Dir,
 	}, nil
 }
 
 // configOptions returns the options of the configuration's driver, and whether Fleet has the driver. If no argument of
 // a command is a template, the command receives the standing instructions and the task on its standard input.
-func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
+func configOptions(c *fleet.AgentConfig) (o driver.Options, known bool) {
 	for _, k := range driver.CLIs() {
-		if k.Name == r.Driver && k.Options.Kind != k.Name {
+		if k.Name == c.Driver && k.Options.Kind != k.Name {
 			o := k.Options
-			o.Command = append(slices.Clone(o.Command), r.Command...)
-			if r.Model != "" && o.Kind == "command" {
+			o.Command = append(slices.Clone(o.Command), c.Command...)
+			if c.Model != "" && o.Kind == "command" {
 				o.Command = append(o.Command, "--model", "{{.Model}}")
 			}
 			return o, true
 		}
 	}
-	o = withProgramDefaults(driver.Options{Kind: r.Driver, Command: r.Command})
-	if r.Driver == "codex" { // the arguments of the configuration follow the program codex
-		o.Command = append([]string{"codex"}, r.Command...)
+	o = withProgramDefaults(driver.Options{Kind: c.Driver, Command: c.Command})
+	if c.Driver == "codex" { // the arguments of the configuration follow the program codex
+		o.Command = append([]string{"codex"}, c.Command...)
 	}
-	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
+	if c.Driver == "command" && !slices.ContainsFunc(c.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
 		o.Stdin = "{{.Brief}}"
 	}
-	return o, slices.Contains(driver.Kinds, r.Driver)
+	return o, slices.Contains(driver.Kinds, c.Driver)
 }
 
 // toolLists returns two lists: tools are Claude Code's own tools that the agent has, and allowed are the tools that need
 // no permission. The agent has the tools that its configuration allows, or for which it may ask. It may also use all
 // tools of its MCP servers. If the configuration allows single tools of a server, it may use only these tools of the
 // server. An empty list in the configuration means no tools.
-func toolLists(r *fleet.AgentConfig) (tools, allowed []string) {
-	allowed = slices.Clone(r.Allow)
-	if r.Allow == nil || len(r.Allow) > 0 {
-		for _, s := range r.MCPServers {
+func toolLists(c *fleet.AgentConfig) (tools, allowed []string) {
+	allowed = slices.Clone(c.Allow)
+	if c.Allow == nil || len(c.Allow) > 0 {
+		for _, s := range c.MCPServers {
 			prefix := "mcp__" + s.Name
-			if !slices.ContainsFunc(r.Allow, func(rule string) bool { return rule == prefix || strings.HasPrefix(rule, prefix+"__") }) {
+			if !slices.ContainsFunc(c.Allow, func(rule string) bool { return rule == prefix || strings.HasPrefix(rule, prefix+"__") }) {
 				allowed = append(allowed, prefix)
 			}
 		}
 	}
-	if r.Allow == nil {
+	if c.Allow == nil {
 		return nil, allowed
 	}
 	tools = []string{}
-	for _, rule := range slices.Concat(r.Allow, r.Ask) {
+	for _, rule := range slices.Concat(c.Allow, c.Ask) {
 		tool, _, _ := strings.Cut(rule, "(")
 		if tool = strings.TrimSpace(tool); !strings.HasPrefix(tool, "mcp__") && !slices.Contains(tools, tool) {
 			tools = append(tools, tool)
@@ -184,9 +184,9 @@ func toolLists(r *fleet.AgentConfig) (tools, allowed []string) {
 }
 
 // configServers returns the configuration's MCP servers by name. It does not expand references to variables in them.
-func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
+func configServers(c *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
-	for _, s := range r.MCPServers {
+	for _, s := range c.MCPServers {
 		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer || s.Name == driver.AskServer {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
 				"an MCP server of the agent cannot have the name %q: each name can be used only once, and Fleet uses %q and %q itself", s.Name, driver.ReportServer, driver.AskServer)
@@ -206,7 +206,7 @@ func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	if !hasConfig(a) {
 		return role.MCPServers, nil
 	}
-	filled := map[string]driver.MCPServer{}
+	expanded := map[string]driver.MCPServer{}
 	for _, name := range slices.Sorted(maps.Keys(role.MCPServers)) {
 		s := role.MCPServers[name]
 		var err error
@@ -216,9 +216,9 @@ func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 		if s.Headers, err = p.expandAll(name, s.Headers); err != nil {
 			return nil, err
 		}
-		filled[name] = s
+		expanded[name] = s
 	}
-	return filled, nil
+	return expanded, nil
 }
 
 // expandAll returns the texts of an MCP server with references to variables expanded.
@@ -226,15 +226,15 @@ func (p *Place) expandAll(server string, texts map[string]string) (map[string]st
 	if texts == nil {
 		return nil, nil
 	}
-	filled := make(map[string]string, len(texts))
+	expanded := make(map[string]string, len(texts))
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		value, err := fleet.Expand(texts[key], p.lookUpVariable)
 		if err != nil {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.PublicMessage(err))
 		}
-		filled[key] = value
+		expanded[key] = value
 	}
-	return filled, nil
+	return expanded, nil
 }
 
 // lookUpVariable returns a variable of the server's environment. It does not find variables that agents may not have.

@@ -363,7 +363,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
 		t.Parallel()
-		waittest.Growing(t, 400*time.Millisecond, func(grace time.Duration) (tidy bool) {
+		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (tidy bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 			output, o := w.follow(a, r)
@@ -397,7 +397,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("an interrupt without patience ends the wait", func(t *testing.T) {
 		t.Parallel()
-		waittest.Growing(t, 200*time.Millisecond, func(grace time.Duration) (tidy bool) {
+		waittest.WithGrowingLimit(t, 200*time.Millisecond, func(grace time.Duration) (tidy bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
 			soft := r
 			soft.Linger = time.Hour

@@ -19,13 +19,13 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Caches is a value of Project.Caches.
-type Caches string
+// CacheSharing is a value of Project.Caches.
+type CacheSharing string
 
-// These are the values of Caches.
+// These are the values of CacheSharing.
 const (
-	CachesOfOwner Caches = "owner"
-	CachesOfAgent Caches = "agent"
+	CachesOfOwner CacheSharing = "owner"
+	CachesOfAgent CacheSharing = "agent"
 )
 
 // DefaultCacheMax is the default of Config.CacheMax.
@@ -38,16 +38,16 @@ const (
 	cacheIdle      = 24 * time.Hour
 )
 
-// cache is a cache of a program that agents share. It never contains programs that are found through PATH. So the whole GOPATH,
+// programCache is a cache of a program that agents share. It never contains programs that are found through PATH. So the whole GOPATH,
 // CARGO_HOME and npm's directory, whose _npx has programs, cannot be shared.
-type cache struct {
+type programCache struct {
 	dir              string            // the name of its directory
 	variable         string            // tells the program where the cache is
 	overrideVariable string            // a variable with which the program puts its cache elsewhere
 	links            map[string]string // of a program without such a variable: paths in the agent's home, and where they lead in the cache
 }
 
-var programCaches = []cache{
+var programCaches = []programCache{
 	{dir: "go-build", variable: "GOCACHE", overrideVariable: "XDG_CACHE_HOME"},
 	{dir: "go-mod", variable: "GOMODCACHE", overrideVariable: "GOPATH"},
 	{dir: "pip", variable: "PIP_CACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
@@ -76,7 +76,7 @@ func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.C
 	name := ""
 	if shared {
 		name = cacheName(r.Owner, proj.Name)
-		if err := p.useCache(filepath.Join(links.Dir, name)); err != nil {
+		if err := p.touchCache(filepath.Join(links.Dir, name)); err != nil {
 			return links, runner.HostError("cannot create the agents' caches", err)
 		}
 	}
@@ -108,16 +108,16 @@ func (c *confinement) addCaches(env map[string]string) {
 	for _, k := range programCaches {
 		dir := c.caches[k.variable]
 		_, set := env[k.variable]
-		_, moved := env[k.overrideVariable]
-		if dir != "" && !set && !moved {
+		_, overridden := env[k.overrideVariable]
+		if dir != "" && !set && !overridden {
 			env[k.variable] = dir
 		}
 	}
 }
 
-// useCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
+// touchCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
 // not replace them.
-func (p *Place) useCache(dir string) error {
+func (p *Place) touchCache(dir string) error {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()
 	for _, k := range programCaches {
@@ -177,12 +177,12 @@ func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err 
 // shrinkCache removes what was not used for the longest time from a cache that is too large. If that is impossible, for example
 // because agents have put millions of files into one directory, it empties the cache.
 func (p *Place) shrinkCache(ctx context.Context, dir string) error {
-	most := p.config.CacheMax
-	if most < 0 {
+	maxBytes := p.config.CacheMax
+	if maxBytes < 0 {
 		return nil
 	}
 	s, err := sandbox.Shrink(ctx, filetree.Limit{
-		Dir: dir, Most: most,
+		Dir: dir, Most: maxBytes,
 		Whole: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
 		Keep:  []string{"go-mod/cache/lock", "cargo/.package-cache*"},
 	})
@@ -190,7 +190,7 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 		return ctx.Err()
 	}
 	log := p.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.Removed), slog.Int64("bytes", s.Bytes))
-	if err == nil && s.Bytes <= most {
+	if err == nil && s.Bytes <= maxBytes {
 		if s.Removed > 0 {
 			log.InfoContext(ctx, "agents' cache shrunk")
 		}
@@ -205,7 +205,7 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 }
 
 // validate returns an error if there is no such value.
-func (c Caches) validate() error {
+func (c CacheSharing) validate() error {
 	if c != CachesOfOwner && c != CachesOfAgent {
 		return fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", c, CachesOfOwner, CachesOfAgent)
 	}

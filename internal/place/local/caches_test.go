@@ -92,7 +92,7 @@ func TestCachesAfterReload(t *testing.T) {
 	before := w.mustRun(a, printCaches)
 	require.Contains(t, before, filepath.Join(w.dir, "caches"))
 	for _, s := range []struct {
-		caches local.Caches
+		caches local.CacheSharing
 		want   string
 	}{{local.CachesOfAgent, ""}, {local.CachesOfOwner, before}} {
 		apply, err := w.Reload([]local.Project{{Name: "shell", Caches: s.caches}}, nil)

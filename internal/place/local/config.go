@@ -21,16 +21,16 @@ import (
 
 // Config configures a Place. Dir and Program are required.
 type Config struct {
-	Name      string       // name of the place; empty: local
-	Dir       string       // directory for all files of the place; created with access for the user only
-	Projects  []Project    // the projects that agents can work on; see Discover
-	Program   string       // supervises runs: see runner.Config
-	PassEnv   []string     // variables of the server that all agents get; a * at the end matches any suffix
-	Sandbox   sandbox.Mode // the default for projects; empty: sandbox.Auto
-	Read      []string     // paths that programs may read, besides the system and their own files
-	Write     []string     // paths that programs may write besides their own files; each must exist
-	MaxOutput int64        // limit of the output in the payload of a run, in bytes; 0: 16 MiB
-	OutputMax int64        // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	Name             string       // name of the place; empty: local
+	Dir              string       // directory for all files of the place; created with access for the user only
+	Projects         []Project    // the projects that agents can work on; see Discover
+	Program          string       // supervises runs: see runner.Config
+	PassEnv          []string     // variables of the server that all agents get; a * at the end matches any suffix
+	Sandbox          sandbox.Mode // the default for projects; empty: sandbox.Auto
+	Read             []string     // paths that programs may read, besides the system and their own files
+	Write            []string     // paths that programs may write besides their own files; each must exist
+	MaxPayloadOutput int64        // limit of the output in the payload of a run, in bytes; 0: 16 MiB
+	MaxRawOutput     int64        // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxPayloadOutput
 	// KeptRetention is how long the home of a deleted agent is kept if it may have work that exists nowhere else; 0: 7 days;
 	// negative: for ever. KeptMax limits the size of all kept homes, in bytes; 0: 20 GiB; negative: no limit. The oldest are
 	// removed first.
@@ -79,7 +79,7 @@ type Project struct {
 	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
 	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
 	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
-	Caches  Caches          `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner
+	Caches  CacheSharing    `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner
 
 	Checks `yaml:",inline"` // for all tasks
 
@@ -156,8 +156,8 @@ func (c *Config) validate() ([]project, error) {
 		return nil, err
 	}
 	c.Dir = dir
-	if c.MaxOutput == 0 {
-		c.MaxOutput = runner.DefaultMaxOutput
+	if c.MaxPayloadOutput == 0 {
+		c.MaxPayloadOutput = runner.DefaultMaxPayloadOutput
 	}
 	c.KeptRetention = cmp.Or(c.KeptRetention, DefaultKeptRetention)
 	c.KeptMax = cmp.Or(c.KeptMax, DefaultKeptMax)
@@ -180,20 +180,20 @@ func (c *Config) validate() ([]project, error) {
 	if err := resolveAll(&c.Read, &c.Write); err != nil {
 		return nil, err
 	}
-	var ready []project
+	var validated []project
 	for i, proj := range c.Projects {
 		proj.Sandbox = cmp.Or(proj.Sandbox, c.Sandbox)
 		r, err := proj.validate()
 		if err != nil {
 			return nil, fmt.Errorf("project %d %q: %w", i+1, proj.Name, err)
 		}
-		if slices.ContainsFunc(ready, func(o project) bool { return strings.EqualFold(o.Name, proj.Name) }) {
+		if slices.ContainsFunc(validated, func(o project) bool { return strings.EqualFold(o.Name, proj.Name) }) {
 			return nil, fmt.Errorf("project %d: there are two projects named %q: rename one of them", i+1, proj.Name)
 		}
-		ready = append(ready, r)
+		validated = append(validated, r)
 	}
-	slices.SortFunc(ready, func(a, b project) int { return strings.Compare(a.Name, b.Name) })
-	return ready, nil
+	slices.SortFunc(validated, func(a, b project) int { return strings.Compare(a.Name, b.Name) })
+	return validated, nil
 }
 
 func (proj Project) validate() (project, error) {

@@ -21,7 +21,7 @@ import (
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	w := newTestPlace(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, limit })
+	w := newTestPlace(t, func(c *local.Config) { c.MaxPayloadOutput, c.MaxRawOutput = limit, limit })
 	a := w.provisionIn("shell")
 	r := w.start(a, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo the end")
 	output, o := w.follow(a, r)
@@ -56,7 +56,7 @@ func TestLongOutput(t *testing.T) {
 	script := "for i in $(seq 300000); do echo line $i; done; echo the end"
 	var payloads [][]byte
 	for _, most := range []int64{limit, 8 * limit} {
-		w := newTestPlace(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, most })
+		w := newTestPlace(t, func(c *local.Config) { c.MaxPayloadOutput, c.MaxRawOutput = limit, most })
 		a := w.provisionIn("shell")
 		r := w.start(a, script)
 		output, o := w.follow(a, r)

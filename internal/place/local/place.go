@@ -67,7 +67,7 @@ func New(c Config) (*Place, error) {
 		c.removeTemporaryFiles(p)
 	}
 	p := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
-		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
+		Program: c.Program, MaxPayloadOutput: c.MaxPayloadOutput, MaxRawOutput: c.MaxRawOutput, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
 	p.checks.Dir, p.checks.Host, p.checks.Logger = filepath.Join(c.Dir, "checks"), p.host, c.Logger
 	p.setup.Store(&setup{projects: projects, paths: all})

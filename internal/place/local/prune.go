@@ -85,14 +85,14 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		r.place.pruned(ctx, l, repositories.Wrap(ctx, "cannot remove the refs", err))
+		r.place.recordPruned(ctx, l, repositories.Wrap(ctx, "cannot remove the refs", err))
 		inUse[l.AgentUID] = l.Problem
 	}
 	return all, nil
 }
 
-// pruned records whether the leftover was removed.
-func (p *Place) pruned(ctx context.Context, l *fleet.Leftover, err error) {
+// recordPruned records whether the leftover was removed.
+func (p *Place) recordPruned(ctx context.Context, l *fleet.Leftover, err error) {
 	if err != nil {
 		l.Problem = fleet.PublicMessage(err)
 		p.config.Logger.WarnContext(ctx, "work of an agent not pruned", slog.String("agent", l.AgentUID), slog.String("kind", string(l.Kind)), slog.Any("error", err))
@@ -127,7 +127,7 @@ func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(
 			if err != nil {
 				err = runner.HostError("cannot remove the directory", err)
 			}
-			p.pruned(ctx, &l, err)
+			p.recordPruned(ctx, &l, err)
 		}
 		all = append(all, l)
 	}

@@ -79,7 +79,7 @@ func TestSuspendedSupervisor(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the supervisor adopt orphaned processes")
 	}
-	waittest.Growing(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
+	waittest.WithGrowingLimit(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
 		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})

@@ -176,7 +176,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
+	waittest.WithGrowingLimit(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
 		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
@@ -187,7 +187,7 @@ func TestTimeout(t *testing.T) {
 	})
 
 	// A program that ignores SIGTERM must end at its limit too.
-	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (interrupted bool) {
+	waittest.WithGrowingLimit(t, 300*time.Millisecond, func(limit time.Duration) (interrupted bool) {
 		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/scratch"
 )
 
-// DeniedError is the error of Try for a program that does not work in the sandbox.
+// DeniedError is the error of TryProgram for a program that does not work in the sandbox.
 type DeniedError struct {
 	Program string // path
 	Message string // what the program said
@@ -30,12 +30,12 @@ func (d *DeniedError) Error() string {
 	return fmt.Sprintf("%s does not work in the sandbox: %s", d.Program, d.Message)
 }
 
-// maxTryOutput limits how much of a tried program's output is kept, in bytes.
-const maxTryOutput = 16 << 10
+// maxVersionOutput limits how much of a tried program's output is kept, in bytes.
+const maxVersionOutput = 16 << 10
 
-// Try runs the program of the project with --version, confined like a program of an agent. It returns a DeniedError if the program
+// TryProgram runs the program of the project with --version, confined like a program of an agent. It returns a DeniedError if the program
 // fails, and nil if programs of the project are not confined.
-func Try(ctx context.Context, c Config, name string) error {
+func TryProgram(ctx context.Context, c Config, name string) error {
 	projects, err := c.validate()
 	if err != nil {
 		return err
@@ -64,20 +64,20 @@ func Try(ctx context.Context, c Config, name string) error {
 	if err != nil {
 		return err
 	}
-	confined, err := p.confine(proj, home(dir), nil)
+	confinement, err := p.confine(proj, home(dir), nil)
 	if err != nil {
 		return err
 	}
-	env := p.environ(proj, confined, nil)
+	env := p.environ(proj, confinement, nil)
 	program, err := runner.Find(proj.driver.Program(), env, "/")
 	if err != nil {
 		return err
 	}
-	policy := confined.policy
+	policy := confinement.policy
 	policy.Read = append(policy.Read, runner.Readable(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
-	out := &process.Head{Max: maxTryOutput}
+	out := &process.Head{Max: maxVersionOutput}
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).work(), env, out, out
 	cmd.SysProcAttr = process.Attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

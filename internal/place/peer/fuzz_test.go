@@ -41,7 +41,7 @@ func FuzzPlaceQuestion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, placePath, bytes.NewReader(body)))
-		var answer placeAnswer
+		var answer placeResponse
 		switch w.Code {
 		case http.StatusBadRequest:
 		case http.StatusOK:

@@ -24,8 +24,8 @@ import (
 // store. The rest of the key is the name of the server, and the owner of the lease is its address.
 const leasePrefix = "peer/"
 
-// patience is how long a call waits for another server that does not answer.
-const patience = 3 * time.Second
+// answerTimeout is how long a call waits for another server that does not answer.
+const answerTimeout = 3 * time.Second
 
 // Config configures Peers. All fields are required.
 type Config struct {
@@ -66,7 +66,7 @@ func New(ctx context.Context, c Config) (*Peers, error) {
 	if p.tls, err = sharedTLS(p.key); err != nil {
 		return nil, err
 	}
-	p.http = &http.Client{Transport: c.Transport(&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: patience})}
+	p.http = &http.Client{Transport: c.Transport(&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: answerTimeout})}
 	return p, nil
 }
 
@@ -100,10 +100,10 @@ func (p *Peers) Listen(addr string) (err error) {
 	if p.listener, err = net.Listen("tcp", addr); err != nil {
 		return fmt.Errorf("cannot listen on the peer address %s: %w", addr, err)
 	}
-	if p.address, err = advertised(p.listener.Addr()); err != nil {
+	if p.address, err = advertisedAddress(p.listener.Addr()); err != nil {
 		return errors.Join(err, p.listener.Close())
 	}
-	s, err := remote.NewServer(ownRunners{p}, remote.ServerConfig{Key: p.key.Public().(ed25519.PublicKey), Version: p.config.Version, Logger: p.config.Log}) //nolint:forcetypeassert // of an Ed25519 key
+	s, err := remote.NewServer(localRunners{p}, remote.ServerConfig{Key: p.key.Public().(ed25519.PublicKey), Version: p.config.Version, Logger: p.config.Log}) //nolint:forcetypeassert // of an Ed25519 key
 	if err != nil {
 		return errors.Join(err, p.listener.Close())
 	}
@@ -114,9 +114,9 @@ func (p *Peers) Listen(addr string) (err error) {
 	return nil
 }
 
-// advertised returns the HOST:PORT at which other servers reach the listener with the address. For a listener on all
+// advertisedAddress returns the HOST:PORT at which other servers reach the listener with the address. For a listener on all
 // addresses, the host is the name of this machine.
-func advertised(a net.Addr) (string, error) {
+func advertisedAddress(a net.Addr) (string, error) {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil || !at.Addr().IsUnspecified() {
 		return a.String(), err

@@ -18,11 +18,11 @@ import (
 // placePath is the URL path at which a server answers the questions of other servers about its places.
 const placePath = "/place"
 
-// maxPlaceAnswer is the largest answer, in bytes. It is large because logs are limited only in lines.
-const maxPlaceAnswer = 64 << 20
+// maxPlaceResponse is the largest answer, in bytes. It is large because logs are limited only in lines.
+const maxPlaceResponse = 64 << 20
 
-// placeQuestion is a request to call one of the methods of state.PlaceReader.
-type placeQuestion struct {
+// placeRequest is a request to call one of the methods of state.PlaceReader.
+type placeRequest struct {
 	Place   string `json:"place"`
 	Method  string `json:"method"` // the name of the method
 	Project string `json:"project,omitempty"`
@@ -30,8 +30,8 @@ type placeQuestion struct {
 	Lines   int    `json:"lines,omitempty"`
 }
 
-// placeAnswer has the results of the called method, or its error.
-type placeAnswer struct {
+// placeResponse has the results of the called method, or its error.
+type placeResponse struct {
 	Projects []fleet.Project  `json:"projects,omitempty"`
 	Roles    []fleet.Role     `json:"roles,omitempty"`
 	Log      []string         `json:"log,omitempty"`
@@ -54,12 +54,12 @@ func (p *Peers) handler(runners http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", runners)
 	mux.HandleFunc("POST "+placePath, func(w http.ResponseWriter, r *http.Request) {
-		var q placeQuestion
+		var q placeRequest
 		if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
 			http.Error(w, "the request cannot be read as JSON", http.StatusBadRequest)
 			return
 		}
-		answer, err := p.answer(r.Context(), q)
+		answer, err := p.callPlace(r.Context(), q)
 		if err != nil {
 			e, ok := errors.AsType[*fleet.Error](err)
 			if !ok {
@@ -74,8 +74,8 @@ func (p *Peers) handler(runners http.Handler) http.Handler {
 	return mux
 }
 
-// answer calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
-func (p *Peers) answer(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+// callPlace calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
+func (p *Peers) callPlace(ctx context.Context, q placeRequest) (answer placeResponse, err error) {
 	place := p.config.Place(q.Place)
 	if place == nil {
 		return answer, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", p.config.Replica, fleet.Shorten(q.Place, 80))
@@ -137,42 +137,42 @@ type placeReader struct {
 }
 
 func (r placeReader) Projects(ctx context.Context) ([]fleet.Project, error) {
-	a, err := r.ask(ctx, placeQuestion{Method: "Projects"})
+	a, err := r.call(ctx, placeRequest{Method: "Projects"})
 	return a.Projects, err
 }
 
 func (r placeReader) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	a, err := r.ask(ctx, placeQuestion{Method: "Roles", Project: project})
+	a, err := r.call(ctx, placeRequest{Method: "Roles", Project: project})
 	return a.Roles, err
 }
 
 func (r placeReader) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
-	a, err := r.ask(ctx, placeQuestion{Method: "Log", Agent: agent.UID, Lines: lines})
+	a, err := r.call(ctx, placeRequest{Method: "Log", Agent: agent.UID, Lines: lines})
 	return a.Log, a.More, err
 }
 
 func (r placeReader) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	a, err := r.ask(ctx, placeQuestion{Method: "Kept", Agent: uid})
+	a, err := r.call(ctx, placeRequest{Method: "Kept", Agent: uid})
 	return a.Kept, err
 }
 
 func (r placeReader) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
-	a, err := r.ask(ctx, placeQuestion{Method: "Unsaved", Agent: agent.UID})
+	a, err := r.call(ctx, placeRequest{Method: "Unsaved", Agent: agent.UID})
 	return a.Unsaved, err
 }
 
-// ask sends the question to the other server and returns its answer.
-func (r placeReader) ask(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+// call sends the question to the other server and returns its answer.
+func (r placeReader) call(ctx context.Context, q placeRequest) (answer placeResponse, err error) {
 	q.Place = r.name
 	address, err := r.peers.addressOf(ctx, r.server)
 	if err != nil {
 		return answer, err
 	}
-	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s is on the machine of the server %s, which does not answer: start that server, or try again later", r.name, r.server).With("server", r.server)
+	unavailable := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s is on the machine of the server %s, which does not answer: start that server, or try again later", r.name, r.server).With("server", r.server)
 	if address == "" {
-		return answer, away
+		return answer, unavailable
 	}
-	ctx, cancel := context.WithTimeout(ctx, placeLimit)
+	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
 	defer cancel()
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -184,22 +184,22 @@ func (r placeReader) ask(ctx context.Context, q placeQuestion) (answer placeAnsw
 	}
 	resp, err := r.peers.http.Do(req)
 	if err != nil {
-		return answer, away.WithCause(err)
+		return answer, unavailable.WithCause(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return answer, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not answer other servers: call that server directly, or upgrade it", r.server, r.name).With("server", r.server)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceAnswer)).Decode(&answer); err != nil {
-		return placeAnswer{}, away.WithCause(err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceResponse)).Decode(&answer); err != nil {
+		return placeResponse{}, unavailable.WithCause(err)
 	}
 	if e := answer.Error; e != nil {
 		err := fleet.Errorf(cmp.Or(e.Reason, fleet.ReasonInternal), "%s", e.Message)
 		err.NextStep, err.Metadata = e.NextStep, e.Metadata
-		return placeAnswer{}, err
+		return placeResponse{}, err
 	}
 	return answer, nil
 }
 
-// placeLimit is how long another server may take to answer a question about its place.
-const placeLimit = 30 * time.Second
+// placeTimeout is how long another server may take to answer a question about its place.
+const placeTimeout = 30 * time.Second

@@ -10,11 +10,11 @@ import (
 
 // Runner implements state.Elsewhere.
 func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
-	return awayRunner{peers: p, name: server, agent: a}
+	return remoteRunner{peers: p, name: server, agent: a}
 }
 
-// awayRunner reads from another server.
-type awayRunner struct {
+// remoteRunner reads from another server.
+type remoteRunner struct {
 	fleet.Runner // nil: methods that are not defined below are never called, see state.Config
 
 	peers *Peers
@@ -24,23 +24,23 @@ type awayRunner struct {
 
 // call calls f with the agent's runner on the other server. It returns BACKEND_UNAVAILABLE if that server does not
 // answer.
-func (r awayRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
+func (r remoteRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
 	address, err := r.peers.addressOf(ctx, r.name)
 	if err != nil {
 		return err
 	}
-	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q is on the machine of the server %s, which does not answer: start that server, or try again later", r.agent.Name, r.name).With("server", r.name)
+	unavailable := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q is on the machine of the server %s, which does not answer: start that server, or try again later", r.agent.Name, r.name).With("server", r.name)
 	if address == "" {
-		return away
+		return unavailable
 	}
-	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: r.peers.config.Version, Patience: patience})
+	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: r.peers.config.Version, Patience: answerTimeout})
 	if err = f(c.Connect(r.agent)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
-		return away.WithCause(err)
+		return unavailable.WithCause(err)
 	}
 	return err
 }
 
-func (r awayRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+func (r remoteRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
 	err = r.call(ctx, func(runner fleet.Runner) (err error) {
 		page, err = runner.Output(ctx, run, offset, limit)
 		return err
@@ -48,7 +48,7 @@ func (r awayRunner) Output(ctx context.Context, run fleet.Run, offset int64, lim
 	return page, err
 }
 
-func (r awayRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+func (r remoteRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = r.call(ctx, func(runner fleet.Runner) (err error) {
 		text, more, err = runner.Patch(ctx, c, path, offset, limit)
 		return err
@@ -56,24 +56,26 @@ func (r awayRunner) Patch(ctx context.Context, c fleet.Changes, path string, off
 	return text, more, err
 }
 
-func (r awayRunner) Bundle(ctx context.Context, w io.Writer) error {
+func (r remoteRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
 }
 
-// ownRunners are the runners that this server offers to other servers: the runners of agents on its machine. They only
+// localRunners are the runners that this server offers to other servers: the runners of agents on its machine. They only
 // read.
-type ownRunners struct{ peers *Peers }
+type localRunners struct{ peers *Peers }
 
-func (o ownRunners) Connect(a fleet.Agent) fleet.Runner { return ownRunner{peers: o.peers, uid: a.UID} }
+func (o localRunners) Connect(a fleet.Agent) fleet.Runner {
+	return localRunner{peers: o.peers, uid: a.UID}
+}
 
-// ownRunner is the runner of an agent on this machine, used by another server.
-type ownRunner struct {
+// localRunner is the runner of an agent on this machine, used by another server.
+type localRunner struct {
 	peers *Peers
 	uid   string
 }
 
 // runner returns the runner of the agent, as localAgent finds it.
-func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
+func (r localRunner) runner(ctx context.Context) (fleet.Runner, error) {
 	a, err := r.peers.localAgent(ctx, r.uid)
 	if err != nil {
 		return nil, err
@@ -81,7 +83,7 @@ func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
 	return r.peers.config.Place(a.Place).Connect(*a), nil
 }
 
-func (r ownRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+func (r localRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
 	runner, err := r.runner(ctx)
 	if err != nil {
 		return fleet.OutputPage{}, err
@@ -89,7 +91,7 @@ func (r ownRunner) Output(ctx context.Context, run fleet.Run, offset int64, limi
 	return runner.Output(ctx, run, offset, limit)
 }
 
-func (r ownRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+func (r localRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
 	runner, err := r.runner(ctx)
 	if err != nil {
 		return nil, false, err
@@ -97,7 +99,7 @@ func (r ownRunner) Patch(ctx context.Context, c fleet.Changes, path string, offs
 	return runner.Patch(ctx, c, path, offset, limit)
 }
 
-func (r ownRunner) Bundle(ctx context.Context, w io.Writer) error {
+func (r localRunner) Bundle(ctx context.Context, w io.Writer) error {
 	runner, err := r.runner(ctx)
 	if err != nil {
 		return err
@@ -105,23 +107,25 @@ func (r ownRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return runner.Bundle(ctx, w)
 }
 
-// errReads is the error of the methods that change something: a server does not call them on another server.
-var errReads = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
+// errReadOnly is the error of the methods that change something: a server does not call them on another server.
+var errReadOnly = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
 
-func (ownRunner) Dispatch(context.Context, fleet.Run) error { return errReads }
+func (localRunner) Dispatch(context.Context, fleet.Run) error { return errReadOnly }
 
-func (ownRunner) Follow(context.Context, fleet.Run, string, func(fleet.Output) error) (fleet.Outcome, error) {
-	return fleet.Outcome{}, errReads
+func (localRunner) Follow(context.Context, fleet.Run, string, func(fleet.Output) error) (fleet.Outcome, error) {
+	return fleet.Outcome{}, errReadOnly
 }
 
-func (ownRunner) Interrupt(context.Context, fleet.Run, bool) error { return errReads }
+func (localRunner) Interrupt(context.Context, fleet.Run, bool) error { return errReadOnly }
 
-func (ownRunner) Send(context.Context, fleet.Run, string, string) error { return errReads }
+func (localRunner) Send(context.Context, fleet.Run, string, string) error { return errReadOnly }
 
-func (ownRunner) Answer(context.Context, fleet.Run, fleet.Question) error { return errReads }
+func (localRunner) Answer(context.Context, fleet.Run, fleet.Question) error { return errReadOnly }
 
-func (ownRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errReads }
+func (localRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) {
+	return nil, errReadOnly
+}
 
-func (ownRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
-	return fleet.CheckResult{}, errReads
+func (localRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, errReadOnly
 }

@@ -31,7 +31,7 @@ func checks(x *fixture) {
 	x.Equal(fleet.CheckFailed, res.Status, "result: %+v", res)
 
 	id := "3"
-	waittest.Growing(x.T, x.h.TimeLimit, func(limit time.Duration) (begun bool) {
+	waittest.WithGrowingLimit(x.T, x.h.TimeLimit, func(limit time.Duration) (begun bool) {
 		late := check(id, c.Hangs)
 		id += "0"
 		late.Timeout = limit

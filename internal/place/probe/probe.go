@@ -37,7 +37,7 @@ func New(c Config) *Prober {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	o := &Prober{environ: harmless(c.Environ), client: &http.Client{
+	p := &Prober{environ: harmlessEnviron(c.Environ), client: &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 2 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
@@ -45,17 +45,17 @@ func New(c Config) *Prober {
 		// The headers may hold secrets, which must not be sent to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	for _, v := range o.environ {
+	for _, v := range p.environ {
 		if path, ok := strings.CutPrefix(v, "PATH="); ok {
-			o.path = path
+			p.path = path
 		}
 	}
-	return o
+	return p
 }
 
 // Get requests the URL with the header, and returns the status and the body of the answer. It does not follow
 // redirects. Its errors do not contain the request.
-func (o *Prober) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
+func (p *Prober) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, nil, errors.New("invalid address")
@@ -65,20 +65,20 @@ func (o *Prober) Get(ctx context.Context, url string, header map[string]string) 
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
-	resp, err := o.client.Do(r)
+	resp, err := p.client.Do(r)
 	if err != nil {
-		return 0, nil, words(err)
+		return 0, nil, publicError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return 0, nil, words(err)
+		return 0, nil, publicError(err)
 	}
 	return resp.StatusCode, body, nil
 }
 
-// words returns a short error for people. It does not contain the request, which may hold secrets.
-func words(err error) error {
+// publicError returns a short error for people. It does not contain the request, which may hold secrets.
+func publicError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}

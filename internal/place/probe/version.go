@@ -15,14 +15,14 @@ import (
 // maxOutput limits how much of a program's output is kept, in bytes.
 const maxOutput = 4 << 10
 
-// basics are the variables that programs need to start. They hold no secrets.
-var basics = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"}
+// harmlessVariables are the variables that programs need to start. They hold no secrets.
+var harmlessVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"}
 
-// harmless returns an environment without secrets, for a program that only prints its version.
-func harmless(environ []string) (env []string) {
+// harmlessEnviron returns an environment without secrets, for a program that only prints its version.
+func harmlessEnviron(environ []string) (env []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
-		for _, b := range basics {
+		for _, b := range harmlessVariables {
 			if name == b {
 				env = append(env, v)
 			}
@@ -34,8 +34,8 @@ func harmless(environ []string) (env []string) {
 // Version runs the program with --version. It returns the path of the program and the beginning of its output. The
 // program runs in its own process group, which Version kills afterwards. Version returns exec.ErrNotFound and an empty
 // path if the program is not found.
-func (o *Prober) Version(ctx context.Context, program string) (path, output string, err error) {
-	if path = o.find(program); path == "" {
+func (p *Prober) Version(ctx context.Context, program string) (path, output string, err error) {
+	if path = p.find(program); path == "" {
 		return "", "", exec.ErrNotFound
 	}
 	if err := ctx.Err(); err != nil {
@@ -43,7 +43,7 @@ func (o *Prober) Version(ctx context.Context, program string) (path, output stri
 	}
 	out := &process.Head{Max: maxOutput}
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", out, out
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.environ, "/", out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = process.Run(ctx, cmd, 0)
@@ -66,7 +66,7 @@ func (o *Prober) Version(ctx context.Context, program string) (path, output stri
 
 // find returns the path of the program, or "" if it is not found. It ignores relative directories in PATH, and relative
 // paths.
-func (o *Prober) find(program string) string {
+func (p *Prober) find(program string) string {
 	if strings.ContainsRune(program, '/') {
 		if filepath.IsAbs(program) {
 			path, _ := exec.LookPath(program)
@@ -74,7 +74,7 @@ func (o *Prober) find(program string) string {
 		}
 		return ""
 	}
-	for _, dir := range filepath.SplitList(o.path) {
+	for _, dir := range filepath.SplitList(p.path) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}

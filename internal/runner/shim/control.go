@@ -187,7 +187,7 @@ func (c *control) message(id, text string) string {
 // recordMessage records that the child has the message. If this fails, a repeated message is refused after the end of
 // the run.
 func recordMessage(id string) {
-	if f, err := agentfile.Create(messagesFile); err == nil {
+	if f, err := agentfile.OpenAppend(messagesFile); err == nil {
 		_, _ = f.WriteString(id + "\n")
 		_ = f.Close()
 	}

@@ -83,7 +83,7 @@ func newQuestions(spec QuestionConfig, run Run, grown func()) (*questions, error
 	if err != nil {
 		return nil, err
 	}
-	journal, err := agentfile.Create(run.Path(question.Journal))
+	journal, err := agentfile.OpenAppend(run.Path(question.Journal))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}

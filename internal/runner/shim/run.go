@@ -223,7 +223,7 @@ func (r Run) removeSecrets(names []string) {
 
 // WriteFile writes a file atomically. Unlike scratch.WriteFile, it also replaces a directory.
 func WriteFile(path string, data []byte) error {
-	tmp, err := scratch.Write(path, data)
+	tmp, err := scratch.WriteTemp(path, data)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func writeOnce(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := scratch.Write(path, b)
+	tmp, err := scratch.WriteTemp(path, b)
 	if isFull(err) {
 		tmp, err = writeReserve(filepath.Dir(path), b)
 	}

@@ -36,7 +36,7 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 	if err != nil {
 		return err
 	}
-	name, err := scratch.Write(filepath.Join(c.own, "fleet-move.lock"), data)
+	name, err := scratch.WriteTemp(filepath.Join(c.own, "fleet-move.lock"), data)
 	if err != nil {
 		return err
 	}

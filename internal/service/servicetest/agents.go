@@ -60,7 +60,7 @@ func (h *Harness) WaitStored(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.Store.Subscribe()
 	defer cancel()
-	waittest.Signalled(h.T, signal, ok)
+	waittest.UntilSignalled(h.T, signal, ok)
 }
 
 // WaitObserved waits until ok, which reads the state of places, returns true. It calls ok after each change of
@@ -69,7 +69,7 @@ func (h *Harness) WaitObserved(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.State.Places.Subscribe()
 	defer cancel()
-	waittest.Signalled(h.T, signal, ok)
+	waittest.UntilSignalled(h.T, signal, ok)
 }
 
 // Problem returns the problem of the fleet's place with this index. It returns "" if the place has none.

@@ -56,7 +56,7 @@ func createFile(ctx context.Context, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := scratch.File(path)
+	f, err := scratch.CreateTemp(path)
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func TestModelFailure(t *testing.T) {
 	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
 	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: ptr(1)})
 	require.Contains(t, a.Error, "longer than its timeout of 1 s")
-	waittest.Growing(t, time.Second, func(limit time.Duration) (begun bool) {
+	waittest.WithGrowingLimit(t, time.Second, func(limit time.Duration) (begun bool) {
 		seconds := int(limit.Seconds())
 		a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and ever", Timeout: &seconds})
 		require.Contains(t, a.Error, fmt.Sprintf("longer than its timeout of %d s", seconds))
@@ -280,7 +280,7 @@ func TestUsageOfStopped(t *testing.T) {
 	var task *fleet.Task
 	signal, stop := r.store.Subscribe()
 	defer stop()
-	waittest.Signalled(t, signal, func() bool {
+	waittest.UntilSignalled(t, signal, func() bool {
 		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
 			last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, fleet.EventWindow{Newest: true, Limit: 1})
 			if err == nil && len(last) > 0 {

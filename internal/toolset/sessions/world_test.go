@@ -205,7 +205,7 @@ func (w *world) until(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
 	defer cancel()
-	waittest.Signalled(w.t, signal, ok)
+	waittest.UntilSignalled(w.t, signal, ok)
 }
 
 // waiting polls until n messages of the session wait for their turns.

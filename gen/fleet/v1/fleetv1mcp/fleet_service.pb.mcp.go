@@ -12,7 +12,7 @@ import (
 // FleetServiceToolset returns the MCP tools of FleetService, which call it over conn.
 func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := v1.NewFleetServiceClient(conn)
-	watch := tool.Watcher(c.WatchFleet,
+	watch := tool.NewWatch(c.WatchFleet,
 		func(q tool.Query) *v1.WatchFleetRequest {
 			return &v1.WatchFleetRequest{Cursor: q.Cursor, AgentName: q.Agent, Follow: q.Follow}
 		}, (*v1.WatchFleetResponse).GetCursor, fleetServiceWatchFleetTexts)
@@ -396,7 +396,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      fleetServiceSettleFanOutOutput,
 			Description: "Choose the work of one task of a fan-out. It lands like other work. With abandon_others, the other tasks are stopped and their work is abandoned.",
 		}, c.SettleFanOut),
-		tool.Turn(tool.Spec{
+		tool.StreamWithResult(tool.Spec{
 			Name:     "run_task",
 			Title:    "Run task",
 			Method:   v1.FleetService_RunTask_FullMethodName,

@@ -22,7 +22,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      sessionServiceCreateAgentSessionOutput,
 			Description: "Begin a conversation with an agent, which remembers earlier messages. `list_agents` shows the agents: definitions in files or from a registry, and agents of the fleet.",
 		}, c.CreateAgentSession),
-		tool.Turn(tool.Spec{
+		tool.StreamWithResult(tool.Spec{
 			Name:     "send_message",
 			Title:    "Send message",
 			Method:   v1.SessionService_SendMessage_FullMethodName,
@@ -36,7 +36,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			},
 			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that cancels the call interrupts the turn at once. If the message has a request_id, the turn continues for two minutes, so that the caller can repeat the call.",
 		}, c.SendMessage, sessionServiceSendMessageTexts, func(m *v1.SendMessageResponse) bool { return m.GetType() == v1.SendMessageResponse_complete }),
-		tool.Turn(tool.Spec{
+		tool.StreamWithResult(tool.Spec{
 			Name:     "invoke_agent",
 			Title:    "Invoke agent",
 			Method:   v1.SessionService_InvokeAgent_FullMethodName,

@@ -8,16 +8,16 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Assembled keeps the result of one call out of the response while mcp-go writes it. A response contains the result
+// DeferredResult keeps the result of one call out of the response while mcp-go writes it. A response contains the result
 // twice, as structured content and as text, and mcp-go would check and copy both at every level of nesting. So mcp-go
 // gets a placeholder instead, and the transport puts the result into what mcp-go has written.
-type Assembled struct {
+type DeferredResult struct {
 	result []byte
 	text   []byte // the result as a JSON string; nil if it must still be encoded
 	task   []byte // the members of a result that is a task, instead of a result; nil for other results
 }
 
-type assembledKey struct{}
+type deferredKey struct{}
 
 // noContent is what mcp-go writes for a result without content. It cannot be a part of a string, which has no bare quotes.
 var noContent = []byte(`"content":[]`)
@@ -27,24 +27,24 @@ const placeholder = "the result of the call"
 
 var quotedPlaceholder = []byte(`"` + placeholder + `"`)
 
-// WithAssembled returns a context for one call, whose response must be passed through Append.
-func WithAssembled(ctx context.Context) (context.Context, *Assembled) {
-	a := &Assembled{}
-	return context.WithValue(ctx, assembledKey{}, a), a
+// WithDeferredResult returns a context for one call, whose response must be passed through Append.
+func WithDeferredResult(ctx context.Context) (context.Context, *DeferredResult) {
+	a := &DeferredResult{}
+	return context.WithValue(ctx, deferredKey{}, a), a
 }
 
-// AssembledOf returns the Assembled of the context's call; nil if it has none.
-func AssembledOf(ctx context.Context) *Assembled {
-	a, _ := ctx.Value(assembledKey{}).(*Assembled)
+// DeferredResultOf returns the DeferredResult of the context's call; nil if it has none.
+func DeferredResultOf(ctx context.Context) *DeferredResult {
+	a, _ := ctx.Value(deferredKey{}).(*DeferredResult)
 	return a
 }
 
 // SetTask makes the response a task with these members, which are a JSON object. mcp-go gets a result without content.
-func (a *Assembled) SetTask(members []byte) { a.result, a.task = nil, bytes.TrimSpace(members) }
+func (a *DeferredResult) SetTask(members []byte) { a.result, a.task = nil, bytes.TrimSpace(members) }
 
 // Append appends the response to b, with the result in place of two placeholders: as text, and then as structured
 // content. These are the last two placeholders in the response, because an id may equal the placeholder too.
-func (a *Assembled) Append(b, written []byte) []byte {
+func (a *DeferredResult) Append(b, written []byte) []byte {
 	if a != nil && a.task != nil {
 		return append(b, bytes.Replace(written, noContent, a.task[1:len(a.task)-1], 1)...)
 	}

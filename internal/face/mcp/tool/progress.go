@@ -154,8 +154,8 @@ type Query struct {
 // Watch reads events and passes each to the function, with the cursor after it.
 type Watch func(ctx context.Context, q Query, each func(cursor string, texts []string) error) error
 
-// Watcher returns a Watch over the method that streams events.
-func Watcher[R any, PQ any, PR message[R]](
+// NewWatch returns a Watch over the method that streams events.
+func NewWatch[R any, PQ any, PR message[R]](
 	call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
 	request func(Query) PQ, cursor func(PR) string, texts func(PR) []string,
 ) Watch {

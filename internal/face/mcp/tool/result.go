@@ -69,8 +69,8 @@ func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 	}
 	if f := fieldAt(response.Descriptor(), s.Portion.Of); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
 		limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
-		if most := int64(maxResult(ctx)); !q.Has(limit) || q.Get(limit).Int() > most {
-			q.Set(limit, protoreflect.ValueOfInt32(int32(most))) //nolint:gosec // Config bounds it
+		if maxBytes := int64(maxResult(ctx)); !q.Has(limit) || q.Get(limit).Int() > maxBytes {
+			q.Set(limit, protoreflect.ValueOfInt32(int32(maxBytes))) //nolint:gosec // Config bounds it
 		}
 	}
 }
@@ -78,27 +78,27 @@ func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 // resultOf makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
 // after lowerLimit has changed the request.
 func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
-	most := maxResult(ctx)
+	maxBytes := maxResult(ctx)
 	b, err := wire.Marshal(m)
 	if err != nil {
 		return Failure(ctx, err)
 	}
-	if len(b) <= most {
+	if len(b) <= maxBytes {
 		return success(ctx, b, "")
 	}
-	keep := ""
+	untouched := ""
 	if s.Portion.applies(q.ProtoReflect()) {
-		if m, b, err = s.lowerLimit(q.ProtoReflect(), m, b, most, again); err != nil {
+		if m, b, err = s.lowerLimit(q.ProtoReflect(), m, b, maxBytes, again); err != nil {
 			return Failure(ctx, err)
 		}
-		keep = s.Portion.Of
+		untouched = s.Portion.Of
 	}
-	if len(b) <= most {
+	if len(b) <= maxBytes {
 		return success(ctx, b, "")
 	}
 	m = proto.Clone(m) // the service may have parts of it
-	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteBytes}
-	if b, err = short.run(); err != nil {
+	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, untouched: untouched, maxBytes: maxBytes - noteBytes}
+	if b, err = short.shorten(); err != nil {
 		return Failure(ctx, err)
 	}
 	return success(ctx, b, short.note())
@@ -114,14 +114,14 @@ func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.A
 		return s.resultOf(ctx, q, a.Message(), again)
 	}
 	r := success(ctx, b, "")
-	if assembled := AssembledOf(ctx); assembled != nil {
+	if assembled := DeferredResultOf(ctx); assembled != nil {
 		assembled.text = text
 	}
 	return r
 }
 
 // lowerLimit repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller.
-func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
+func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, maxBytes int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
 	end := unknownEnd
 	for range 30 {
@@ -133,8 +133,8 @@ func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, most
 		if err != nil {
 			return nil, nil, err
 		}
-		room := most - noteBytes - min(rest, most/2) // the rest of the answer can be shortened to half of the result
-		fits, err := s.countThatFits(m, n, len(b)-rest, room, most, end)
+		room := maxBytes - noteBytes - min(rest, maxBytes/2) // the rest of the answer can be shortened to half of the result
+		fits, err := s.countThatFits(m, n, len(b)-rest, room, maxBytes, end)
 		if err != nil || n <= 1 || fits >= n {
 			return m, b, err
 		}
@@ -146,27 +146,27 @@ func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, most
 		if b, err = wire.Marshal(m); err != nil {
 			return nil, nil, err
 		}
-		if len(b) <= most {
+		if len(b) <= maxBytes {
 			return m, b, nil
 		}
 		if end == unknownEnd {
-			end = s.keptEnd(before, m)
+			end = s.endKeptByLimit(before, m)
 		}
 	}
 	return m, b, nil
 }
 
-// keptEnd tells which end of a list a lower limit keeps.
-type keptEnd int
+// listEnd tells which end of a list a lower limit keeps.
+type listEnd int
 
 const (
-	unknownEnd keptEnd = iota
+	unknownEnd listEnd = iota
 	firstItems
 	lastItems // as with the newest events
 )
 
-// keptEnd compares an answer with the answer to a lower limit and returns which end of the list the lower limit keeps.
-func (s Spec) keptEnd(before, after proto.Message) keptEnd {
+// endKeptByLimit compares an answer with the answer to a lower limit and returns which end of the list the lower limit keeps.
+func (s Spec) endKeptByLimit(before, after proto.Message) listEnd {
 	items := func(m proto.Message) protoreflect.List {
 		if in, f := parentAt(m.ProtoReflect(), s.Portion.Of); f != nil && f.IsList() && in.Has(f) {
 			return in.Get(f).List()
@@ -182,7 +182,7 @@ func (s Spec) keptEnd(before, after proto.Message) keptEnd {
 
 // countThatFits returns how many of the list's n items, or of the text's n bytes, fit into the room. size is their
 // total size.
-func (s Spec) countThatFits(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
+func (s Spec) countThatFits(m proto.Message, n, size, room, maxBytes int, end listEnd) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
 	if f == nil || !f.IsList() || f.Message() == nil {
 		if size <= room {
@@ -191,11 +191,11 @@ func (s Spec) countThatFits(m proto.Message, n, size, room, most int, end keptEn
 		return min(n-1, int(int64(n)*int64(room)/int64(size))), nil
 	}
 	list := in.Get(f).List()
-	first, err := itemsThatFit(list, room, most, false)
+	first, err := itemsThatFit(list, room, maxBytes, false)
 	if err != nil || end == firstItems {
 		return first, err
 	}
-	last, err := itemsThatFit(list, room, most, true)
+	last, err := itemsThatFit(list, room, maxBytes, true)
 	if end == unknownEnd {
 		last = max(first, last)
 	}
@@ -204,7 +204,7 @@ func (s Spec) countThatFits(m proto.Message, n, size, room, most int, end keptEn
 
 // itemsThatFit returns how many items at the beginning or end of the list fit into the room. A single large item counts
 // as at most a quarter of the result, since its texts can be shortened later.
-func itemsThatFit(list protoreflect.List, room, most int, fromEnd bool) (n int, err error) {
+func itemsThatFit(list protoreflect.List, room, maxBytes int, fromEnd bool) (n int, err error) {
 	for used := 0; n < list.Len(); n++ {
 		i := n
 		if fromEnd {
@@ -214,7 +214,7 @@ func itemsThatFit(list protoreflect.List, room, most int, fromEnd bool) (n int, 
 		if err != nil {
 			return 0, err
 		}
-		if used += min(size, most/4); used > room {
+		if used += min(size, maxBytes/4); used > room {
 			break
 		}
 	}
@@ -297,7 +297,7 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 // becomes a second text.
 func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{}
-	if a := AssembledOf(ctx); a != nil {
+	if a := DeferredResultOf(ctx); a != nil {
 		a.result = b
 		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(placeholder)}, placeholder
 	} else {
@@ -316,7 +316,7 @@ func Failure(ctx context.Context, err error) *mcp.CallToolResult {
 	if most := maxResult(ctx); len(text) > most {
 		e := wire.ErrorOf(err)
 		e.Details = nil
-		if e.Message, _ = prefix(e.Message, most-noteBytes); len(e.JSON()) > most {
+		if e.Message, _ = jsonPrefix(e.Message, most-noteBytes); len(e.JSON()) > most {
 			e.Message = fmt.Sprintf("the error's text is too long for a tool (mcp.max_result is %d bytes); the server's log has it", most)
 		}
 		text = e.JSON()

@@ -21,25 +21,25 @@ const minText = 200
 type shortener struct {
 	message, request protoreflect.Message
 	cuts             []Cut
-	keep             string // path of a text that is not shortened
-	most             int    // bytes of JSON
+	untouched        string // path of a text that is not shortened
+	maxBytes         int    // bytes of JSON
 
-	parts     []part
+	shortened []keptPart
 	listNotes []string // notes about lists that lack items
 }
 
-// part is the part of a field that the answer holds.
-type part struct {
-	path, which, unit string
-	kept, total       int
+// keptPart is the part of a field that the answer holds.
+type keptPart struct {
+	path, end, unit string
+	kept, total     int
 }
 
 // errTooLarge is returned for an answer that cannot be shortened enough.
 var errTooLarge = errors.New("the answer does not fit into the result of a tool: use REST, gRPC or the fleet command")
 
-func (s *shortener) run() ([]byte, error) {
-	b, err := s.json()
-	if err != nil || len(b) <= s.most {
+func (s *shortener) shorten() ([]byte, error) {
+	b, err := s.marshal()
+	if err != nil || len(b) <= s.maxBytes {
 		return b, err
 	}
 	for _, c := range s.cuts {
@@ -52,27 +52,27 @@ func (s *shortener) run() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b, err = s.json(); err != nil || len(b) <= s.most {
+		if b, err = s.marshal(); err != nil || len(b) <= s.maxBytes {
 			return b, err
 		}
 	}
 	if fits := s.shortenTexts(len(b), minText); fits {
-		return s.json()
+		return s.marshal()
 	}
-	if b, err = s.shortenLists(); err != nil || len(b) <= s.most {
+	if b, err = s.shortenLists(); err != nil || len(b) <= s.maxBytes {
 		return b, err
 	}
 	if s.shortenTexts(len(b), 0) {
-		return s.json()
+		return s.marshal()
 	}
-	if s.keep != "" { // the service ignored the limit
-		s.keep = ""
-		return s.run()
+	if s.untouched != "" { // the service ignored the limit
+		s.untouched = ""
+		return s.shorten()
 	}
 	return nil, errTooLarge
 }
 
-func (s *shortener) json() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
+func (s *shortener) marshal() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
 
 // keepLast leaves out the first items of a list. The other items may fill the room that the rest of the answer leaves,
 // and at least a quarter of the result.
@@ -85,7 +85,7 @@ func (s *shortener) keepLast(c Cut, size int) error {
 	if err != nil {
 		return err
 	}
-	list, room := in.Get(f).List(), max(s.most-rest, s.most/4)
+	list, room := in.Get(f).List(), max(s.maxBytes-rest, s.maxBytes/4)
 	kept, used := 0, 0
 	for i := list.Len() - 1; i >= 0; i-- {
 		n, err := itemSize(list.Get(i))
@@ -116,7 +116,7 @@ func (s *shortener) keepFirst(c Cut) error {
 		return err
 	}
 	list := in.Get(f).List()
-	kept, err := itemsThatFit(list, s.most-rest, s.most, false)
+	kept, err := itemsThatFit(list, s.maxBytes-rest, s.maxBytes, false)
 	if kept = max(1, kept); err != nil || kept >= list.Len() {
 		return err
 	}
@@ -133,43 +133,43 @@ func itemSize(v protoreflect.Value) (int, error) {
 	return len(b) + 1, err
 }
 
-// text is one text field of the message.
-type text struct {
-	path  string
-	value string
-	json  int // its size in JSON, in bytes, without the quotes
-	set   func(string)
+// textField is one text field of the message.
+type textField struct {
+	path     string
+	value    string
+	jsonSize int // its size in JSON, in bytes, without the quotes
+	set      func(string)
 }
 
 // shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than minLength. It
 // reports whether the message then fits.
 func (s *shortener) shortenTexts(size, minLength int) bool {
-	var texts []text
-	eachText(s.message, "", func(t text) {
-		if t.path != s.keep && len(t.value) > minLength {
+	var texts []textField
+	eachText(s.message, "", func(t textField) {
+		if t.path != s.untouched && len(t.value) > minLength {
 			texts = append(texts, t)
 		}
 	})
 	fixed := size
 	for i := range texts {
-		_, texts[i].json = prefix(texts[i].value, len(texts[i].value))
-		fixed -= texts[i].json
+		_, texts[i].jsonSize = jsonPrefix(texts[i].value, len(texts[i].value))
+		fixed -= texts[i].jsonSize
 	}
 	total := func(n int) int {
 		sum := fixed
 		for _, t := range texts {
 			if len(t.value) <= n {
-				sum += t.json
-			} else if _, size := prefix(t.value, n); sum <= s.most {
+				sum += t.jsonSize
+			} else if _, size := jsonPrefix(t.value, n); sum <= s.maxBytes {
 				sum += size
 			}
 		}
 		return sum
 	}
-	length, high := minLength, s.most
-	fits := total(length) <= s.most
+	length, high := minLength, s.maxBytes
+	fits := total(length) <= s.maxBytes
 	for fits && length < high {
-		if middle := (length + high + 1) / 2; total(middle) <= s.most {
+		if middle := (length + high + 1) / 2; total(middle) <= s.maxBytes {
 			length = middle
 		} else {
 			high = middle - 1
@@ -179,7 +179,7 @@ func (s *shortener) shortenTexts(size, minLength int) bool {
 		if len(t.value) <= length {
 			continue
 		}
-		cut, _ := prefix(t.value, length)
+		cut, _ := jsonPrefix(t.value, length)
 		t.set(cut)
 		s.setNextOffset(t.path, len(cut))
 		s.noteCut(t.path, "first", len(cut), len(t.value), "bytes")
@@ -206,13 +206,13 @@ func (s *shortener) setNextOffset(path string, kept int) {
 func (s *shortener) shortenLists() ([]byte, error) {
 	omitted := map[string]int{}
 	for {
-		b, err := s.json()
+		b, err := s.marshal()
 		if err != nil {
 			return nil, err
 		}
-		largest := list{}
-		if len(b) > s.most {
-			eachList(s.message, "", func(l list) {
+		largest := listField{}
+		if len(b) > s.maxBytes {
+			eachList(s.message, "", func(l listField) {
 				if l.len > 1 && l.size > largest.size {
 					largest = l
 				}
@@ -225,7 +225,7 @@ func (s *shortener) shortenLists() ([]byte, error) {
 			slices.Sort(s.listNotes)
 			return b, nil
 		}
-		share := float64(s.most) / float64(len(b))
+		share := float64(s.maxBytes) / float64(len(b))
 		kept := max(1, min(largest.len-1, int(float64(largest.len)*share)))
 		largest.truncate(kept)
 		omitted[largest.path] += largest.len - kept
@@ -238,36 +238,36 @@ func (s *shortener) noteCut(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return
 	}
-	for i := range s.parts {
-		if p := &s.parts[i]; p.path == path && p.unit == unit && p.kept == of {
+	for i := range s.shortened {
+		if p := &s.shortened[i]; p.path == path && p.unit == unit && p.kept == of {
 			p.kept = kept
 			return
 		}
 	}
-	s.parts = append(s.parts, part{path, which, unit, kept, of})
+	s.shortened = append(s.shortened, keptPart{path, which, unit, kept, of})
 }
 
 // note returns the note about what was shortened.
 func (s *shortener) note() string {
 	var notes []string
-	for _, p := range s.parts[:min(2, len(s.parts))] {
-		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.which, p.kept, p.total, p.unit))
+	for _, p := range s.shortened[:min(2, len(s.shortened))] {
+		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.end, p.kept, p.total, p.unit))
 	}
 	notes = append(notes, s.listNotes...)
 	if len(notes) == 0 {
 		return ""
 	}
-	if more := len(s.parts) - 2; more > 0 {
+	if more := len(s.shortened) - 2; more > 0 {
 		notes = append(notes, fmt.Sprintf("%d more fields were shortened", more))
 	}
 	text := strings.Join(notes, "; ")
-	text, _ = prefix(text, noteBytes/2)
+	text, _ = jsonPrefix(text, noteBytes/2)
 	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command return the whole answer."
 }
 
-// prefix returns at most the first n bytes of a text, without splitting a character, and their size in JSON without the
+// jsonPrefix returns at most the first n bytes of a text, without splitting a character, and their size in JSON without the
 // quotes.
-func prefix(s string, n int) (string, int) {
+func jsonPrefix(s string, n int) (string, int) {
 	n = min(n, len(s))
 	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
 		n--
@@ -285,7 +285,7 @@ func prefix(s string, n int) (string, int) {
 }
 
 // eachText calls each with every text of the message.
-func eachText(m protoreflect.Message, path string, each func(text)) {
+func eachText(m protoreflect.Message, path string, each func(textField)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path := joinPath(path, f)
 		switch {
@@ -294,7 +294,7 @@ func eachText(m protoreflect.Message, path string, each func(text)) {
 			values.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
 				switch f.MapValue().Kind() {
 				case protoreflect.StringKind:
-					each(text{path: path, value: v.String(), set: func(s string) { values.Set(k, protoreflect.ValueOfString(s)) }})
+					each(textField{path: path, value: v.String(), set: func(s string) { values.Set(k, protoreflect.ValueOfString(s)) }})
 				case protoreflect.MessageKind:
 					eachText(v.Message(), path, each)
 				}
@@ -305,13 +305,13 @@ func eachText(m protoreflect.Message, path string, each func(text)) {
 			for i := range items.Len() {
 				switch f.Kind() {
 				case protoreflect.StringKind:
-					each(text{path: path, value: items.Get(i).String(), set: func(s string) { items.Set(i, protoreflect.ValueOfString(s)) }})
+					each(textField{path: path, value: items.Get(i).String(), set: func(s string) { items.Set(i, protoreflect.ValueOfString(s)) }})
 				case protoreflect.MessageKind:
 					eachText(items.Get(i).Message(), path, each)
 				}
 			}
 		case f.Kind() == protoreflect.StringKind:
-			each(text{path: path, value: v.String(), set: func(s string) { m.Set(f, protoreflect.ValueOfString(s)) }})
+			each(textField{path: path, value: v.String(), set: func(s string) { m.Set(f, protoreflect.ValueOfString(s)) }})
 		case f.Kind() == protoreflect.MessageKind:
 			eachText(v.Message(), path, each)
 		}
@@ -319,15 +319,15 @@ func eachText(m protoreflect.Message, path string, each func(text)) {
 	})
 }
 
-// list is a list or map field of the message.
-type list struct {
+// listField is a list or map field of the message.
+type listField struct {
 	path      string
 	len, size int
 	truncate  func(n int)
 }
 
 // eachList calls each with every list of the message and its size on the wire, which is about its size in JSON.
-func eachList(m protoreflect.Message, path string, each func(list)) {
+func eachList(m protoreflect.Message, path string, each func(listField)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path, size := joinPath(path, f), 0
 		add := func(f protoreflect.FieldDescriptor, v protoreflect.Value) {
@@ -347,12 +347,12 @@ func eachList(m protoreflect.Message, path string, each func(list)) {
 				add(f.MapValue(), v)
 				return true
 			})
-			each(list{path: path, len: v.Map().Len(), size: size, truncate: func(n int) { truncateMap(v.Map(), n) }})
+			each(listField{path: path, len: v.Map().Len(), size: size, truncate: func(n int) { truncateMap(v.Map(), n) }})
 		case f.IsList():
 			for i := range v.List().Len() {
 				add(f, v.List().Get(i))
 			}
-			each(list{path: path, len: v.List().Len(), size: size, truncate: v.List().Truncate})
+			each(listField{path: path, len: v.List().Len(), size: size, truncate: v.List().Truncate})
 		case f.Kind() == protoreflect.MessageKind:
 			eachList(v.Message(), path, each)
 		}

@@ -25,7 +25,7 @@ type Tool struct {
 	Contract, Operator bool
 	// BriefInput is the schema of the arguments without those that only operators need; empty if there are none.
 	BriefInput json.RawMessage
-	// StartsTask is set if the result of a call names a task that the call has started; see WithStarted. TaskOutlivesCall is set if that
+	// StartsTask is set if the result of a call names a task that the call has started; see WithStartedTask. TaskOutlivesCall is set if that
 	// task goes on when the call ends early.
 	StartsTask, TaskOutlivesCall bool
 }
