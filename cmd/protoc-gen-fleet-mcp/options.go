@@ -39,3 +39,13 @@ func hintsOf(m *protogen.Method) hints {
 		idempotent:  readOnly || level == descriptorpb.MethodOptions_IDEMPOTENT || rule.GetDelete() != "" || rule.GetPut() != "",
 	}
 }
+
+// hasBriefInput reports whether a request of the method has fields that only operators need.
+func (g generator) hasBriefInput(m *protogen.Method) bool {
+	for _, f := range m.Input.Fields {
+		if g.options.Bool(f.Desc, operatorFieldOption) {
+			return true
+		}
+	}
+	return false
+}

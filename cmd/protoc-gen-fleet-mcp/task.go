@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/compiler/protogen"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // writeTask writes the fields Task and TaskOutlivesCall of a method's tool.
@@ -29,19 +28,4 @@ func (g generator) writeTask(m *protogen.Method) error {
 		g.P("TaskOutlivesCall: true,")
 	}
 	return nil
-}
-
-// hasBriefInput reports whether a request of the method has fields that only operators need.
-func (g generator) hasBriefInput(m *protogen.Method) bool {
-	for _, f := range m.Input.Fields {
-		if g.options.Bool(f.Desc, operatorFieldOption) {
-			return true
-		}
-	}
-	return false
-}
-
-// leavesOut reports whether the schema does not describe the field.
-func (s schemas) leavesOut(d protoreflect.Descriptor) bool {
-	return s.brief && s.options.Bool(d, operatorFieldOption)
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -115,54 +114,6 @@ type arrival struct {
 	sealedSession
 	To   string `json:"to"`
 	Mark string `json:"mark"`
-}
-
-// close removes the cookie. If the issuer has a session of the browser too, the answer has the path at which the browser
-// can end that session.
-func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, s.cookie(r, "", -1))
-	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
-		key := rand.Text() // another one, because the address may get into the log of a proxy
-		http.SetCookie(w, s.endCookie(r, key, int(endLife/time.Second)))
-		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// end sends a browser that has just signed out to the issuer.
-func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
-	token, _ := unseal(r, endName, endBox, r.URL.Query().Get("session"))
-	to := s.endURL(r, token)
-	http.SetCookie(w, s.endCookie(r, "", -1))
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusFound)
-}
-
-// endURL returns the address at which the issuer ends the session of the token. It returns "" if there is none, or if
-// the issuer does not answer, because the browser is signed out of Fleet in any case.
-func (s *Sessions) endURL(r *http.Request, token string) string {
-	if s.config.Issuer == nil || token == "" {
-		return ""
-	}
-	address, err := s.config.Issuer.EndURL(r.Context(), token)
-	if err != nil {
-		return ""
-	}
-	return address
-}
-
-// endName is the name of the cookie with the key of a session that has ended. endLife is how long the browser may
-// take to end the issuer's session too.
-const (
-	endName = "fleet_sign_out"
-	endLife = time.Minute
-)
-
-func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cookie {
-	c := s.cookie(r, value, age)
-	c.Name, c.Path = endName, endPath
-	return c
 }
 
 // refresh gives new tokens to a browser whose token has expired. The session keeps its key, because other tabs may be

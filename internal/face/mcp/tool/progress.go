@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"fleet/internal/face/wire"
@@ -143,64 +142,4 @@ func JSON(m proto.Message) string {
 		return string(m.ProtoReflect().Descriptor().Name())
 	}
 	return string(b)
-}
-
-// Query selects the events to read: those of the agent, after the cursor.
-type Query struct {
-	Cursor, Agent string
-	Follow        bool
-}
-
-// Watch reads events and passes each to the function, with the cursor after it.
-type Watch func(ctx context.Context, q Query, each func(cursor string, texts []string) error) error
-
-// NewWatch returns a Watch over the method that streams events.
-func NewWatch[R any, PQ any, PR message[R]](
-	call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
-	request func(Query) PQ, cursor func(PR) string, texts func(PR) []string,
-) Watch {
-	return func(ctx context.Context, q Query, each func(string, []string) error) error {
-		return receive(ctx, call, request(q), func(m PR) error { return each(cursor(m), texts(m)) })
-	}
-}
-
-// follow sends the events of an agent as progress until the returned function is called. Before that function returns,
-// it sends the events that happened before it was called.
-func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop func()) {
-	if agent == "" { // the request is invalid, and would follow the whole fleet
-		return func() {}
-	}
-	position := "now"
-	handle := func(cursor string, texts []string) error {
-		if err := p.send(texts); err != nil {
-			return err
-		}
-		if cursor != "" {
-			position = cursor
-		}
-		return nil
-	}
-	// The end of the log must be known before the call begins, because a stream that is opened at the same time would
-	// start somewhere in the middle of the call. Errors are ignored, since a call without progress is better than none.
-	if err := watch(ctx, Query{Cursor: position, Agent: agent}, handle); err != nil {
-		return func() {}
-	}
-	followCtx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = watch(followCtx, Query{Cursor: position, Agent: agent, Follow: true}, handle)
-	}()
-	return func() {
-		cancel()
-		<-done
-		// The log holds the call's own events by now, but the stream may not have delivered them yet. If the agent
-		// keeps working, the log does not end; do not wait for that.
-		for range 10 {
-			before := p.sentCount()
-			if position == "now" || watch(ctx, Query{Cursor: position, Agent: agent}, handle) != nil || p.sentCount() == before {
-				return
-			}
-		}
-	}
 }
