@@ -108,6 +108,8 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		args["status"] = "failed"
 	case "Redeliver": // one delivery, or since a time
 		delete(args, "since")
+	case "ShowTaskChanges":
+		args["since"] = "work"
 	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
 	}

@@ -107,6 +107,7 @@ const (
 	ReasonUnimplemented      Reason = "UNIMPLEMENTED"
 	ReasonPlanNotFound       Reason = "PLAN_NOT_FOUND"
 	ReasonPlanOutdated       Reason = "PLAN_OUTDATED"
+	ReasonNotReviewed        Reason = "NOT_REVIEWED"
 	ReasonNotFannedOut       Reason = "NOT_FANNED_OUT"
 	ReasonDelegationRefused  Reason = "DELEGATION_REFUSED"
 	ReasonInternal           Reason = "INTERNAL"
@@ -180,6 +181,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonInternal:           Internal,
 	ReasonPlanNotFound:       NotFound,
 	ReasonPlanOutdated:       FailedPrecondition,
+	ReasonNotReviewed:        FailedPrecondition,
 	ReasonNotFannedOut:       FailedPrecondition,
 	ReasonDelegationRefused:  PermissionDenied,
 }

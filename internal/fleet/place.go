@@ -110,7 +110,11 @@ type Runner interface {
 	// AGENT_OFFLINE if the workspace has to run for that and does not.
 	Changes(ctx context.Context, r Run) (*Changes, error)
 
-	// Patch returns a part of the patch from Base to Commit of a result of Changes: at most limit bytes from the offset, and
+	// Compare returns which files and lines differ between two commits of results of Changes: a Changes with Base, Commit, List and
+	// the numbers of List. It works as long as Patch does, and has the same errors.
+	Compare(ctx context.Context, base, commit string) (*Changes, error)
+
+	// Patch returns a part of the patch from Base to Commit of a result of Changes or Compare: at most limit bytes from the offset, and
 	// whether there is more. If path is set, the patch is that of one file. Patch works as long as the place has the
 	// repository; if Traits.KeepsWork is set, also after Delete. The error is CHANGES_NOT_FOUND if the place no longer has
 	// the repository, and AGENT_OFFLINE if the workspace has to run for that and does not.

@@ -10,6 +10,7 @@ type Session struct {
 	Toolset  Toolset
 	Owner    string
 	Name     string // for people; may be empty
+	Title    string // Task.Title of the first turn; empty before it
 	Key      string // key within its toolset; unique among the owner's open sessions; empty if only its id identifies it
 	Agent    string // the agent, as the caller named it
 	Source   string // source of that agent, in the toolset's terms

@@ -143,10 +143,14 @@ func (t *Task) Collecting() bool { return !t.CollectingAt.IsZero() }
 // MaxTitle is the longest title of a task, in characters.
 const MaxTitle = 120
 
-// Title returns the first line of the description that is neither blank nor a #! line, shortened to MaxTitle.
+// Title returns the first line of the description that is neither blank nor a #! line, shortened to MaxTitle. It leaves out the # of a
+// heading, or of a comment for a shell.
 func (t *Task) Title() string {
 	for line := range strings.Lines(t.Description) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#!") {
+		if strings.HasPrefix(line, "#!") {
+			continue
+		}
+		if line = strings.TrimSpace(strings.TrimLeft(line, "#")); line != "" {
 			return Shorten(line, MaxTitle)
 		}
 	}

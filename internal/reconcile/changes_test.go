@@ -7,6 +7,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
 )
 
@@ -82,7 +83,7 @@ func TestChangesAreKept(t *testing.T) {
 		h.Create("papi")
 		ended := h.Start("papi", "change before a line\nterminal\ndone")
 		h.WaitTask(ended.ID)
-		_, err := h.TaskChanges(h.Context(), ended.ID)
+		_, err := h.TaskChanges(h.Context(), ended.ID, service.SinceTask)
 		require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "terminal")
 		task := h.Start("papi", "terminal\necho ready\nwait for-ever")

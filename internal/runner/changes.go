@@ -45,25 +45,43 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	return nil, HostError("cannot read the task's changes", err)
 }
 
+// Compare implements fleet.Runner.
+func (w Agent) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
+	err = w.readCommits(ctx, func(t *Tree) error {
+		c, err = t.Git.Compare(ctx, t.Repository, base, commit)
+		return err
+	})
+	return c, err
+}
+
 // Patch implements fleet.Runner.
-func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	err = w.readCommits(ctx, func(t *Tree) error {
+		text, more, err = t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
+		return err
+	})
+	return text, more, err
+}
+
+// readCommits calls read with the tree of the agent, which may have been deleted, and translates the error.
+func (w Agent) readCommits(ctx context.Context, read func(*Tree) error) error {
 	if err := ctx.Err(); err != nil {
-		return nil, false, err
+		return err
 	}
 	t, err := w.ws.Tree()
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	notFound := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", w.name)
 	if t == nil {
-		return nil, false, notFound
+		return notFound
 	}
-	text, more, err := t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
+	err = read(t)
 	if gitErr, ok := errors.AsType[*worktree.Error](err); ok && !errors.Is(err, worktree.ErrNoCommit) {
-		return nil, false, fleet.Errorf(fleet.ReasonProvisioningFailed, "git cannot show the changes: %s", gitErr.Message)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "git cannot show the changes: %s", gitErr.Message)
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, false, notFound.WithCause(err)
+		return notFound.WithCause(err)
 	}
-	return text, more, err
+	return err
 }

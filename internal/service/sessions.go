@@ -216,19 +216,22 @@ type SessionMessage struct {
 	Source string    // replaces the session's source; empty keeps it
 }
 
-// countMessage counts a message of the session, in the transaction that begins its turn.
-func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
-	x, err := tx.Session(fleet.SessionKey{ID: id})
+// countMessage counts a message of the session of the turn, in the transaction that begins the turn.
+func countMessage(tx fleet.Tx, turn *fleet.Task, m SessionMessage) error {
+	x, err := tx.Session(fleet.SessionKey{ID: turn.SessionID})
 	switch {
 	case err != nil:
 		return err
 	case x == nil:
-		return sessionNotFound(id)
+		return sessionNotFound(turn.SessionID)
 	case !x.ClosedAt.IsZero():
 		return SessionClosed(x)
 	case m.Max > 0 && x.Messages >= m.Max:
 		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Messages).
 			AtLimit("messages", int64(x.Messages), int64(m.Max))
+	}
+	if x.Messages == 0 {
+		x.Title = turn.Title()
 	}
 	x.Messages++
 	x.UsedAt = m.At

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"fleet/internal/fleet"
@@ -14,22 +15,51 @@ const (
 	MaxPatchSize     = 1 << 20
 )
 
+// ChangesSince says where changes begin.
+type ChangesSince string
+
+// These are where changes can begin. They end where the task has ended.
+const (
+	SinceTask   ChangesSince = "task"   // where the task began
+	SinceWork   ChangesSince = "work"   // where the work began, perhaps with an earlier task
+	SinceReview ChangesSince = "review" // at the commit that the caller has reviewed last
+)
+
 // TaskChanges returns the changes of the task. The error is CHANGES_NOT_FOUND if they are not known, for example because
-// the task is running.
-func (s *Service) TaskChanges(ctx context.Context, id string) (*fleet.Changes, error) {
-	c, _, err := s.taskChanges(ctx, id)
-	return c, err
+// the task is running, and NOT_REVIEWED if they should begin at a review and the caller has written none.
+func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince) (*fleet.Changes, error) {
+	c, a, begin, err := s.taskChanges(ctx, id, since)
+	if err != nil || begin == c.Base || c.Problem != "" {
+		return c, err
+	}
+	other := &fleet.Changes{}
+	if begin != c.Commit {
+		if other, err = s.places.Of(a).Connect(*a).Compare(ctx, begin, c.Commit); err != nil {
+			return nil, ofTask(err, id)
+		}
+	}
+	c.Base, c.Files, c.Insertions, c.Deletions, c.List = begin, other.Files, other.Insertions, other.Deletions, other.List
+	return c, nil
+}
+
+// ofTask adds the task to an error that its changes are lost.
+func ofTask(err error, id string) error {
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonChangesNotFound {
+		return e.With("task_id", fleet.Shorten(id, 60))
+	}
+	return err
 }
 
 // PatchRequest selects a part of a task's patch.
 type PatchRequest struct {
 	TaskID, Path  string // Path "" means all files
-	Offset, Limit int    // Limit 0 means DefaultPatchSize
+	Since         ChangesSince
+	Offset, Limit int // Limit 0 means DefaultPatchSize
 }
 
 // TaskPatch returns a part of the patch, and whether more follows. It does not split UTF-8 characters.
 func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Changes, text []byte, more bool, err error) {
-	c, a, err := s.taskChanges(ctx, r.TaskID)
+	c, a, begin, err := s.taskChanges(ctx, r.TaskID, r.Since)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -40,12 +70,10 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Chang
 	if limit == 0 {
 		limit = DefaultPatchSize
 	}
+	c.Base = begin
 	text, more, err = s.places.Of(a).Connect(*a).Patch(ctx, *c, r.Path, int64(r.Offset), max(limit, utf8.UTFMax))
-	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonChangesNotFound {
-		err = e.With("task_id", fleet.Shorten(r.TaskID, 60))
-	}
 	if err != nil || !more {
-		return c, text, more, err
+		return c, text, more, ofTask(err, r.TaskID)
 	}
 	for i := len(text) - 1; i > 0 && i >= len(text)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {
@@ -58,13 +86,14 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Chang
 	return c, text, true, nil
 }
 
-func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes, a *fleet.Agent, err error) {
+// taskChanges returns the changes of the task, its agent, and the commit at which the changes begin that the caller wants to see.
+func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince) (c *fleet.Changes, a *fleet.Agent, begin string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if id == "" {
-		return nil, nil, errNoTaskID()
+		return nil, nil, "", errNoTaskID()
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		t, err := s.task(tx, p, id, fleet.AccessView)
@@ -84,8 +113,40 @@ func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes,
 			}
 			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).Next(next).With("task_id", t.ID)
 		}
+		if begin, err = beginning(tx, p, t, c, since); err != nil {
+			return err
+		}
 		a, err = tx.Agent(t.AgentUID)
 		return err
 	})
-	return c, a, err
+	return c, a, begin, err
+}
+
+// beginning returns the commit at which the changes of the task begin. The error is NOT_REVIEWED if they should begin at a review and the
+// caller has written none.
+func beginning(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Changes, since ChangesSince) (string, error) {
+	l, err := landingOf(tx, t.ID)
+	if err != nil || since == SinceTask || since == SinceWork && l == nil {
+		return c.Base, err
+	}
+	if since == SinceWork {
+		return l.Base, nil
+	}
+	reviewed := []string{t.ID}
+	if l != nil {
+		reviewed = append(slices.Clone(l.Earlier), t.ID)
+	}
+	for _, id := range slices.Backward(reviewed) {
+		all, err := tx.Reviews(id)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range slices.Backward(all) {
+			if r.By == p.Name {
+				return r.Head, nil
+			}
+		}
+	}
+	return "", fleet.Errorf(fleet.ReasonNotReviewed, "you have reviewed neither the task %s nor the work that it goes on with", t.ID).
+		Next("{review_task} reviews it").With("task_id", t.ID)
 }

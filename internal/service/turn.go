@@ -59,6 +59,6 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		if err := s.insertTask(tx, p, a, task); err != nil || r.Message == nil {
 			return task, err
 		}
-		return task, countMessage(tx, r.SessionID, *r.Message)
+		return task, countMessage(tx, task, *r.Message)
 	})
 }

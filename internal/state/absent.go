@@ -171,6 +171,13 @@ func (r absentRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error
 	return nil, r.place.err()
 }
 
+func (r absentRunner) Compare(ctx context.Context, base, commit string) (*fleet.Changes, error) {
+	if r.reader != nil {
+		return r.reader.Compare(ctx, base, commit)
+	}
+	return nil, r.place.err()
+}
+
 func (r absentRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
 	if r.reader != nil {
 		return r.reader.Patch(ctx, c, path, offset, limit)

@@ -70,6 +70,13 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (_ *fleet.Changes, e
 	return r.Runner.Changes(ctx, run)
 }
 
+// Compare implements fleet.Runner.
+func (r runner) Compare(ctx context.Context, base, commit string) (_ *fleet.Changes, err error) {
+	ctx, end := r.place.begin(ctx, "compare")
+	defer end(&err)
+	return r.Runner.Compare(ctx, base, commit)
+}
+
 // Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (_ []byte, _ bool, err error) {
 	ctx, end := r.place.begin(ctx, "patch")

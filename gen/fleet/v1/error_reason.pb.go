@@ -183,6 +183,8 @@ const (
 	// What the agent wants to delegate is not allowed by its role, or a limit of delegation is reached; the message says which. Metadata:
 	// limit, such as max_depth or pools, used and max.
 	ErrorReason_DELEGATION_REFUSED ErrorReason = 82
+	// The caller has reviewed neither the task nor those whose work it goes on with. Metadata: task_id.
+	ErrorReason_NOT_REVIEWED ErrorReason = 85
 )
 
 // Enum value maps for ErrorReason.
@@ -260,6 +262,7 @@ var (
 		81: "PLAN_OUTDATED",
 		88: "NOT_FANNED_OUT",
 		82: "DELEGATION_REFUSED",
+		85: "NOT_REVIEWED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -334,6 +337,7 @@ var (
 		"PLAN_OUTDATED":            81,
 		"NOT_FANNED_OUT":           88,
 		"DELEGATION_REFUSED":       82,
+		"NOT_REVIEWED":             85,
 	}
 )
 
@@ -368,7 +372,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xff\v\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\x91\f\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -443,7 +447,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x0ePLAN_NOT_FOUND\x10P\x12\x11\n" +
 	"\rPLAN_OUTDATED\x10Q\x12\x12\n" +
 	"\x0eNOT_FANNED_OUT\x10X\x12\x16\n" +
-	"\x12DELEGATION_REFUSED\x10RB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x12DELEGATION_REFUSED\x10R\x12\x10\n" +
+	"\fNOT_REVIEWED\x10UB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

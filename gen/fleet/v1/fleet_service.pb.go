@@ -79,6 +79,63 @@ func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27, 0}
 }
 
+// Since says where the changes begin. They end where the task has ended.
+type ShowTaskChangesRequest_Since int32
+
+const (
+	// The same as task.
+	ShowTaskChangesRequest_since_unspecified ShowTaskChangesRequest_Since = 0
+	// Where the task began.
+	ShowTaskChangesRequest_task ShowTaskChangesRequest_Since = 1
+	// Where the work began, perhaps with an earlier task whose work this one goes on with.
+	ShowTaskChangesRequest_work ShowTaskChangesRequest_Since = 2
+	// At the commit that the caller has reviewed last, of this task or of those whose work it goes on with.
+	ShowTaskChangesRequest_review ShowTaskChangesRequest_Since = 3
+)
+
+// Enum value maps for ShowTaskChangesRequest_Since.
+var (
+	ShowTaskChangesRequest_Since_name = map[int32]string{
+		0: "since_unspecified",
+		1: "task",
+		2: "work",
+		3: "review",
+	}
+	ShowTaskChangesRequest_Since_value = map[string]int32{
+		"since_unspecified": 0,
+		"task":              1,
+		"work":              2,
+		"review":            3,
+	}
+)
+
+func (x ShowTaskChangesRequest_Since) Enum() *ShowTaskChangesRequest_Since {
+	p := new(ShowTaskChangesRequest_Since)
+	*p = x
+	return p
+}
+
+func (x ShowTaskChangesRequest_Since) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ShowTaskChangesRequest_Since) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_fleet_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ShowTaskChangesRequest_Since) Type() protoreflect.EnumType {
+	return &file_fleet_v1_fleet_service_proto_enumTypes[1]
+}
+
+func (x ShowTaskChangesRequest_Since) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ShowTaskChangesRequest_Since.Descriptor instead.
+func (ShowTaskChangesRequest_Since) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34, 0}
+}
+
 // Toolset says which toolset the agents of the tasks belong to.
 type ListTasksRequest_Toolset int32
 
@@ -132,11 +189,11 @@ func (x ListTasksRequest_Toolset) String() string {
 }
 
 func (ListTasksRequest_Toolset) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_fleet_service_proto_enumTypes[1].Descriptor()
+	return file_fleet_v1_fleet_service_proto_enumTypes[2].Descriptor()
 }
 
 func (ListTasksRequest_Toolset) Type() protoreflect.EnumType {
-	return &file_fleet_v1_fleet_service_proto_enumTypes[1]
+	return &file_fleet_v1_fleet_service_proto_enumTypes[2]
 }
 
 func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
@@ -185,11 +242,11 @@ func (x RunTaskResponse_Kind) String() string {
 }
 
 func (RunTaskResponse_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_fleet_service_proto_enumTypes[2].Descriptor()
+	return file_fleet_v1_fleet_service_proto_enumTypes[3].Descriptor()
 }
 
 func (RunTaskResponse_Kind) Type() protoreflect.EnumType {
-	return &file_fleet_v1_fleet_service_proto_enumTypes[2]
+	return &file_fleet_v1_fleet_service_proto_enumTypes[3]
 }
 
 func (x RunTaskResponse_Kind) Number() protoreflect.EnumNumber {
@@ -242,11 +299,11 @@ func (x LandTasksRequest_Strategy) String() string {
 }
 
 func (LandTasksRequest_Strategy) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_fleet_service_proto_enumTypes[3].Descriptor()
+	return file_fleet_v1_fleet_service_proto_enumTypes[4].Descriptor()
 }
 
 func (LandTasksRequest_Strategy) Type() protoreflect.EnumType {
-	return &file_fleet_v1_fleet_service_proto_enumTypes[3]
+	return &file_fleet_v1_fleet_service_proto_enumTypes[4]
 }
 
 func (x LandTasksRequest_Strategy) Number() protoreflect.EnumNumber {
@@ -2773,6 +2830,8 @@ type ShowTaskChangesRequest struct {
 	PatchOffset *int32 `protobuf:"varint,4,opt,name=patch_offset,json=patchOffset,proto3,oneof" json:"patch_offset,omitempty"`
 	// Optional. With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.
 	PatchLimit *int32 `protobuf:"varint,5,opt,name=patch_limit,json=patchLimit,proto3,oneof" json:"patch_limit,omitempty"`
+	// Optional. Where the changes begin. The answer has the base, the files and the lines of these changes; the rest of it is about the task.
+	Since ShowTaskChangesRequest_Since `protobuf:"varint,6,opt,name=since,proto3,enum=fleet.v1.ShowTaskChangesRequest_Since" json:"since,omitempty"`
 	// Optional. The next_cursor of the previous answer, to continue with the files from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many files; next_cursor says where to continue.
@@ -2844,6 +2903,13 @@ func (x *ShowTaskChangesRequest) GetPatchLimit() int32 {
 		return *x.PatchLimit
 	}
 	return 0
+}
+
+func (x *ShowTaskChangesRequest) GetSince() ShowTaskChangesRequest_Since {
+	if x != nil {
+		return x.Since
+	}
+	return ShowTaskChangesRequest_since_unspecified
 }
 
 func (x *ShowTaskChangesRequest) GetCursor() string {
@@ -10841,7 +10907,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12)\n" +
 	"\x10content_encoding\x18\x04 \x01(\tR\x0fcontentEncoding\x12\x1b\n" +
-	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\xc5\x02\n" +
+	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\xcc\x03\n" +
 	"\x16ShowTaskChangesRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\x19\n" +
 	"\x05patch\x18\x02 \x01(\bB\x03\xe0A\x01R\x05patch\x12\x17\n" +
@@ -10849,11 +10915,18 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fpatch_offset\x18\x04 \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\vpatchOffset\x88\x01\x01\x126\n" +
 	"\vpatch_limit\x18\x05 \x01(\x05B\x10\xe0A\x01\xbaH\x04\x1a\x02(\x01\xe0\xf3\x18\x80\x80\x01H\x01R\n" +
-	"patchLimit\x88\x01\x01\x12\x1b\n" +
+	"patchLimit\x88\x01\x01\x12E\n" +
+	"\x05since\x18\x06 \x01(\x0e2&.fleet.v1.ShowTaskChangesRequest.SinceB\a\xe0A\x01\xe8\xf6\x18\x01R\x05since\x12\x1b\n" +
 	"\x06cursor\x18\n" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\x0f\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\">\n" +
+	"\x05Since\x12\x15\n" +
+	"\x11since_unspecified\x10\x00\x12\b\n" +
+	"\x04task\x10\x01\x12\b\n" +
+	"\x04work\x10\x02\x12\n" +
+	"\n" +
+	"\x06review\x10\x03B\x0f\n" +
 	"\r_patch_offsetB\x0e\n" +
 	"\f_patch_limitB\b\n" +
 	"\x06_limit\"\xfe\x02\n" +
@@ -11820,572 +11893,574 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_fleet_service_proto_rawDescData
 }
 
-var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 151)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
-	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
-	(RunTaskResponse_Kind)(0),            // 2: fleet.v1.RunTaskResponse.Kind
-	(LandTasksRequest_Strategy)(0),       // 3: fleet.v1.LandTasksRequest.Strategy
-	(*CreateAgentRequest)(nil),           // 4: fleet.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),          // 5: fleet.v1.CreateAgentResponse
-	(*ListAgentsRequest)(nil),            // 6: fleet.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),           // 7: fleet.v1.ListAgentsResponse
-	(*ShowAgentRequest)(nil),             // 8: fleet.v1.ShowAgentRequest
-	(*ShowAgentResponse)(nil),            // 9: fleet.v1.ShowAgentResponse
-	(*ShowAgentTaskHistoryRequest)(nil),  // 10: fleet.v1.ShowAgentTaskHistoryRequest
-	(*ShowAgentTaskHistoryResponse)(nil), // 11: fleet.v1.ShowAgentTaskHistoryResponse
-	(*DeleteAgentRequest)(nil),           // 12: fleet.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),          // 13: fleet.v1.DeleteAgentResponse
-	(*ListKeptWorkRequest)(nil),          // 14: fleet.v1.ListKeptWorkRequest
-	(*ListKeptWorkResponse)(nil),         // 15: fleet.v1.ListKeptWorkResponse
-	(*RestoreAgentRequest)(nil),          // 16: fleet.v1.RestoreAgentRequest
-	(*RestoreAgentResponse)(nil),         // 17: fleet.v1.RestoreAgentResponse
-	(*StartAgentTaskRequest)(nil),        // 18: fleet.v1.StartAgentTaskRequest
-	(*NewAttachment)(nil),                // 19: fleet.v1.NewAttachment
-	(*StartAgentTaskResponse)(nil),       // 20: fleet.v1.StartAgentTaskResponse
-	(*RetryTaskRequest)(nil),             // 21: fleet.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),            // 22: fleet.v1.RetryTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 23: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 24: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 25: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 26: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 27: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 28: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 29: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 30: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 31: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 32: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 33: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 34: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 35: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 36: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 37: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 38: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 39: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 40: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 41: fleet.v1.ShowTaskOutputResponse
-	(*ListTaskStepsRequest)(nil),         // 42: fleet.v1.ListTaskStepsRequest
-	(*ListTaskStepsResponse)(nil),        // 43: fleet.v1.ListTaskStepsResponse
-	(*ListTasksRequest)(nil),             // 44: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 45: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 46: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 47: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 48: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 49: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 50: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 51: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 52: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 53: fleet.v1.AnswerQuestionResponse
-	(*RemoveAgentRuleRequest)(nil),       // 54: fleet.v1.RemoveAgentRuleRequest
-	(*RemoveAgentRuleResponse)(nil),      // 55: fleet.v1.RemoveAgentRuleResponse
-	(*StartAgentRequest)(nil),            // 56: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 57: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 58: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 59: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 60: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 61: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 62: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 63: fleet.v1.ShowAgentLogResponse
-	(*QueueTaskRequest)(nil),             // 64: fleet.v1.QueueTaskRequest
-	(*ShowTaskTreeRequest)(nil),          // 65: fleet.v1.ShowTaskTreeRequest
-	(*ShowTaskTreeResponse)(nil),         // 66: fleet.v1.ShowTaskTreeResponse
-	(*QueueTaskResponse)(nil),            // 67: fleet.v1.QueueTaskResponse
-	(*FanOutTaskRequest)(nil),            // 68: fleet.v1.FanOutTaskRequest
-	(*FanOutTaskResponse)(nil),           // 69: fleet.v1.FanOutTaskResponse
-	(*CompareFanOutRequest)(nil),         // 70: fleet.v1.CompareFanOutRequest
-	(*CompareFanOutResponse)(nil),        // 71: fleet.v1.CompareFanOutResponse
-	(*SettleFanOutRequest)(nil),          // 72: fleet.v1.SettleFanOutRequest
-	(*SettleFanOutResponse)(nil),         // 73: fleet.v1.SettleFanOutResponse
-	(*RunTaskRequest)(nil),               // 74: fleet.v1.RunTaskRequest
-	(*RunTaskResponse)(nil),              // 75: fleet.v1.RunTaskResponse
-	(*CreatePoolRequest)(nil),            // 76: fleet.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),           // 77: fleet.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),            // 78: fleet.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),           // 79: fleet.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),            // 80: fleet.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),           // 81: fleet.v1.DeletePoolResponse
-	(*ListPoolsRequest)(nil),             // 82: fleet.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 83: fleet.v1.ListPoolsResponse
-	(*ShowPoolRequest)(nil),              // 84: fleet.v1.ShowPoolRequest
-	(*ShowPoolResponse)(nil),             // 85: fleet.v1.ShowPoolResponse
-	(*Schedule)(nil),                     // 86: fleet.v1.Schedule
-	(*CreateScheduleRequest)(nil),        // 87: fleet.v1.CreateScheduleRequest
-	(*CreateScheduleResponse)(nil),       // 88: fleet.v1.CreateScheduleResponse
-	(*UpdateScheduleRequest)(nil),        // 89: fleet.v1.UpdateScheduleRequest
-	(*UpdateScheduleResponse)(nil),       // 90: fleet.v1.UpdateScheduleResponse
-	(*DeleteScheduleRequest)(nil),        // 91: fleet.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),       // 92: fleet.v1.DeleteScheduleResponse
-	(*ListSchedulesRequest)(nil),         // 93: fleet.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),        // 94: fleet.v1.ListSchedulesResponse
-	(*ShowScheduleRequest)(nil),          // 95: fleet.v1.ShowScheduleRequest
-	(*ShowScheduleResponse)(nil),         // 96: fleet.v1.ShowScheduleResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 97: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 98: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 99: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 100: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 101: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 102: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 103: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 104: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 105: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 106: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 107: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 108: fleet.v1.ShowQueueResponse
-	(*SetBudgetRequest)(nil),             // 109: fleet.v1.SetBudgetRequest
-	(*SetBudgetResponse)(nil),            // 110: fleet.v1.SetBudgetResponse
-	(*DeleteBudgetRequest)(nil),          // 111: fleet.v1.DeleteBudgetRequest
-	(*DeleteBudgetResponse)(nil),         // 112: fleet.v1.DeleteBudgetResponse
-	(*ListBudgetsRequest)(nil),           // 113: fleet.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),          // 114: fleet.v1.ListBudgetsResponse
-	(*ShowBudgetRequest)(nil),            // 115: fleet.v1.ShowBudgetRequest
-	(*ShowBudgetResponse)(nil),           // 116: fleet.v1.ShowBudgetResponse
-	(*RaiseTaskBudgetRequest)(nil),       // 117: fleet.v1.RaiseTaskBudgetRequest
-	(*RaiseTaskBudgetResponse)(nil),      // 118: fleet.v1.RaiseTaskBudgetResponse
-	(*ListCredentialsRequest)(nil),       // 119: fleet.v1.ListCredentialsRequest
-	(*ListCredentialsResponse)(nil),      // 120: fleet.v1.ListCredentialsResponse
-	(*ReleaseCredentialRequest)(nil),     // 121: fleet.v1.ReleaseCredentialRequest
-	(*ReleaseCredentialResponse)(nil),    // 122: fleet.v1.ReleaseCredentialResponse
-	(*SetLabelsRequest)(nil),             // 123: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 124: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 125: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 126: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 127: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 128: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 129: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 130: fleet.v1.ListAgentSharesResponse
-	(*ReviewTaskRequest)(nil),            // 131: fleet.v1.ReviewTaskRequest
-	(*ReviewTaskResponse)(nil),           // 132: fleet.v1.ReviewTaskResponse
-	(*ListReviewsRequest)(nil),           // 133: fleet.v1.ListReviewsRequest
-	(*ListReviewsResponse)(nil),          // 134: fleet.v1.ListReviewsResponse
-	(*ShowOverlapsRequest)(nil),          // 135: fleet.v1.ShowOverlapsRequest
-	(*ShowOverlapsResponse)(nil),         // 136: fleet.v1.ShowOverlapsResponse
-	(*LandTasksRequest)(nil),             // 137: fleet.v1.LandTasksRequest
-	(*LandTasksResponse)(nil),            // 138: fleet.v1.LandTasksResponse
-	(*PublishTaskRequest)(nil),           // 139: fleet.v1.PublishTaskRequest
-	(*PublishTaskResponse)(nil),          // 140: fleet.v1.PublishTaskResponse
-	(*AbandonTaskRequest)(nil),           // 141: fleet.v1.AbandonTaskRequest
-	(*AbandonTaskResponse)(nil),          // 142: fleet.v1.AbandonTaskResponse
-	nil,                                  // 143: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 144: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 145: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 146: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 147: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 148: fleet.v1.RunTaskRequest.LabelsEntry
-	nil,                                  // 149: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 150: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 151: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 152: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 153: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 154: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 155: fleet.v1.Agent
-	(Agent_Status)(0),                    // 156: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 157: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 158: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 159: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 160: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 161: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 162: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 163: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 164: google.protobuf.Struct
-	(*Role)(nil),                         // 165: fleet.v1.Role
-	(*Project)(nil),                      // 166: fleet.v1.Project
-	(*Event)(nil),                        // 167: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 168: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 169: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 170: fleet.v1.FileChange
-	(StepKind)(0),                        // 171: fleet.v1.StepKind
-	(*Step)(nil),                         // 172: fleet.v1.Step
-	(Task_Status)(0),                     // 173: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 174: fleet.v1.Task.Source
-	(*Question)(nil),                     // 175: fleet.v1.Question
-	(Question_Remember)(0),               // 176: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 177: fleet.v1.Dependency
-	(Delegated_Wake)(0),                  // 178: fleet.v1.Delegated.Wake
-	(Delegated_OnParentEnd)(0),           // 179: fleet.v1.Delegated.OnParentEnd
-	(*TreeTask)(nil),                     // 180: fleet.v1.TreeTask
-	(*Variant)(nil),                      // 181: fleet.v1.Variant
-	(*Overlap)(nil),                      // 182: fleet.v1.Overlap
-	(Pool_Reuse)(0),                      // 183: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 184: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 185: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 186: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 187: fleet.v1.Pause
-	(*Budget)(nil),                       // 188: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 189: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 190: fleet.v1.Credential
-	(Share_Access)(0),                    // 191: fleet.v1.Share.Access
-	(*Share)(nil),                        // 192: fleet.v1.Share
-	(Review_Verdict)(0),                  // 193: fleet.v1.Review.Verdict
-	(*ReviewComment)(nil),                // 194: fleet.v1.ReviewComment
-	(*Review)(nil),                       // 195: fleet.v1.Review
-	(*Landing)(nil),                      // 196: fleet.v1.Landing
-	(Landing_State)(0),                   // 197: fleet.v1.Landing.State
-	(*ReviewedTask)(nil),                 // 198: fleet.v1.ReviewedTask
-	(*LandedTask)(nil),                   // 199: fleet.v1.LandedTask
-	(*ShowUsageRequest)(nil),             // 200: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 201: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 202: fleet.v1.SearchFleetRequest
-	(*CreateWebhookRequest)(nil),         // 203: fleet.v1.CreateWebhookRequest
-	(*UpdateWebhookRequest)(nil),         // 204: fleet.v1.UpdateWebhookRequest
-	(*ListWebhooksRequest)(nil),          // 205: fleet.v1.ListWebhooksRequest
-	(*DeleteWebhookRequest)(nil),         // 206: fleet.v1.DeleteWebhookRequest
-	(*RotateWebhookRequest)(nil),         // 207: fleet.v1.RotateWebhookRequest
-	(*TestWebhookRequest)(nil),           // 208: fleet.v1.TestWebhookRequest
-	(*ListDeliveriesRequest)(nil),        // 209: fleet.v1.ListDeliveriesRequest
-	(*RedeliverRequest)(nil),             // 210: fleet.v1.RedeliverRequest
-	(*PauseFleetRequest)(nil),            // 211: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 212: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 213: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 214: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 215: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 216: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 217: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 218: fleet.v1.ForgetReplicaRequest
-	(*PruneWorkRequest)(nil),             // 219: fleet.v1.PruneWorkRequest
-	(*ReloadConfigRequest)(nil),          // 220: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 221: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 222: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 223: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 224: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 225: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 226: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 227: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 228: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 229: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 230: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 231: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 232: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 233: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 234: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 235: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 236: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 237: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 238: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 239: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 240: fleet.v1.ForgetReplicaResponse
-	(*PruneWorkResponse)(nil),            // 241: fleet.v1.PruneWorkResponse
-	(*ReloadConfigResponse)(nil),         // 242: fleet.v1.ReloadConfigResponse
+	(ShowTaskChangesRequest_Since)(0),    // 1: fleet.v1.ShowTaskChangesRequest.Since
+	(ListTasksRequest_Toolset)(0),        // 2: fleet.v1.ListTasksRequest.Toolset
+	(RunTaskResponse_Kind)(0),            // 3: fleet.v1.RunTaskResponse.Kind
+	(LandTasksRequest_Strategy)(0),       // 4: fleet.v1.LandTasksRequest.Strategy
+	(*CreateAgentRequest)(nil),           // 5: fleet.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),          // 6: fleet.v1.CreateAgentResponse
+	(*ListAgentsRequest)(nil),            // 7: fleet.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),           // 8: fleet.v1.ListAgentsResponse
+	(*ShowAgentRequest)(nil),             // 9: fleet.v1.ShowAgentRequest
+	(*ShowAgentResponse)(nil),            // 10: fleet.v1.ShowAgentResponse
+	(*ShowAgentTaskHistoryRequest)(nil),  // 11: fleet.v1.ShowAgentTaskHistoryRequest
+	(*ShowAgentTaskHistoryResponse)(nil), // 12: fleet.v1.ShowAgentTaskHistoryResponse
+	(*DeleteAgentRequest)(nil),           // 13: fleet.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),          // 14: fleet.v1.DeleteAgentResponse
+	(*ListKeptWorkRequest)(nil),          // 15: fleet.v1.ListKeptWorkRequest
+	(*ListKeptWorkResponse)(nil),         // 16: fleet.v1.ListKeptWorkResponse
+	(*RestoreAgentRequest)(nil),          // 17: fleet.v1.RestoreAgentRequest
+	(*RestoreAgentResponse)(nil),         // 18: fleet.v1.RestoreAgentResponse
+	(*StartAgentTaskRequest)(nil),        // 19: fleet.v1.StartAgentTaskRequest
+	(*NewAttachment)(nil),                // 20: fleet.v1.NewAttachment
+	(*StartAgentTaskResponse)(nil),       // 21: fleet.v1.StartAgentTaskResponse
+	(*RetryTaskRequest)(nil),             // 22: fleet.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),            // 23: fleet.v1.RetryTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 24: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 25: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 26: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 27: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 28: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 29: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 30: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 31: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 32: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 33: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 34: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 35: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 36: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 37: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 38: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 39: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 40: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 41: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 42: fleet.v1.ShowTaskOutputResponse
+	(*ListTaskStepsRequest)(nil),         // 43: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 44: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 45: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 46: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 47: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 48: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 49: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 50: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 51: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 52: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 53: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 54: fleet.v1.AnswerQuestionResponse
+	(*RemoveAgentRuleRequest)(nil),       // 55: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 56: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 57: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 58: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 59: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 60: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 61: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 62: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 63: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 64: fleet.v1.ShowAgentLogResponse
+	(*QueueTaskRequest)(nil),             // 65: fleet.v1.QueueTaskRequest
+	(*ShowTaskTreeRequest)(nil),          // 66: fleet.v1.ShowTaskTreeRequest
+	(*ShowTaskTreeResponse)(nil),         // 67: fleet.v1.ShowTaskTreeResponse
+	(*QueueTaskResponse)(nil),            // 68: fleet.v1.QueueTaskResponse
+	(*FanOutTaskRequest)(nil),            // 69: fleet.v1.FanOutTaskRequest
+	(*FanOutTaskResponse)(nil),           // 70: fleet.v1.FanOutTaskResponse
+	(*CompareFanOutRequest)(nil),         // 71: fleet.v1.CompareFanOutRequest
+	(*CompareFanOutResponse)(nil),        // 72: fleet.v1.CompareFanOutResponse
+	(*SettleFanOutRequest)(nil),          // 73: fleet.v1.SettleFanOutRequest
+	(*SettleFanOutResponse)(nil),         // 74: fleet.v1.SettleFanOutResponse
+	(*RunTaskRequest)(nil),               // 75: fleet.v1.RunTaskRequest
+	(*RunTaskResponse)(nil),              // 76: fleet.v1.RunTaskResponse
+	(*CreatePoolRequest)(nil),            // 77: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 78: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 79: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 80: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 81: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 82: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 83: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 84: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 85: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 86: fleet.v1.ShowPoolResponse
+	(*Schedule)(nil),                     // 87: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 88: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 89: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 90: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 91: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 92: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 93: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 94: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 95: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 96: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 97: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 98: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 99: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 100: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 101: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 102: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 103: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 104: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 105: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 106: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 107: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 108: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 109: fleet.v1.ShowQueueResponse
+	(*SetBudgetRequest)(nil),             // 110: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 111: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 112: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 113: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 114: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 115: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 116: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 117: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 118: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 119: fleet.v1.RaiseTaskBudgetResponse
+	(*ListCredentialsRequest)(nil),       // 120: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 121: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 122: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 123: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 124: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 125: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 126: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 127: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 128: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 129: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 130: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 131: fleet.v1.ListAgentSharesResponse
+	(*ReviewTaskRequest)(nil),            // 132: fleet.v1.ReviewTaskRequest
+	(*ReviewTaskResponse)(nil),           // 133: fleet.v1.ReviewTaskResponse
+	(*ListReviewsRequest)(nil),           // 134: fleet.v1.ListReviewsRequest
+	(*ListReviewsResponse)(nil),          // 135: fleet.v1.ListReviewsResponse
+	(*ShowOverlapsRequest)(nil),          // 136: fleet.v1.ShowOverlapsRequest
+	(*ShowOverlapsResponse)(nil),         // 137: fleet.v1.ShowOverlapsResponse
+	(*LandTasksRequest)(nil),             // 138: fleet.v1.LandTasksRequest
+	(*LandTasksResponse)(nil),            // 139: fleet.v1.LandTasksResponse
+	(*PublishTaskRequest)(nil),           // 140: fleet.v1.PublishTaskRequest
+	(*PublishTaskResponse)(nil),          // 141: fleet.v1.PublishTaskResponse
+	(*AbandonTaskRequest)(nil),           // 142: fleet.v1.AbandonTaskRequest
+	(*AbandonTaskResponse)(nil),          // 143: fleet.v1.AbandonTaskResponse
+	nil,                                  // 144: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 145: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 146: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 147: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 148: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 149: fleet.v1.RunTaskRequest.LabelsEntry
+	nil,                                  // 150: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 151: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 152: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 153: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 154: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 155: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 156: fleet.v1.Agent
+	(Agent_Status)(0),                    // 157: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 158: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 159: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 160: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 161: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 162: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 163: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 164: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 165: google.protobuf.Struct
+	(*Role)(nil),                         // 166: fleet.v1.Role
+	(*Project)(nil),                      // 167: fleet.v1.Project
+	(*Event)(nil),                        // 168: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 169: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 170: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 171: fleet.v1.FileChange
+	(StepKind)(0),                        // 172: fleet.v1.StepKind
+	(*Step)(nil),                         // 173: fleet.v1.Step
+	(Task_Status)(0),                     // 174: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 175: fleet.v1.Task.Source
+	(*Question)(nil),                     // 176: fleet.v1.Question
+	(Question_Remember)(0),               // 177: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 178: fleet.v1.Dependency
+	(Delegated_Wake)(0),                  // 179: fleet.v1.Delegated.Wake
+	(Delegated_OnParentEnd)(0),           // 180: fleet.v1.Delegated.OnParentEnd
+	(*TreeTask)(nil),                     // 181: fleet.v1.TreeTask
+	(*Variant)(nil),                      // 182: fleet.v1.Variant
+	(*Overlap)(nil),                      // 183: fleet.v1.Overlap
+	(Pool_Reuse)(0),                      // 184: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 185: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 186: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 187: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 188: fleet.v1.Pause
+	(*Budget)(nil),                       // 189: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 190: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 191: fleet.v1.Credential
+	(Share_Access)(0),                    // 192: fleet.v1.Share.Access
+	(*Share)(nil),                        // 193: fleet.v1.Share
+	(Review_Verdict)(0),                  // 194: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 195: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 196: fleet.v1.Review
+	(*Landing)(nil),                      // 197: fleet.v1.Landing
+	(Landing_State)(0),                   // 198: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 199: fleet.v1.ReviewedTask
+	(*LandedTask)(nil),                   // 200: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 201: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 202: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 203: fleet.v1.SearchFleetRequest
+	(*CreateWebhookRequest)(nil),         // 204: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 205: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 206: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 207: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 208: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 209: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 210: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 211: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 212: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 213: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 214: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 215: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 216: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 217: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 218: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 219: fleet.v1.ForgetReplicaRequest
+	(*PruneWorkRequest)(nil),             // 220: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 221: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 222: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 223: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 224: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 225: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 226: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 227: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 228: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 229: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 230: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 231: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 232: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 233: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 234: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 235: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 236: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 237: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 238: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 239: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 240: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 241: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 242: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 243: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	143, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	144, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	155, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	156, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	157, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	158, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	159, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	155, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	158, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	160, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	161, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	162, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	163, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	155, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	164, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	19,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	145, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	161, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	156, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	161, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	156, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	161, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	156, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	165, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	166, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	159, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	167, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	144, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	145, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	156, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	157, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	158, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	159, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	160, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	156, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	159, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	161, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	162, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	163, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	164, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	156, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	165, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	20,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	146, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	162, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	157, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	162, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	157, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	162, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	157, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	166, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	167, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	160, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	168, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	161, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	168, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	169, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	170, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	171, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	172, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	173, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	174, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	158, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	161, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	161, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	175, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	176, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	175, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	160, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	155, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	155, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	146, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	155, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	164, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	19,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	147, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	158, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	158, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	177, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	178, // 54: fleet.v1.QueueTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
-	179, // 55: fleet.v1.QueueTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
-	180, // 56: fleet.v1.ShowTaskTreeResponse.tasks:type_name -> fleet.v1.TreeTask
-	161, // 57: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	161, // 58: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
-	181, // 59: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
-	182, // 60: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
-	181, // 61: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
-	164, // 62: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	19,  // 63: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	148, // 64: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
-	158, // 65: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	158, // 66: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	177, // 67: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	178, // 68: fleet.v1.RunTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
-	179, // 69: fleet.v1.RunTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
-	2,   // 70: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
-	161, // 71: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
-	167, // 72: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
-	183, // 73: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	149, // 74: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	150, // 75: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	184, // 76: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	183, // 77: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	184, // 78: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	184, // 79: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	184, // 80: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	184, // 81: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	158, // 82: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	164, // 83: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	164, // 84: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	158, // 85: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	158, // 86: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	158, // 87: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	64,  // 88: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	158, // 89: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	151, // 90: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	86,  // 91: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	64,  // 92: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	158, // 93: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	152, // 94: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	86,  // 95: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	86,  // 96: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	86,  // 97: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	158, // 98: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	158, // 99: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	177, // 100: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	161, // 101: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	161, // 102: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	161, // 103: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	161, // 104: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	185, // 105: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	186, // 106: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	158, // 107: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	187, // 108: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	188, // 109: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	188, // 110: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	188, // 111: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	189, // 112: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	161, // 113: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	190, // 114: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	153, // 115: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	154, // 116: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	191, // 117: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	192, // 118: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	192, // 119: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	192, // 120: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	193, // 121: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
-	194, // 122: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
-	195, // 123: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
-	196, // 124: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
-	197, // 125: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
-	198, // 126: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	198, // 127: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	182, // 128: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
-	3,   // 129: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
-	199, // 130: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
-	196, // 131: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
-	196, // 132: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
-	4,   // 133: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	6,   // 134: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	8,   // 135: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	10,  // 136: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	12,  // 137: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	14,  // 138: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	16,  // 139: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	18,  // 140: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	21,  // 141: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	23,  // 142: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	25,  // 143: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	27,  // 144: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	29,  // 145: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	31,  // 146: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	33,  // 147: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	35,  // 148: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	36,  // 149: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	38,  // 150: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	40,  // 151: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	42,  // 152: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	44,  // 153: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	200, // 154: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	201, // 155: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	202, // 156: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	46,  // 157: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	48,  // 158: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	50,  // 159: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	52,  // 160: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	54,  // 161: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	56,  // 162: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	58,  // 163: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	60,  // 164: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	64,  // 165: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	65,  // 166: fleet.v1.FleetService.ShowTaskTree:input_type -> fleet.v1.ShowTaskTreeRequest
-	68,  // 167: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
-	70,  // 168: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
-	72,  // 169: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
-	74,  // 170: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
-	97,  // 171: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	99,  // 172: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	101, // 173: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	103, // 174: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	105, // 175: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	131, // 176: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
-	133, // 177: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
-	135, // 178: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
-	137, // 179: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
-	139, // 180: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
-	141, // 181: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
-	76,  // 182: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	78,  // 183: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	80,  // 184: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	82,  // 185: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	84,  // 186: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	107, // 187: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	87,  // 188: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	89,  // 189: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	91,  // 190: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	93,  // 191: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	95,  // 192: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	203, // 193: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
-	204, // 194: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
-	205, // 195: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
-	206, // 196: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
-	207, // 197: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
-	208, // 198: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
-	209, // 199: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
-	210, // 200: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
-	211, // 201: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	212, // 202: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	109, // 203: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	111, // 204: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	113, // 205: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	115, // 206: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	117, // 207: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	119, // 208: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	121, // 209: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	123, // 210: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	213, // 211: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	214, // 212: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	125, // 213: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	127, // 214: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	129, // 215: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	215, // 216: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	216, // 217: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	217, // 218: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	218, // 219: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	219, // 220: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
-	220, // 221: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	62,  // 222: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	5,   // 223: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	7,   // 224: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	9,   // 225: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	11,  // 226: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	13,  // 227: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	15,  // 228: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	17,  // 229: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	20,  // 230: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	22,  // 231: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	24,  // 232: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	26,  // 233: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	28,  // 234: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	30,  // 235: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	32,  // 236: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	34,  // 237: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	221, // 238: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	221, // 239: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	39,  // 240: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	41,  // 241: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	43,  // 242: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	45,  // 243: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	222, // 244: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	223, // 245: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	224, // 246: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	47,  // 247: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	49,  // 248: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	51,  // 249: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	53,  // 250: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	55,  // 251: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	57,  // 252: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	59,  // 253: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	61,  // 254: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	67,  // 255: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	66,  // 256: fleet.v1.FleetService.ShowTaskTree:output_type -> fleet.v1.ShowTaskTreeResponse
-	69,  // 257: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
-	71,  // 258: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
-	73,  // 259: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
-	75,  // 260: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
-	98,  // 261: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	100, // 262: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	102, // 263: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	104, // 264: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	106, // 265: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	132, // 266: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	134, // 267: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	136, // 268: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	138, // 269: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	140, // 270: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	142, // 271: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	77,  // 272: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	79,  // 273: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	81,  // 274: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	83,  // 275: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	85,  // 276: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	108, // 277: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	88,  // 278: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	90,  // 279: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	92,  // 280: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	94,  // 281: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	96,  // 282: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	225, // 283: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	226, // 284: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	227, // 285: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	228, // 286: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	229, // 287: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	230, // 288: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	231, // 289: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	232, // 290: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	233, // 291: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	234, // 292: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	110, // 293: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	112, // 294: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	114, // 295: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	116, // 296: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	118, // 297: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	120, // 298: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	122, // 299: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	124, // 300: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	235, // 301: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	236, // 302: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	126, // 303: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	128, // 304: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	130, // 305: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	237, // 306: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	238, // 307: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	239, // 308: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	240, // 309: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	241, // 310: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
-	242, // 311: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	63,  // 312: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	223, // [223:313] is the sub-list for method output_type
-	133, // [133:223] is the sub-list for method input_type
-	133, // [133:133] is the sub-list for extension type_name
-	133, // [133:133] is the sub-list for extension extendee
-	0,   // [0:133] is the sub-list for field type_name
+	162, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	169, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	1,   // 30: fleet.v1.ShowTaskChangesRequest.since:type_name -> fleet.v1.ShowTaskChangesRequest.Since
+	170, // 31: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	171, // 32: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	172, // 33: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	173, // 34: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	174, // 35: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	175, // 36: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	159, // 37: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	2,   // 38: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	162, // 39: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	162, // 40: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	176, // 41: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	177, // 42: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	176, // 43: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	161, // 44: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	156, // 45: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	156, // 46: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	147, // 47: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	156, // 48: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	165, // 49: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	20,  // 50: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	148, // 51: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	159, // 52: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	159, // 53: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	178, // 54: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	179, // 55: fleet.v1.QueueTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	180, // 56: fleet.v1.QueueTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	181, // 57: fleet.v1.ShowTaskTreeResponse.tasks:type_name -> fleet.v1.TreeTask
+	162, // 58: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	162, // 59: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
+	182, // 60: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
+	183, // 61: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
+	182, // 62: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
+	165, // 63: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	20,  // 64: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	149, // 65: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
+	159, // 66: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	159, // 67: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	178, // 68: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	179, // 69: fleet.v1.RunTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	180, // 70: fleet.v1.RunTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	3,   // 71: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
+	162, // 72: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
+	168, // 73: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
+	184, // 74: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	150, // 75: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	151, // 76: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	185, // 77: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	184, // 78: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	185, // 79: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	185, // 80: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	185, // 81: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	185, // 82: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	159, // 83: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	165, // 84: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	165, // 85: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	159, // 86: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	159, // 87: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	159, // 88: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	65,  // 89: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	159, // 90: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	152, // 91: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	87,  // 92: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	65,  // 93: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	159, // 94: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	153, // 95: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	87,  // 96: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	87,  // 97: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	87,  // 98: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	159, // 99: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	159, // 100: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	178, // 101: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	162, // 102: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	162, // 103: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	162, // 104: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	162, // 105: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	186, // 106: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	187, // 107: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	159, // 108: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	188, // 109: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	189, // 110: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	189, // 111: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	189, // 112: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	190, // 113: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	162, // 114: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	191, // 115: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	154, // 116: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	155, // 117: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	192, // 118: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	193, // 119: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	193, // 120: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	193, // 121: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	194, // 122: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	195, // 123: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	196, // 124: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	197, // 125: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	198, // 126: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	199, // 127: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	199, // 128: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	183, // 129: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	4,   // 130: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	200, // 131: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	197, // 132: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	197, // 133: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	5,   // 134: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	7,   // 135: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	9,   // 136: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	11,  // 137: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	13,  // 138: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	15,  // 139: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	17,  // 140: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	19,  // 141: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	22,  // 142: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	24,  // 143: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	26,  // 144: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	28,  // 145: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	30,  // 146: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	32,  // 147: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	34,  // 148: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	36,  // 149: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	37,  // 150: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	39,  // 151: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	41,  // 152: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	43,  // 153: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	45,  // 154: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	201, // 155: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	202, // 156: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	203, // 157: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	47,  // 158: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	49,  // 159: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	51,  // 160: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	53,  // 161: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	55,  // 162: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	57,  // 163: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	59,  // 164: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	61,  // 165: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	65,  // 166: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	66,  // 167: fleet.v1.FleetService.ShowTaskTree:input_type -> fleet.v1.ShowTaskTreeRequest
+	69,  // 168: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
+	71,  // 169: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
+	73,  // 170: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
+	75,  // 171: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
+	98,  // 172: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	100, // 173: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	102, // 174: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	104, // 175: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	106, // 176: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	132, // 177: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	134, // 178: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	136, // 179: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	138, // 180: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	140, // 181: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	142, // 182: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	77,  // 183: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	79,  // 184: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	81,  // 185: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	83,  // 186: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	85,  // 187: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	108, // 188: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	88,  // 189: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	90,  // 190: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	92,  // 191: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	94,  // 192: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	96,  // 193: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	204, // 194: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	205, // 195: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	206, // 196: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	207, // 197: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	208, // 198: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	209, // 199: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	210, // 200: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	211, // 201: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	212, // 202: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	213, // 203: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	110, // 204: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	112, // 205: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	114, // 206: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	116, // 207: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	118, // 208: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	120, // 209: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	122, // 210: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	124, // 211: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	214, // 212: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	215, // 213: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	126, // 214: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	128, // 215: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	130, // 216: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	216, // 217: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	217, // 218: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	218, // 219: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	219, // 220: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	220, // 221: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	221, // 222: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	63,  // 223: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	6,   // 224: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	8,   // 225: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	10,  // 226: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	12,  // 227: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	14,  // 228: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	16,  // 229: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	18,  // 230: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	21,  // 231: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	23,  // 232: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	25,  // 233: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	27,  // 234: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	29,  // 235: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	31,  // 236: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	33,  // 237: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	35,  // 238: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	222, // 239: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	222, // 240: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	40,  // 241: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	42,  // 242: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	44,  // 243: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	46,  // 244: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	223, // 245: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	224, // 246: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	225, // 247: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	48,  // 248: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	50,  // 249: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	52,  // 250: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	54,  // 251: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	56,  // 252: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	58,  // 253: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	60,  // 254: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	62,  // 255: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	68,  // 256: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	67,  // 257: fleet.v1.FleetService.ShowTaskTree:output_type -> fleet.v1.ShowTaskTreeResponse
+	70,  // 258: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
+	72,  // 259: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
+	74,  // 260: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
+	76,  // 261: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
+	99,  // 262: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	101, // 263: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	103, // 264: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	105, // 265: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	107, // 266: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	133, // 267: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	135, // 268: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	137, // 269: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	139, // 270: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	141, // 271: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	143, // 272: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	78,  // 273: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	80,  // 274: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	82,  // 275: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	84,  // 276: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	86,  // 277: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	109, // 278: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	89,  // 279: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	91,  // 280: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	93,  // 281: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	95,  // 282: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	97,  // 283: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	226, // 284: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	227, // 285: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	228, // 286: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	229, // 287: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	230, // 288: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	231, // 289: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	232, // 290: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	233, // 291: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	234, // 292: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	235, // 293: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	111, // 294: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	113, // 295: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	115, // 296: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	117, // 297: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	119, // 298: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	121, // 299: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	123, // 300: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	125, // 301: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	236, // 302: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	237, // 303: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	127, // 304: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	129, // 305: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	131, // 306: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	238, // 307: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	239, // 308: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	240, // 309: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	241, // 310: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	242, // 311: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	243, // 312: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	64,  // 313: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	224, // [224:314] is the sub-list for method output_type
+	134, // [134:224] is the sub-list for method input_type
+	134, // [134:134] is the sub-list for extension type_name
+	134, // [134:134] is the sub-list for extension extendee
+	0,   // [0:134] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -12486,7 +12561,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   151,
 			NumExtensions: 0,
 			NumServices:   1,

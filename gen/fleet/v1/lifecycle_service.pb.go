@@ -221,7 +221,9 @@ type AgentStartResponse struct {
 	// Progress of the agent.
 	Status LifecycleStatus `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.LifecycleStatus" json:"status,omitempty"`
 	// When it was started.
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// Id of the agent's task.
+	TaskId        string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -275,6 +277,13 @@ func (x *AgentStartResponse) GetStartedAt() *timestamppb.Timestamp {
 		return x.StartedAt
 	}
 	return nil
+}
+
+func (x *AgentStartResponse) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
 }
 
 // AgentStatusRequest names the agents.
@@ -578,7 +587,9 @@ type LifecycleAgent struct {
 	Title *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	// Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of
 	// each. They do not change the status. Absent if there are no checks, or none has started.
-	Checks        *TaskChecks `protobuf:"bytes,16,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
+	Checks *TaskChecks `protobuf:"bytes,16,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
+	// Id of the agent's task, with which `list_task_steps` shows what the agent did. Absent if the agent is unknown.
+	TaskId        *string `protobuf:"bytes,17,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,6 +734,13 @@ func (x *LifecycleAgent) GetChecks() *TaskChecks {
 		return x.Checks
 	}
 	return nil
+}
+
+func (x *LifecycleAgent) GetTaskId() string {
+	if x != nil && x.TaskId != nil {
+		return *x.TaskId
+	}
+	return ""
 }
 
 // AgentCompleteRequest is an agent's report.
@@ -1149,14 +1167,15 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
 	"\aproject\x18\x03 \x01(\tB\x10\xe0A\x01\xba\xf4\x18\t:\awebshopR\aproject\x12%\n" +
 	"\x04role\x18\x04 \x01(\tB\x11\xe0A\x01\xba\xf4\x18\n" +
-	":\breviewerR\x04role\"\xb8\x01\n" +
+	":\breviewerR\x04role\"\xd9\x01\n" +
 	"\x12AgentStartResponse\x12%\n" +
 	"\bagent_id\x18\x01 \x01(\tB\n" +
 	"\xba\xf4\x18\x02\b\n" +
 	"\xb8\xf6\x18\x01R\aagentId\x121\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
-	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\"q\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\x12\x1f\n" +
+	"\atask_id\x18\x04 \x01(\tB\x06\xba\xf4\x18\x020\x01R\x06taskId\"q\n" +
 	"\x12AgentStatusRequest\x12[\n" +
 	"\tagent_ids\x18\x01 \x03(\tB>\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\a\xba\xf4\x18.\x1a\x19AgentList.agents.agent_id\"\bagent id:\a3f2a...R\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
@@ -1184,7 +1203,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"nextCursor\x88\x01\x01\x12<\n" +
 	"\x14total_is_lower_bound\x18\x16 \x01(\bB\x06\xba\xf4\x18\x02\b\fH\x01R\x11totalIsLowerBound\x88\x01\x01B\x0e\n" +
 	"\f_next_cursorB\x17\n" +
-	"\x15_total_is_lower_bound\"\xb1\b\n" +
+	"\x15_total_is_lower_bound\"\xe3\b\n" +
 	"\x0eLifecycleAgent\x12!\n" +
 	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\aagentId\x126\n" +
@@ -1209,7 +1228,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"completion\x88\x01\x01\x12\x17\n" +
 	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\x12!\n" +
 	"\x05title\x18\x0f \x01(\tB\x06\xba\xf4\x18\x02\b\vH\rR\x05title\x88\x01\x01\x129\n" +
-	"\x06checks\x18\x10 \x01(\v2\x14.fleet.v1.TaskChecksB\x06\xba\xf4\x18\x020\x01H\x0eR\x06checks\x88\x01\x01\"D\n" +
+	"\x06checks\x18\x10 \x01(\v2\x14.fleet.v1.TaskChecksB\x06\xba\xf4\x18\x020\x01H\x0eR\x06checks\x88\x01\x01\x12$\n" +
+	"\atask_id\x18\x11 \x01(\tB\x06\xba\xf4\x18\x020\x01H\x0fR\x06taskId\x88\x01\x01\"D\n" +
 	"\n" +
 	"Completion\x12\x1a\n" +
 	"\x16completion_unspecified\x10\x00\x12\f\n" +
@@ -1231,7 +1251,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\v_completionB\a\n" +
 	"\x05_workB\b\n" +
 	"\x06_titleB\t\n" +
-	"\a_checks\"\xbe\x01\n" +
+	"\a_checksB\n" +
+	"\n" +
+	"\b_task_id\"\xbe\x01\n" +
 	"\x14AgentCompleteRequest\x12Q\n" +
 	"\bagent_id\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...\xb8\xf6\x18\x01R\aagentId\x12.\n" +
 	"\asummary\x18\x02 \x01(\tB\x14\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xba\xf4\x18\x02\b\rR\asummary\x12#\n" +

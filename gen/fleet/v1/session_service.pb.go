@@ -1344,7 +1344,9 @@ type SessionInfo struct {
 	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// The directory that the agent works in; absent if neither a project nor a directory was given, or if it does
 	// not exist yet.
-	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
+	Directory *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
+	// What the session is about: its name, or the first line of its first message. Empty before that.
+	Title         string `protobuf:"bytes,13,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1463,6 +1465,13 @@ func (x *SessionInfo) GetDirectory() string {
 	return ""
 }
 
+func (x *SessionInfo) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
 // GetAgentSessionInfoRequest names the session.
 type GetAgentSessionInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1536,7 +1545,9 @@ type GetAgentSessionInfoResponse struct {
 	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// The directory that the agent works in; absent if neither a project nor a directory was given, or if it does
 	// not exist yet.
-	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
+	Directory *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
+	// What the session is about: its name, or the first line of its first message. Empty before that.
+	Title         string `protobuf:"bytes,13,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1651,6 +1662,13 @@ func (x *GetAgentSessionInfoResponse) GetProject() string {
 func (x *GetAgentSessionInfoResponse) GetDirectory() string {
 	if x != nil && x.Directory != nil {
 		return *x.Directory
+	}
+	return ""
+}
+
+func (x *GetAgentSessionInfoResponse) GetTitle() string {
+	if x != nil {
+		return x.Title
 	}
 	return ""
 }
@@ -2496,13 +2514,13 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"_referenceB\t\n" +
 	"\a_digestB\n" +
 	"\n" +
-	"\b_problem\"\xbe\x04\n" +
+	"\b_problem\"\xdc\x04\n" +
 	"\vSessionInfo\x120\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
-	"R\x0eagentSessionId\x12\x1c\n" +
-	"\x05agent\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\x05agent\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\x12!\n" +
-	"\fsession_name\x18\x04 \x01(\tR\vsessionName\x12#\n" +
+	"R\x0eagentSessionId\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12)\n" +
+	"\fsession_name\x18\x04 \x01(\tB\x06\xba\xf4\x18\x020\x01R\vsessionName\x12#\n" +
 	"\rmessage_count\x18\x05 \x01(\x05R\fmessageCount\x124\n" +
 	"\acreated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x127\n" +
 	"\tlast_used\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12/\n" +
@@ -2511,7 +2529,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\fclose_reason\x18\n" +
 	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
 	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12)\n" +
-	"\tdirectory\x18\f \x01(\tB\x06\xba\xf4\x18\x020\x01H\x03R\tdirectory\x88\x01\x01B\t\n" +
+	"\tdirectory\x18\f \x01(\tB\x06\xba\xf4\x18\x020\x01H\x03R\tdirectory\x88\x01\x01\x12\x1c\n" +
+	"\x05title\x18\r \x01(\tB\x06\xba\xf4\x18\x02\b\vR\x05titleB\t\n" +
 	"\a_closedB\x0f\n" +
 	"\r_close_reasonB\n" +
 	"\n" +
@@ -2519,7 +2538,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"_directory\"\x8c\x01\n" +
 	"\x1aGetAgentSessionInfoRequest\x12n\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"\xc6\x04\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"\xdc\x04\n" +
 	"\x1bGetAgentSessionInfoResponse\x120\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\x0eagentSessionId\x12\x1c\n" +
@@ -2534,7 +2553,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\fclose_reason\x18\n" +
 	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
 	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12!\n" +
-	"\tdirectory\x18\f \x01(\tH\x03R\tdirectory\x88\x01\x01B\t\n" +
+	"\tdirectory\x18\f \x01(\tH\x03R\tdirectory\x88\x01\x01\x12\x14\n" +
+	"\x05title\x18\r \x01(\tR\x05titleB\t\n" +
 	"\a_closedB\x0f\n" +
 	"\r_close_reasonB\n" +
 	"\n" +

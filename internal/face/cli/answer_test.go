@@ -48,11 +48,11 @@ func TestAnswersForPeople(t *testing.T) {
 		about: "a list",
 		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{
 			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: answerTime, Status: fleetv1.SessionStatus_open},
-			{AgentSessionId: "s-2", Agent: "sony", Source: "fleet", SessionName: "night", MessageCount: 3, Status: fleetv1.SessionStatus_working},
+			{AgentSessionId: "s-2", Agent: "sony", Source: "fleet", SessionName: "night", Title: "night", MessageCount: 3, Status: fleetv1.SessionStatus_working},
 		}},
-		out: "AGENT SESSION ID  AGENT  SOURCE  SESSION NAME  MESSAGE COUNT  CREATED  STATUS\n" +
-			"s-1               papi   fleet   -             0              3m ago   open\n" +
-			"s-2               sony   fleet   night         3              -        working\n",
+		out: "AGENT SESSION ID  AGENT  SOURCE  MESSAGE COUNT  CREATED  STATUS   TITLE\n" +
+			"s-1               papi   fleet   0              3m ago   open     -\n" +
+			"s-2               sony   fleet   3              -        working  night\n",
 		quiet: "s-1\ns-2\n",
 	}, {
 		about: "the first part of a list",

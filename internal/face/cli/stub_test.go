@@ -522,7 +522,11 @@ func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequ
 	case !r.GetPatch():
 		resp.Files = []*fleetv1.FileChange{{Path: "b.png", From: proto.String("a.png"), Kind: fleetv1.FileChange_renamed, Binary: true}}
 	case r.GetPatchOffset() == 0:
-		resp.Patch, resp.PatchNextOffset = proto.String("diff "+r.GetPath()+"\n"), proto.Int32(10)
+		of := r.GetPath()
+		if r.GetSince() != fleetv1.ShowTaskChangesRequest_since_unspecified {
+			of = r.GetSince().String()
+		}
+		resp.Patch, resp.PatchNextOffset = proto.String("diff "+of+"\n"), proto.Int32(10)
 	default:
 		resp.Patch, resp.PatchEncoding = proto.String("K1z/Cg=="), proto.String("base64")
 	}

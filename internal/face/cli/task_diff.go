@@ -11,8 +11,8 @@ import (
 )
 
 func (p *program) newTaskDiff() *cobra.Command {
-	var stat bool
-	var path string
+	var stat, sinceReview, whole bool
+	req := &fleetv1.ShowTaskChangesRequest{}
 	cmd := &cobra.Command{
 		Use:   "diff ID|AGENT",
 		Short: "Show what a task changed",
@@ -20,32 +20,47 @@ func (p *program) newTaskDiff() *cobra.Command {
 agent works in, as a patch for "git apply". With --stat, list the changed files instead.
 
 The changes include what the agent did not commit. They are kept however the task
-ends, also after the agent is deleted.`,
+ends, also after the agent is deleted.
+
+If the task goes on with the work of an earlier one, for example because a review has
+requested changes, --whole shows all of the work. --since-review shows what is new since
+you have reviewed it.`,
 		Example: `  fleet task diff 3f2a...
   fleet task diff papi
   fleet task diff 3f2a... --stat
-  fleet task diff 3f2a... --path main.go | git apply`,
+  fleet task diff 3f2a... --path main.go | git apply
+  fleet task diff papi --since-review`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if stat && path != "" {
+			switch {
+			case stat && req.GetPath() != "":
 				return Fail(ExitUsage, "", "--path selects a part of the patch: leave --stat out")
+			case sinceReview && whole:
+				return usagef("--since-review and --whole contradict each other: give one of them")
+			case sinceReview:
+				req.Since = fleetv1.ShowTaskChangesRequest_review
+			case whole:
+				req.Since = fleetv1.ShowTaskChangesRequest_work
 			}
 			return s.withTask(ctx, args[0], func(id string) error {
+				req.TaskId = id
 				if stat {
-					return s.printTaskFiles(ctx, id)
+					return s.printTaskFiles(ctx, req)
 				}
-				return s.printTaskPatch(ctx, id, path)
+				return s.printTaskPatch(ctx, req)
 			})
 		}),
 	}
 	cmd.Flags().BoolVar(&stat, "stat", false, "list the changed files")
-	cmd.Flags().StringVar(&path, "path", "", "only the changes of the file at `PATH`")
+	cmd.Flags().StringVar(&req.Path, "path", "", "only the changes of the file at `PATH`")
+	cmd.Flags().BoolVar(&sinceReview, "since-review", false, "only what is new since your last review")
+	cmd.Flags().BoolVar(&whole, "whole", false, "also the changes of the tasks whose work it goes on with")
 	return cmd
 }
 
 // printTaskFiles lists all changed files.
-func (s *session) printTaskFiles(ctx context.Context, id string) error {
+func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
 	s.conn.wholeLists = true
-	all, err := s.fleet.ShowTaskChanges(ctx, &fleetv1.ShowTaskChangesRequest{TaskId: id})
+	all, err := s.fleet.ShowTaskChanges(ctx, req)
 	return s.print(all, err, func() {
 		none := "The task changed no files."
 		switch {
@@ -86,8 +101,8 @@ func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 }
 
 // printTaskPatch prints the patch page by page.
-func (s *session) printTaskPatch(ctx context.Context, id, path string) error {
-	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(maxPageSize)}
+func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
+	req.Patch, req.PatchLimit = true, proto.Int32(maxPageSize)
 	var patch []byte
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)

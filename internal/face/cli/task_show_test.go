@@ -93,6 +93,12 @@ func TestTaskDiff(t *testing.T) {
 
 	c = newCommand(server)
 	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
+	for flag, since := range map[string]string{"--since-review": "review", "--whole": "work"} {
+		c = newCommand(server)
+		require.Equal(t, ExitOK, c.run("task", "diff", "t-1", flag), c.err.String())
+		require.Equal(t, "diff "+since+"\n+\\\xff\n", c.out.String())
+	}
+	require.Equal(t, ExitUsage, newCommand(server).run("task", "diff", "t-1", "--since-review", "--whole"))
 }
 
 // TestDiffSaysWhatIsMissing checks that a diff that goes to a pipe says on standard error what is not kept, also if it is empty.

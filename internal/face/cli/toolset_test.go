@@ -193,7 +193,7 @@ func TestCompletionOfToolsets(t *testing.T) {
 		"ListAvailableAgents": answerWith(&fleetv1.ListAvailableAgentsResponse{Agents: []*fleetv1.AvailableAgent{{Name: "claude", Description: "Models behind an API"}, {Name: "shout", Description: "A program"}}}, nil),
 		"ListSubagents":       answerWith(&fleetv1.ListSubagentsResponse{Subagents: []*fleetv1.Subagent{{Name: "reviewer", Description: "Reads code"}}}, nil),
 		"ListAgents":          answerWith(&fleetv1.SessionServiceListAgentsResponse{Agents: []*fleetv1.AgentInfo{{Name: "papi", Description: "Keeps the build green"}}}, nil),
-		"ListAgentSessions":   answerWith(&fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Agent: "papi"}}}, nil),
+		"ListAgentSessions":   answerWith(&fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Title: "Plan the week"}}}, nil),
 	}
 	server, _ := s.listen(t, "")
 	for line, want := range map[string]string{
@@ -205,8 +205,8 @@ func TestCompletionOfToolsets(t *testing.T) {
 		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; no agents if it is unknown\n:4\n",
 		"subagents run ":                    "reviewer\tReads code\n:4\n",
 		"sessions create ":                  "papi\tKeeps the build green\n:4\n",
-		"sessions info ":                    "s-1\tpapi\n:4\n",
-		"sessions send --agent-session-id ": "s-1\tpapi\n:4\n",
+		"sessions info ":                    "s-1\tPlan the week\n:4\n",
+		"sessions send --agent-session-id ": "s-1\tPlan the week\n:4\n",
 		"sessions list-agents --source f":   "files\nstore\nfleet\nall\n:4\n",
 	} {
 		out, _, code := runFleet(server, append([]string{"__complete"}, strings.Split(line, " ")...)...)

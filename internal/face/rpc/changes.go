@@ -26,7 +26,11 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	case r.PatchOffset != nil:
 		return nil, partOfPatch("patch_offset")
 	}
-	c, err := f.svc.TaskChanges(ctx, r.GetTaskId())
+	since, err := sinceOf(r.GetSince())
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.svc.TaskChanges(ctx, r.GetTaskId(), since)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +52,13 @@ func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest
 	if err := portionOf(r.PatchOffset, r.PatchLimit, nil).Validate("patch_"); err != nil {
 		return nil, err
 	}
+	since, err := sinceOf(r.GetSince())
+	if err != nil {
+		return nil, err
+	}
 	offset := int(r.GetPatchOffset())
 	c, patch, more, err := f.svc.TaskPatch(ctx, service.PatchRequest{
-		TaskID: r.GetTaskId(), Path: r.GetPath(), Offset: offset, Limit: int(r.GetPatchLimit()),
+		TaskID: r.GetTaskId(), Path: r.GetPath(), Since: since, Offset: offset, Limit: int(r.GetPatchLimit()),
 	})
 	if err != nil {
 		return nil, err
@@ -61,6 +69,18 @@ func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest
 		resp.PatchNextOffset = new(int32Of(offset + len(patch)))
 	}
 	return resp, nil
+}
+
+func sinceOf(s fleetv1.ShowTaskChangesRequest_Since) (service.ChangesSince, error) {
+	switch s {
+	case fleetv1.ShowTaskChangesRequest_since_unspecified, fleetv1.ShowTaskChangesRequest_task:
+		return service.SinceTask, nil
+	case fleetv1.ShowTaskChangesRequest_work:
+		return service.SinceWork, nil
+	case fleetv1.ShowTaskChangesRequest_review:
+		return service.SinceReview, nil
+	}
+	return "", fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is %d: it must be task, work or review", s)
 }
 
 func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {

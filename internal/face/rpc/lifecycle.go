@@ -26,7 +26,7 @@ func (l *Lifecycle) AgentStart(ctx context.Context, r *fleetv1.AgentStartRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.AgentStartResponse{AgentId: a.ID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started)}, nil
+	return &fleetv1.AgentStartResponse{AgentId: a.ID, TaskId: a.TaskID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started)}, nil
 }
 
 // AgentStatus returns the progress of agents.
@@ -61,7 +61,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	}
 	status := lifecycleStatusOf(a.Status)
 	out := &fleetv1.LifecycleAgent{
-		AgentId: a.ID, Status: &status, StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
+		AgentId: a.ID, TaskId: optional(a.TaskID), Status: &status, StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
 	}
 	out.CompletedAt, out.StoppedAt = endTimes(a)
 	if a.Status == lifecycle.Completed {

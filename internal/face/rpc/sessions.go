@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -151,7 +152,7 @@ func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentS
 	return &fleetv1.GetAgentSessionInfoResponse{
 		AgentSessionId: info.AgentSessionId, Agent: info.Agent, Source: info.Source, SessionName: info.SessionName, MessageCount: info.MessageCount,
 		Created: info.Created, LastUsed: info.LastUsed, Status: info.Status, Closed: info.Closed, CloseReason: info.CloseReason,
-		Project: info.Project, Directory: info.Directory,
+		Project: info.Project, Directory: info.Directory, Title: info.Title,
 	}, nil
 }
 
@@ -160,6 +161,7 @@ func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
 		AgentSessionId: session.ID, Agent: textOf(session.Agent), Source: agentSourceOf(fleet.DefinitionSource(session.Source)), SessionName: textOf(session.Name),
 		MessageCount: int32Of(session.Count), Created: timeOf(session.CreatedAt), LastUsed: timeOf(session.UsedAt), Status: fleetv1.SessionStatus_open,
 		Project: optional(textOf(session.Project)), Directory: optional(textOf(session.Directory)),
+		Title: textOf(cmp.Or(session.Name, session.Title)),
 	}
 	switch {
 	case !session.ClosedAt.IsZero():

@@ -154,22 +154,34 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (changes *fleet.Chan
 	return changes, err
 }
 
+// Compare implements fleet.Runner.
+func (r runner) Compare(ctx context.Context, base, commit string) (*fleet.Changes, error) {
+	next, err := r.connectKept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return next.Compare(ctx, base, commit)
+}
+
 // Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
-	w, err := r.place.find(ctx, r.agent)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case w == nil:
-		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", r.agent.Name)
-	case !w.hasRunner() && !w.hasNoApp():
-		return r.screen(w).Patch(ctx, c, path, offset, limit)
-	}
-	next, err := r.place.remote(r.agent, w)
+	next, err := r.connectKept(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	return next.Patch(ctx, c, path, offset, limit)
+}
+
+// connectKept returns the runner of the workspace that keeps the agent's changes.
+func (r runner) connectKept(ctx context.Context) (fleet.Runner, error) {
+	w, err := r.place.find(ctx, r.agent)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil:
+		return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", r.agent.Name)
+	}
+	return r.connect(w)
 }
 
 // Output implements fleet.Runner.

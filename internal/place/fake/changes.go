@@ -57,15 +57,19 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 	return c, err
 }
 
+// Compare returns the changes of the run that made the commit, whatever base is.
+func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
+	err = r.locked(ctx, Compare, commit, func(found *run) {
+		c = &fleet.Changes{
+			Base: base, Commit: commit, Files: found.changes.Files, Insertions: found.changes.Insertions, List: slices.Clone(found.changes.List),
+		}
+	})
+	return c, err
+}
+
 // Patch returns a page of the changes as a diff.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	p := r.place
-	taskID := strings.TrimPrefix(c.Commit, "tree-")
-	err = p.locked(ctx, Call{Method: Patch, Agent: r.agent, TaskID: taskID}, func() error {
-		found := p.runs[taskID]
-		if found == nil || found.changes == nil {
-			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)
-		}
+	err = r.locked(ctx, Patch, c.Commit, func(found *run) {
 		for _, f := range found.changes.List {
 			if path == "" || path == f.Path {
 				text = append(text, found.patch[f.Path]...)
@@ -75,7 +79,19 @@ func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 		if more = len(text) > limit; more {
 			text = text[:limit]
 		}
-		return nil
 	})
 	return text, more, err
+}
+
+// locked calls read with the run that made the commit.
+func (r runner) locked(ctx context.Context, m Method, commit string, read func(*run)) error {
+	taskID := strings.TrimPrefix(commit, "tree-")
+	return r.place.locked(ctx, Call{Method: m, Agent: r.agent, TaskID: taskID}, func() error {
+		found := r.place.runs[taskID]
+		if found == nil || found.changes == nil {
+			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)
+		}
+		read(found)
+		return nil
+	})
 }

@@ -29,6 +29,7 @@ const (
 	Answer     Method = "Answer"
 	Log        Method = "Log"
 	Changes    Method = "Changes"
+	Compare    Method = "Compare"
 	Patch      Method = "Patch"
 	Output     Method = "Output"
 	Check      Method = "Check"

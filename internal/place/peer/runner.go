@@ -48,6 +48,14 @@ func (r remoteRunner) Output(ctx context.Context, run fleet.Run, offset int64, l
 	return page, err
 }
 
+func (r remoteRunner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
+	err = r.call(ctx, func(runner fleet.Runner) (err error) {
+		c, err = runner.Compare(ctx, base, commit)
+		return err
+	})
+	return c, err
+}
+
 func (r remoteRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = r.call(ctx, func(runner fleet.Runner) (err error) {
 		text, more, err = runner.Patch(ctx, c, path, offset, limit)
@@ -89,6 +97,14 @@ func (r localRunner) Output(ctx context.Context, run fleet.Run, offset int64, li
 		return fleet.OutputPage{}, err
 	}
 	return runner.Output(ctx, run, offset, limit)
+}
+
+func (r localRunner) Compare(ctx context.Context, base, commit string) (*fleet.Changes, error) {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return runner.Compare(ctx, base, commit)
 }
 
 func (r localRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {

@@ -33,6 +33,11 @@ func changes(x *fixture) {
 	x.NoError(err)
 	x.Equal(c.List, again.List)
 
+	compared, err := x.b.Connect(a).Compare(x.ctx, c.Base, c.Commit)
+	x.NoError(err)
+	x.Equal(c.List, compared.List)
+	x.Equal([]int{c.Files, c.Insertions, c.Deletions}, []int{compared.Files, compared.Insertions, compared.Deletions})
+
 	patch := func(path string) {
 		x.Helper()
 		whole, more, err := x.b.Connect(a).Patch(x.ctx, *c, path, 0, 1<<20)

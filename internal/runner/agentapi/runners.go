@@ -53,6 +53,11 @@ func (w runner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) {
 	return nil, w.noChanges()
 }
 
+// Compare implements fleet.Runner.
+func (w runner) Compare(context.Context, string, string) (*fleet.Changes, error) {
+	return nil, w.noChanges()
+}
+
 // Patch implements fleet.Runner.
 func (w runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
 	return nil, false, w.noChanges()

@@ -47,10 +47,32 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 	return reply(ctx, s, &runnerv1.PatchResponse{Text: text, More: more}, err)
 }
 
+// Compare implements the service.
+func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.CompareRequest]) (*connect.Response[runnerv1.CompareResponse], error) {
+	r, err := s.agent(req.Header(), req.Msg.GetAgent())
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Compare(ctx, req.Msg.GetBase(), req.Msg.GetCommit())
+	return reply(ctx, s, &runnerv1.CompareResponse{Changes: changesTo(c)}, err)
+}
+
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: runWithID(r)}))
+		if err == nil {
+			c = changesFrom(re.Msg.GetChanges())
+		}
+		return err
+	})
+	return c, err
+}
+
+// Compare implements fleet.Runner.
+func (w runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
+	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
+		re, err := w.client.rpc.Compare(ctx, connect.NewRequest(&runnerv1.CompareRequest{Agent: agentTo(w.agent), Base: base, Commit: commit}))
 		if err == nil {
 			c = changesFrom(re.Msg.GetChanges())
 		}

@@ -86,7 +86,7 @@ func TestOldRunner(t *testing.T) {
 	lacks := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {
-			case "Answer", "Changes", "Patch", "Output", "Check", "Bundle":
+			case "Answer", "Changes", "Compare", "Patch", "Output", "Check", "Bundle":
 				http.NotFound(w, r)
 			default:
 				next.ServeHTTP(w, r)
@@ -100,6 +100,7 @@ func TestOldRunner(t *testing.T) {
 			for _, call := range []func() error{
 				func() error { return a.Answer(ctx, r, fleet.Question{ID: "task-1"}) },
 				func() error { _, err := a.Changes(ctx, r); return err },
+				func() error { _, err := a.Compare(ctx, "1", "2"); return err },
 				func() error { _, _, err := a.Patch(ctx, fleet.Changes{}, "", 0, 100); return err },
 				func() error { _, err := a.Output(ctx, r, 0, 100); return err },
 				func() error { _, err := a.Check(ctx, r, fleet.Check{ID: "1", Timeout: waittest.Limit}); return err },

@@ -8,10 +8,26 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"fleet/internal/fleet"
 )
 
 // diffArguments compares two commits without running programs.
 var diffArguments = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
+
+// Compare returns which files and lines differ between the commits.
+func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fleet.Changes, error) {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	c := &fleet.Changes{Base: base, Commit: commit}
+	if err := v.addDifferences(ctx, c); err != nil {
+		return nil, v.orNoCommit(ctx, err, base, commit)
+	}
+	return c, nil
+}
 
 // Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer.
 // "git apply" can apply the patch to every working tree that has the files of base, also without this repository. If path is set, the patch is only for that file.
@@ -34,12 +50,17 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	}
 	p := &page{skip: offset, limit: limit}
 	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
-		if found, lost := v.existingObjects(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
-			err = fmt.Errorf("%w: %w", ErrNoCommit, err)
-		}
-		return nil, false, err
+		return nil, false, v.orNoCommit(ctx, err, base, commit)
 	}
 	return p.text, p.more, nil
+}
+
+// orNoCommit returns err, as ErrNoCommit if the repository lacks one of the two commits.
+func (v *view) orNoCommit(ctx context.Context, err error, base, commit string) error {
+	if found, lost := v.existingObjects(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
+		return fmt.Errorf("%w: %w", ErrNoCommit, err)
+	}
+	return err
 }
 
 // ErrNoCommit means that the repository has lost a commit.

@@ -395,7 +395,7 @@ func (v *view) createCommit(ctx context.Context, c *fleet.Changes, head, headTre
 // addDifferences adds the files that differ between the commits to c.
 func (v *view) addDifferences(ctx context.Context, c *fleet.Changes) error {
 	var out bytes.Buffer
-	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
+	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--raw", "--numstat", "--end-of-options", c.Base, c.Commit)...); err != nil {
 		return err
 	}
 	addFiles(c, out.String())

@@ -8,7 +8,7 @@ import (
 )
 
 // sessionColumns are the columns of sessions that a write sets.
-const sessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason`
+const sessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason, title`
 
 const (
 	selectSessions = `SELECT id, ` + sessionColumns + `, revision FROM sessions `
@@ -76,12 +76,12 @@ func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }
 func sessionArgs(s *fleet.Session) []any {
 	return []any{
 		string(s.Toolset), s.Owner, s.Name, s.Key, s.Agent, s.Source, s.AgentUID, s.Messages, s.CreatedAt,
-		s.UsedAt, NullTime(s.ClosedAt), s.CloseReason,
+		s.UsedAt, NullTime(s.ClosedAt), s.CloseReason, s.Title,
 	}
 }
 
 func scanSession(row Scanner) (*fleet.Session, error) {
 	var s fleet.Session
 	return &s, row.Scan(&s.ID, (*string)(&s.Toolset), &s.Owner, &s.Name, &s.Key, &s.Agent, &s.Source, &s.AgentUID, &s.Messages,
-		(*Time)(&s.CreatedAt), (*Time)(&s.UsedAt), (*Time)(&s.ClosedAt), &s.CloseReason, &s.Revision)
+		(*Time)(&s.CreatedAt), (*Time)(&s.UsedAt), (*Time)(&s.ClosedAt), &s.CloseReason, &s.Title, &s.Revision)
 }

@@ -134,7 +134,7 @@ var toolCases = []testCase{
 func newSession(id, owner, key string) *fleet.Session {
 	return &fleet.Session{
 		ID: id, Toolset: fleet.ToolsetSessions, Owner: owner, Name: "Jörg's", Key: key, Agent: "echo.yaml", Source: "files",
-		AgentUID: "u1", Messages: 1, CreatedAt: noon, UsedAt: noon.Add(time.Second),
+		Title: "what to do", AgentUID: "u1", Messages: 1, CreatedAt: noon, UsedAt: noon.Add(time.Second),
 	}
 }
 

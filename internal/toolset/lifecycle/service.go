@@ -38,6 +38,7 @@ const (
 // Agent is the progress of an agent.
 type Agent struct {
 	ID         string
+	TaskID     string
 	Known      bool // if false, there is no such agent that the caller may change, and only ID is set
 	Status     Status
 	Started    time.Time
@@ -251,7 +252,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	}
 	t := v.Task
 	a := &Agent{
-		ID: id, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
+		ID: id, TaskID: t.ID, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
 		CostUSD: t.CostUSD, Checks: v.Checks,
 	}
 	if !t.PayloadRemoved {

@@ -891,6 +891,116 @@ func (x *ChangesResponse) GetChanges() *Changes {
 	return nil
 }
 
+// CompareRequest names two commits.
+type CompareRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The earlier commit.
+	Base string `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`
+	// The later commit.
+	Commit        string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareRequest) Reset() {
+	*x = CompareRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareRequest) ProtoMessage() {}
+
+func (x *CompareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareRequest.ProtoReflect.Descriptor instead.
+func (*CompareRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CompareRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *CompareRequest) GetBase() string {
+	if x != nil {
+		return x.Base
+	}
+	return ""
+}
+
+func (x *CompareRequest) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+// CompareResponse is the difference between the commits.
+type CompareResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The differences; only the commits, the files and their numbers are set.
+	Changes       *Changes `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareResponse) Reset() {
+	*x = CompareResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareResponse) ProtoMessage() {}
+
+func (x *CompareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareResponse.ProtoReflect.Descriptor instead.
+func (*CompareResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CompareResponse) GetChanges() *Changes {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 // PatchRequest selects a part of a patch.
 type PatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -912,7 +1022,7 @@ type PatchRequest struct {
 
 func (x *PatchRequest) Reset() {
 	*x = PatchRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1034,7 @@ func (x *PatchRequest) String() string {
 func (*PatchRequest) ProtoMessage() {}
 
 func (x *PatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1047,7 @@ func (x *PatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchRequest.ProtoReflect.Descriptor instead.
 func (*PatchRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{15}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PatchRequest) GetAgent() *Agent {
@@ -995,7 +1105,7 @@ type PatchResponse struct {
 
 func (x *PatchResponse) Reset() {
 	*x = PatchResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1117,7 @@ func (x *PatchResponse) String() string {
 func (*PatchResponse) ProtoMessage() {}
 
 func (x *PatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1130,7 @@ func (x *PatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchResponse.ProtoReflect.Descriptor instead.
 func (*PatchResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{16}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PatchResponse) GetText() []byte {
@@ -1054,7 +1164,7 @@ type OutputRequest struct {
 
 func (x *OutputRequest) Reset() {
 	*x = OutputRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1176,7 @@ func (x *OutputRequest) String() string {
 func (*OutputRequest) ProtoMessage() {}
 
 func (x *OutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1189,7 @@ func (x *OutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
 func (*OutputRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{17}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OutputRequest) GetAgent() *Agent {
@@ -1129,7 +1239,7 @@ type OutputResponse struct {
 
 func (x *OutputResponse) Reset() {
 	*x = OutputResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1251,7 @@ func (x *OutputResponse) String() string {
 func (*OutputResponse) ProtoMessage() {}
 
 func (x *OutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1264,7 @@ func (x *OutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputResponse.ProtoReflect.Descriptor instead.
 func (*OutputResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{18}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OutputResponse) GetData() []byte {
@@ -1209,7 +1319,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1331,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1344,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{19}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckRequest) GetAgent() *Agent {
@@ -1281,7 +1391,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1403,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1416,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{20}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckResponse) GetEvent() isCheckResponse_Event {
@@ -1375,7 +1485,7 @@ type BundleRequest struct {
 
 func (x *BundleRequest) Reset() {
 	*x = BundleRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1497,7 @@ func (x *BundleRequest) String() string {
 func (*BundleRequest) ProtoMessage() {}
 
 func (x *BundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1510,7 @@ func (x *BundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleRequest.ProtoReflect.Descriptor instead.
 func (*BundleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{21}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BundleRequest) GetAgent() *Agent {
@@ -1469,7 +1579,7 @@ type BundleResponse struct {
 
 func (x *BundleResponse) Reset() {
 	*x = BundleResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1591,7 @@ func (x *BundleResponse) String() string {
 func (*BundleResponse) ProtoMessage() {}
 
 func (x *BundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1604,7 @@ func (x *BundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleResponse.ProtoReflect.Descriptor instead.
 func (*BundleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{22}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BundleResponse) GetEvent() isBundleResponse_Event {
@@ -1567,7 +1677,7 @@ type BundleEnd struct {
 
 func (x *BundleEnd) Reset() {
 	*x = BundleEnd{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1689,7 @@ func (x *BundleEnd) String() string {
 func (*BundleEnd) ProtoMessage() {}
 
 func (x *BundleEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1702,7 @@ func (x *BundleEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleEnd.ProtoReflect.Descriptor instead.
 func (*BundleEnd) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{23}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BundleEnd) GetSize() int64 {
@@ -1631,7 +1741,7 @@ type IntegrateRequest struct {
 
 func (x *IntegrateRequest) Reset() {
 	*x = IntegrateRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1753,7 @@ func (x *IntegrateRequest) String() string {
 func (*IntegrateRequest) ProtoMessage() {}
 
 func (x *IntegrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[24]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1766,7 @@ func (x *IntegrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntegrateRequest.ProtoReflect.Descriptor instead.
 func (*IntegrateRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IntegrateRequest) GetAgent() *Agent {
@@ -1858,7 +1968,7 @@ type IntegrateResponse struct {
 
 func (x *IntegrateResponse) Reset() {
 	*x = IntegrateResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1980,7 @@ func (x *IntegrateResponse) String() string {
 func (*IntegrateResponse) ProtoMessage() {}
 
 func (x *IntegrateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[25]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1993,7 @@ func (x *IntegrateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntegrateResponse.ProtoReflect.Descriptor instead.
 func (*IntegrateResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IntegrateResponse) GetEvent() isIntegrateResponse_Event {
@@ -2058,7 +2168,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2180,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[26]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2193,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UploadRequest) GetAgent() *Agent {
@@ -2123,7 +2233,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2245,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[27]
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2258,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{29}
 }
 
 var File_fleet_runner_v1_runner_service_proto protoreflect.FileDescriptor
@@ -2202,6 +2312,12 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\"E\n" +
 	"\x0fChangesResponse\x122\n" +
+	"\achanges\x18\x01 \x01(\v2\x18.fleet.runner.v1.ChangesR\achanges\"j\n" +
+	"\x0eCompareRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x12\n" +
+	"\x04base\x18\x02 \x01(\tR\x04base\x12\x16\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\"E\n" +
+	"\x0fCompareResponse\x122\n" +
 	"\achanges\x18\x01 \x01(\v2\x18.fleet.runner.v1.ChangesR\achanges\"\xaa\x01\n" +
 	"\fPatchRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x12\n" +
@@ -2280,7 +2396,7 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\tupload_id\x18\x02 \x01(\tR\buploadId\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x04 \x01(\fR\x04data\"\x10\n" +
-	"\x0eUploadResponse2\x8d\b\n" +
+	"\x0eUploadResponse2\xe0\b\n" +
 	"\rRunnerService\x12W\n" +
 	"\tHandshake\x12!.fleet.runner.v1.HandshakeRequest\x1a\".fleet.runner.v1.HandshakeResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\bDispatch\x12 .fleet.runner.v1.DispatchRequest\x1a!.fleet.runner.v1.DispatchResponse\x12K\n" +
@@ -2288,7 +2404,8 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\tInterrupt\x12!.fleet.runner.v1.InterruptRequest\x1a\".fleet.runner.v1.InterruptResponse\x12C\n" +
 	"\x04Send\x12\x1c.fleet.runner.v1.SendRequest\x1a\x1d.fleet.runner.v1.SendResponse\x12I\n" +
 	"\x06Answer\x12\x1e.fleet.runner.v1.AnswerRequest\x1a\x1f.fleet.runner.v1.AnswerResponse\x12L\n" +
-	"\aChanges\x12\x1f.fleet.runner.v1.ChangesRequest\x1a .fleet.runner.v1.ChangesResponse\x12K\n" +
+	"\aChanges\x12\x1f.fleet.runner.v1.ChangesRequest\x1a .fleet.runner.v1.ChangesResponse\x12Q\n" +
+	"\aCompare\x12\x1f.fleet.runner.v1.CompareRequest\x1a .fleet.runner.v1.CompareResponse\"\x03\x90\x02\x01\x12K\n" +
 	"\x05Patch\x12\x1d.fleet.runner.v1.PatchRequest\x1a\x1e.fleet.runner.v1.PatchResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\x06Output\x12\x1e.fleet.runner.v1.OutputRequest\x1a\x1f.fleet.runner.v1.OutputResponse\"\x03\x90\x02\x01\x12H\n" +
 	"\x05Check\x12\x1d.fleet.runner.v1.CheckRequest\x1a\x1e.fleet.runner.v1.CheckResponse0\x01\x12K\n" +
@@ -2308,7 +2425,7 @@ func file_fleet_runner_v1_runner_service_proto_rawDescGZIP() []byte {
 	return file_fleet_runner_v1_runner_service_proto_rawDescData
 }
 
-var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*HandshakeRequest)(nil),      // 0: fleet.runner.v1.HandshakeRequest
 	(*HandshakeResponse)(nil),     // 1: fleet.runner.v1.HandshakeResponse
@@ -2325,127 +2442,133 @@ var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*AnswerResponse)(nil),        // 12: fleet.runner.v1.AnswerResponse
 	(*ChangesRequest)(nil),        // 13: fleet.runner.v1.ChangesRequest
 	(*ChangesResponse)(nil),       // 14: fleet.runner.v1.ChangesResponse
-	(*PatchRequest)(nil),          // 15: fleet.runner.v1.PatchRequest
-	(*PatchResponse)(nil),         // 16: fleet.runner.v1.PatchResponse
-	(*OutputRequest)(nil),         // 17: fleet.runner.v1.OutputRequest
-	(*OutputResponse)(nil),        // 18: fleet.runner.v1.OutputResponse
-	(*CheckRequest)(nil),          // 19: fleet.runner.v1.CheckRequest
-	(*CheckResponse)(nil),         // 20: fleet.runner.v1.CheckResponse
-	(*BundleRequest)(nil),         // 21: fleet.runner.v1.BundleRequest
-	(*BundleResponse)(nil),        // 22: fleet.runner.v1.BundleResponse
-	(*BundleEnd)(nil),             // 23: fleet.runner.v1.BundleEnd
-	(*IntegrateRequest)(nil),      // 24: fleet.runner.v1.IntegrateRequest
-	(*IntegrateResponse)(nil),     // 25: fleet.runner.v1.IntegrateResponse
-	(*UploadRequest)(nil),         // 26: fleet.runner.v1.UploadRequest
-	(*UploadResponse)(nil),        // 27: fleet.runner.v1.UploadResponse
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*Agent)(nil),                 // 29: fleet.runner.v1.Agent
-	(*Run)(nil),                   // 30: fleet.runner.v1.Run
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*Output)(nil),                // 32: fleet.runner.v1.Output
-	(*Outcome)(nil),               // 33: fleet.runner.v1.Outcome
-	(*Question)(nil),              // 34: fleet.runner.v1.Question
-	(*Changes)(nil),               // 35: fleet.runner.v1.Changes
-	(*Check)(nil),                 // 36: fleet.runner.v1.Check
-	(*CheckResult)(nil),           // 37: fleet.runner.v1.CheckResult
-	(*Source)(nil),                // 38: fleet.runner.v1.Source
-	(*Collect)(nil),               // 39: fleet.runner.v1.Collect
-	(*Unpack)(nil),                // 40: fleet.runner.v1.Unpack
-	(*BranchHead)(nil),            // 41: fleet.runner.v1.BranchHead
-	(*Contains)(nil),              // 42: fleet.runner.v1.Contains
-	(*Combination)(nil),           // 43: fleet.runner.v1.Combination
-	(*Comparison)(nil),            // 44: fleet.runner.v1.Comparison
-	(*CommitCheck)(nil),           // 45: fleet.runner.v1.CommitCheck
-	(*Move)(nil),                  // 46: fleet.runner.v1.Move
-	(*Push)(nil),                  // 47: fleet.runner.v1.Push
-	(*Collected)(nil),             // 48: fleet.runner.v1.Collected
-	(*Combined)(nil),              // 49: fleet.runner.v1.Combined
-	(*Overlaps)(nil),              // 50: fleet.runner.v1.Overlaps
-	(*Pushed)(nil),                // 51: fleet.runner.v1.Pushed
+	(*CompareRequest)(nil),        // 15: fleet.runner.v1.CompareRequest
+	(*CompareResponse)(nil),       // 16: fleet.runner.v1.CompareResponse
+	(*PatchRequest)(nil),          // 17: fleet.runner.v1.PatchRequest
+	(*PatchResponse)(nil),         // 18: fleet.runner.v1.PatchResponse
+	(*OutputRequest)(nil),         // 19: fleet.runner.v1.OutputRequest
+	(*OutputResponse)(nil),        // 20: fleet.runner.v1.OutputResponse
+	(*CheckRequest)(nil),          // 21: fleet.runner.v1.CheckRequest
+	(*CheckResponse)(nil),         // 22: fleet.runner.v1.CheckResponse
+	(*BundleRequest)(nil),         // 23: fleet.runner.v1.BundleRequest
+	(*BundleResponse)(nil),        // 24: fleet.runner.v1.BundleResponse
+	(*BundleEnd)(nil),             // 25: fleet.runner.v1.BundleEnd
+	(*IntegrateRequest)(nil),      // 26: fleet.runner.v1.IntegrateRequest
+	(*IntegrateResponse)(nil),     // 27: fleet.runner.v1.IntegrateResponse
+	(*UploadRequest)(nil),         // 28: fleet.runner.v1.UploadRequest
+	(*UploadResponse)(nil),        // 29: fleet.runner.v1.UploadResponse
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*Agent)(nil),                 // 31: fleet.runner.v1.Agent
+	(*Run)(nil),                   // 32: fleet.runner.v1.Run
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*Output)(nil),                // 34: fleet.runner.v1.Output
+	(*Outcome)(nil),               // 35: fleet.runner.v1.Outcome
+	(*Question)(nil),              // 36: fleet.runner.v1.Question
+	(*Changes)(nil),               // 37: fleet.runner.v1.Changes
+	(*Check)(nil),                 // 38: fleet.runner.v1.Check
+	(*CheckResult)(nil),           // 39: fleet.runner.v1.CheckResult
+	(*Source)(nil),                // 40: fleet.runner.v1.Source
+	(*Collect)(nil),               // 41: fleet.runner.v1.Collect
+	(*Unpack)(nil),                // 42: fleet.runner.v1.Unpack
+	(*BranchHead)(nil),            // 43: fleet.runner.v1.BranchHead
+	(*Contains)(nil),              // 44: fleet.runner.v1.Contains
+	(*Combination)(nil),           // 45: fleet.runner.v1.Combination
+	(*Comparison)(nil),            // 46: fleet.runner.v1.Comparison
+	(*CommitCheck)(nil),           // 47: fleet.runner.v1.CommitCheck
+	(*Move)(nil),                  // 48: fleet.runner.v1.Move
+	(*Push)(nil),                  // 49: fleet.runner.v1.Push
+	(*Collected)(nil),             // 50: fleet.runner.v1.Collected
+	(*Combined)(nil),              // 51: fleet.runner.v1.Combined
+	(*Overlaps)(nil),              // 52: fleet.runner.v1.Overlaps
+	(*Pushed)(nil),                // 53: fleet.runner.v1.Pushed
 }
 var file_fleet_runner_v1_runner_service_proto_depIdxs = []int32{
-	28, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
-	29, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
-	29, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
-	31, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
-	32, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
-	33, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
+	30, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
+	31, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
+	33, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
+	34, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
+	35, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
 	6,  // 8: fleet.runner.v1.FollowResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	29, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
-	29, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
-	29, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
-	34, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
-	29, // 16: fleet.runner.v1.ChangesRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 17: fleet.runner.v1.ChangesRequest.run:type_name -> fleet.runner.v1.Run
-	35, // 18: fleet.runner.v1.ChangesResponse.changes:type_name -> fleet.runner.v1.Changes
-	29, // 19: fleet.runner.v1.PatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	29, // 20: fleet.runner.v1.OutputRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 21: fleet.runner.v1.OutputRequest.run:type_name -> fleet.runner.v1.Run
-	29, // 22: fleet.runner.v1.CheckRequest.agent:type_name -> fleet.runner.v1.Agent
-	30, // 23: fleet.runner.v1.CheckRequest.run:type_name -> fleet.runner.v1.Run
-	36, // 24: fleet.runner.v1.CheckRequest.check:type_name -> fleet.runner.v1.Check
-	31, // 25: fleet.runner.v1.CheckRequest.max_wait:type_name -> google.protobuf.Duration
-	37, // 26: fleet.runner.v1.CheckResponse.result:type_name -> fleet.runner.v1.CheckResult
-	6,  // 27: fleet.runner.v1.CheckResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	29, // 28: fleet.runner.v1.BundleRequest.agent:type_name -> fleet.runner.v1.Agent
-	23, // 29: fleet.runner.v1.BundleResponse.end:type_name -> fleet.runner.v1.BundleEnd
-	6,  // 30: fleet.runner.v1.BundleResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	29, // 31: fleet.runner.v1.IntegrateRequest.agent:type_name -> fleet.runner.v1.Agent
-	38, // 32: fleet.runner.v1.IntegrateRequest.source:type_name -> fleet.runner.v1.Source
-	31, // 33: fleet.runner.v1.IntegrateRequest.max_wait:type_name -> google.protobuf.Duration
-	39, // 34: fleet.runner.v1.IntegrateRequest.collect:type_name -> fleet.runner.v1.Collect
-	40, // 35: fleet.runner.v1.IntegrateRequest.unpack:type_name -> fleet.runner.v1.Unpack
-	41, // 36: fleet.runner.v1.IntegrateRequest.branch:type_name -> fleet.runner.v1.BranchHead
-	42, // 37: fleet.runner.v1.IntegrateRequest.contains:type_name -> fleet.runner.v1.Contains
-	43, // 38: fleet.runner.v1.IntegrateRequest.combine:type_name -> fleet.runner.v1.Combination
-	44, // 39: fleet.runner.v1.IntegrateRequest.compare:type_name -> fleet.runner.v1.Comparison
-	45, // 40: fleet.runner.v1.IntegrateRequest.check:type_name -> fleet.runner.v1.CommitCheck
-	46, // 41: fleet.runner.v1.IntegrateRequest.move:type_name -> fleet.runner.v1.Move
-	47, // 42: fleet.runner.v1.IntegrateRequest.push:type_name -> fleet.runner.v1.Push
-	6,  // 43: fleet.runner.v1.IntegrateResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	48, // 44: fleet.runner.v1.IntegrateResponse.collected:type_name -> fleet.runner.v1.Collected
-	41, // 45: fleet.runner.v1.IntegrateResponse.branch:type_name -> fleet.runner.v1.BranchHead
-	49, // 46: fleet.runner.v1.IntegrateResponse.combined:type_name -> fleet.runner.v1.Combined
-	50, // 47: fleet.runner.v1.IntegrateResponse.overlaps:type_name -> fleet.runner.v1.Overlaps
-	37, // 48: fleet.runner.v1.IntegrateResponse.checked:type_name -> fleet.runner.v1.CheckResult
-	51, // 49: fleet.runner.v1.IntegrateResponse.pushed:type_name -> fleet.runner.v1.Pushed
-	29, // 50: fleet.runner.v1.UploadRequest.agent:type_name -> fleet.runner.v1.Agent
-	0,  // 51: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
-	2,  // 52: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
-	4,  // 53: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
-	7,  // 54: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
-	9,  // 55: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
-	11, // 56: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
-	13, // 57: fleet.runner.v1.RunnerService.Changes:input_type -> fleet.runner.v1.ChangesRequest
-	15, // 58: fleet.runner.v1.RunnerService.Patch:input_type -> fleet.runner.v1.PatchRequest
-	17, // 59: fleet.runner.v1.RunnerService.Output:input_type -> fleet.runner.v1.OutputRequest
-	19, // 60: fleet.runner.v1.RunnerService.Check:input_type -> fleet.runner.v1.CheckRequest
-	21, // 61: fleet.runner.v1.RunnerService.Bundle:input_type -> fleet.runner.v1.BundleRequest
-	24, // 62: fleet.runner.v1.RunnerService.Integrate:input_type -> fleet.runner.v1.IntegrateRequest
-	26, // 63: fleet.runner.v1.RunnerService.Upload:input_type -> fleet.runner.v1.UploadRequest
-	1,  // 64: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
-	3,  // 65: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
-	5,  // 66: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
-	8,  // 67: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
-	10, // 68: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
-	12, // 69: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
-	14, // 70: fleet.runner.v1.RunnerService.Changes:output_type -> fleet.runner.v1.ChangesResponse
-	16, // 71: fleet.runner.v1.RunnerService.Patch:output_type -> fleet.runner.v1.PatchResponse
-	18, // 72: fleet.runner.v1.RunnerService.Output:output_type -> fleet.runner.v1.OutputResponse
-	20, // 73: fleet.runner.v1.RunnerService.Check:output_type -> fleet.runner.v1.CheckResponse
-	22, // 74: fleet.runner.v1.RunnerService.Bundle:output_type -> fleet.runner.v1.BundleResponse
-	25, // 75: fleet.runner.v1.RunnerService.Integrate:output_type -> fleet.runner.v1.IntegrateResponse
-	27, // 76: fleet.runner.v1.RunnerService.Upload:output_type -> fleet.runner.v1.UploadResponse
-	64, // [64:77] is the sub-list for method output_type
-	51, // [51:64] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	31, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
+	36, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
+	31, // 16: fleet.runner.v1.ChangesRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 17: fleet.runner.v1.ChangesRequest.run:type_name -> fleet.runner.v1.Run
+	37, // 18: fleet.runner.v1.ChangesResponse.changes:type_name -> fleet.runner.v1.Changes
+	31, // 19: fleet.runner.v1.CompareRequest.agent:type_name -> fleet.runner.v1.Agent
+	37, // 20: fleet.runner.v1.CompareResponse.changes:type_name -> fleet.runner.v1.Changes
+	31, // 21: fleet.runner.v1.PatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	31, // 22: fleet.runner.v1.OutputRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 23: fleet.runner.v1.OutputRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 24: fleet.runner.v1.CheckRequest.agent:type_name -> fleet.runner.v1.Agent
+	32, // 25: fleet.runner.v1.CheckRequest.run:type_name -> fleet.runner.v1.Run
+	38, // 26: fleet.runner.v1.CheckRequest.check:type_name -> fleet.runner.v1.Check
+	33, // 27: fleet.runner.v1.CheckRequest.max_wait:type_name -> google.protobuf.Duration
+	39, // 28: fleet.runner.v1.CheckResponse.result:type_name -> fleet.runner.v1.CheckResult
+	6,  // 29: fleet.runner.v1.CheckResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	31, // 30: fleet.runner.v1.BundleRequest.agent:type_name -> fleet.runner.v1.Agent
+	25, // 31: fleet.runner.v1.BundleResponse.end:type_name -> fleet.runner.v1.BundleEnd
+	6,  // 32: fleet.runner.v1.BundleResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	31, // 33: fleet.runner.v1.IntegrateRequest.agent:type_name -> fleet.runner.v1.Agent
+	40, // 34: fleet.runner.v1.IntegrateRequest.source:type_name -> fleet.runner.v1.Source
+	33, // 35: fleet.runner.v1.IntegrateRequest.max_wait:type_name -> google.protobuf.Duration
+	41, // 36: fleet.runner.v1.IntegrateRequest.collect:type_name -> fleet.runner.v1.Collect
+	42, // 37: fleet.runner.v1.IntegrateRequest.unpack:type_name -> fleet.runner.v1.Unpack
+	43, // 38: fleet.runner.v1.IntegrateRequest.branch:type_name -> fleet.runner.v1.BranchHead
+	44, // 39: fleet.runner.v1.IntegrateRequest.contains:type_name -> fleet.runner.v1.Contains
+	45, // 40: fleet.runner.v1.IntegrateRequest.combine:type_name -> fleet.runner.v1.Combination
+	46, // 41: fleet.runner.v1.IntegrateRequest.compare:type_name -> fleet.runner.v1.Comparison
+	47, // 42: fleet.runner.v1.IntegrateRequest.check:type_name -> fleet.runner.v1.CommitCheck
+	48, // 43: fleet.runner.v1.IntegrateRequest.move:type_name -> fleet.runner.v1.Move
+	49, // 44: fleet.runner.v1.IntegrateRequest.push:type_name -> fleet.runner.v1.Push
+	6,  // 45: fleet.runner.v1.IntegrateResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	50, // 46: fleet.runner.v1.IntegrateResponse.collected:type_name -> fleet.runner.v1.Collected
+	43, // 47: fleet.runner.v1.IntegrateResponse.branch:type_name -> fleet.runner.v1.BranchHead
+	51, // 48: fleet.runner.v1.IntegrateResponse.combined:type_name -> fleet.runner.v1.Combined
+	52, // 49: fleet.runner.v1.IntegrateResponse.overlaps:type_name -> fleet.runner.v1.Overlaps
+	39, // 50: fleet.runner.v1.IntegrateResponse.checked:type_name -> fleet.runner.v1.CheckResult
+	53, // 51: fleet.runner.v1.IntegrateResponse.pushed:type_name -> fleet.runner.v1.Pushed
+	31, // 52: fleet.runner.v1.UploadRequest.agent:type_name -> fleet.runner.v1.Agent
+	0,  // 53: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
+	2,  // 54: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
+	4,  // 55: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
+	7,  // 56: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
+	9,  // 57: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
+	11, // 58: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
+	13, // 59: fleet.runner.v1.RunnerService.Changes:input_type -> fleet.runner.v1.ChangesRequest
+	15, // 60: fleet.runner.v1.RunnerService.Compare:input_type -> fleet.runner.v1.CompareRequest
+	17, // 61: fleet.runner.v1.RunnerService.Patch:input_type -> fleet.runner.v1.PatchRequest
+	19, // 62: fleet.runner.v1.RunnerService.Output:input_type -> fleet.runner.v1.OutputRequest
+	21, // 63: fleet.runner.v1.RunnerService.Check:input_type -> fleet.runner.v1.CheckRequest
+	23, // 64: fleet.runner.v1.RunnerService.Bundle:input_type -> fleet.runner.v1.BundleRequest
+	26, // 65: fleet.runner.v1.RunnerService.Integrate:input_type -> fleet.runner.v1.IntegrateRequest
+	28, // 66: fleet.runner.v1.RunnerService.Upload:input_type -> fleet.runner.v1.UploadRequest
+	1,  // 67: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
+	3,  // 68: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
+	5,  // 69: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
+	8,  // 70: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
+	10, // 71: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
+	12, // 72: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
+	14, // 73: fleet.runner.v1.RunnerService.Changes:output_type -> fleet.runner.v1.ChangesResponse
+	16, // 74: fleet.runner.v1.RunnerService.Compare:output_type -> fleet.runner.v1.CompareResponse
+	18, // 75: fleet.runner.v1.RunnerService.Patch:output_type -> fleet.runner.v1.PatchResponse
+	20, // 76: fleet.runner.v1.RunnerService.Output:output_type -> fleet.runner.v1.OutputResponse
+	22, // 77: fleet.runner.v1.RunnerService.Check:output_type -> fleet.runner.v1.CheckResponse
+	24, // 78: fleet.runner.v1.RunnerService.Bundle:output_type -> fleet.runner.v1.BundleResponse
+	27, // 79: fleet.runner.v1.RunnerService.Integrate:output_type -> fleet.runner.v1.IntegrateResponse
+	29, // 80: fleet.runner.v1.RunnerService.Upload:output_type -> fleet.runner.v1.UploadResponse
+	67, // [67:81] is the sub-list for method output_type
+	53, // [53:67] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_runner_service_proto_init() }
@@ -2461,16 +2584,16 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 		(*FollowResponse_Outcome)(nil),
 		(*FollowResponse_Heartbeat)(nil),
 	}
-	file_fleet_runner_v1_runner_service_proto_msgTypes[20].OneofWrappers = []any{
+	file_fleet_runner_v1_runner_service_proto_msgTypes[22].OneofWrappers = []any{
 		(*CheckResponse_Result)(nil),
 		(*CheckResponse_Heartbeat)(nil),
 	}
-	file_fleet_runner_v1_runner_service_proto_msgTypes[22].OneofWrappers = []any{
+	file_fleet_runner_v1_runner_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*BundleResponse_Data)(nil),
 		(*BundleResponse_End)(nil),
 		(*BundleResponse_Heartbeat)(nil),
 	}
-	file_fleet_runner_v1_runner_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_fleet_runner_v1_runner_service_proto_msgTypes[26].OneofWrappers = []any{
 		(*IntegrateRequest_Collect)(nil),
 		(*IntegrateRequest_Unpack)(nil),
 		(*IntegrateRequest_Branch)(nil),
@@ -2481,7 +2604,7 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 		(*IntegrateRequest_Move)(nil),
 		(*IntegrateRequest_Push)(nil),
 	}
-	file_fleet_runner_v1_runner_service_proto_msgTypes[25].OneofWrappers = []any{
+	file_fleet_runner_v1_runner_service_proto_msgTypes[27].OneofWrappers = []any{
 		(*IntegrateResponse_Heartbeat)(nil),
 		(*IntegrateResponse_Collected)(nil),
 		(*IntegrateResponse_Branch)(nil),
@@ -2498,7 +2621,7 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_runner_service_proto_rawDesc), len(file_fleet_runner_v1_runner_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

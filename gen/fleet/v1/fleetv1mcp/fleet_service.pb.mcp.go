@@ -193,9 +193,10 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Show task changes",
 			Method:   v1.FleetService_ShowTaskChanges_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
-			Input:   fleetServiceShowTaskChangesInput,
-			Output:  fleetServiceShowTaskChangesOutput,
-			Portion: tool.Portion{Limit: "limit", Of: "files", Unless: ""},
+			Input:      fleetServiceShowTaskChangesInput,
+			Output:     fleetServiceShowTaskChangesOutput,
+			BriefInput: fleetServiceShowTaskChangesBriefInput,
+			Portion:    tool.Portion{Limit: "limit", Of: "files", Unless: ""},
 			Cuts: []tool.Cut{
 				{Field: "patch", NextOffset: "patch_next_offset", Offset: "patch_offset"},
 			},
@@ -1178,12 +1179,23 @@ const fleetServiceShowTaskOutput = `{"type":"object","properties":{
 "task":{"$ref":"#/$defs/TaskDetail","description":"The task."}
 },"required":["task"]}`
 
+const fleetServiceShowTaskChangesBriefInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"patch":{"type":"boolean","description":"Whether to return the patch instead of the list of files."},
+"path":{"type":"string","description":"With patch: only the changes of the file with this path."},
+"patch_offset":{"type":"integer","description":"With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer."},
+"patch_limit":{"type":"integer","default":16384,"description":"With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue with the files from there."},
+"limit":{"type":"integer","description":"Return at most this many files; next_cursor says where to continue."}
+},"required":["task_id"]}`
+
 const fleetServiceShowTaskChangesInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
 "patch":{"type":"boolean","description":"Whether to return the patch instead of the list of files."},
 "path":{"type":"string","description":"With patch: only the changes of the file with this path."},
 "patch_offset":{"type":"integer","minimum":0,"description":"With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer."},
 "patch_limit":{"type":"integer","minimum":1,"default":16384,"description":"With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."},
+"since":{"type":"string","enum":["task","work","review"],"description":"Where the changes begin. The answer has the base, the files and the lines of these changes; the rest of it is about the task."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue with the files from there."},
 "limit":{"type":"integer","minimum":1,"description":"Return at most this many files; next_cursor says where to continue."}
 },"required":["task_id"],"additionalProperties":false}`

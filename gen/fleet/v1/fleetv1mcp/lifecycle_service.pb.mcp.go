@@ -81,8 +81,9 @@ const lifecycleServiceAgentStartInput = `{"type":"object","properties":{
 const lifecycleServiceAgentStartOutput = `{"type":"object","properties":{
 "agent_id":{"type":"string","description":"Id of the agent."},
 "status":{"type":"string","enum":["ready","running","stopped","completed"],"description":"Progress of the agent.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."},
-"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."}
-},"required":["agent_id","status","started_at"]}`
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."},
+"task_id":{"type":"string","description":"Id of the agent's task."}
+},"required":["agent_id","status","started_at","task_id"]}`
 
 const lifecycleServiceAgentStatusInput = `{"type":"object","properties":{
 "agent_ids":{"type":"array","items":{"type":"string"},"maxItems":1000,"description":"Ids of the agents, at most 1000."}
@@ -162,7 +163,8 @@ var lifecycleServiceOutputs = tool.Defs{
 "completion":{"type":"string","enum":["reported","inferred"],"description":"How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."},
 "work":{"type":"string","description":"Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."},
 "title":{"type":"string","description":"First line of the contract; set by ` + "`" + `agent_list` + "`" + `."},
-"checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."},{"type":"null"}]}
+"checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."},{"type":"null"}]},
+"task_id":{"type":"string","description":"Id of the agent's task, with which ` + "`" + `list_task_steps` + "`" + ` shows what the agent did. Absent if the agent is unknown."}
 },"required":["agent_id"],"description":"LifecycleAgent is the progress of an agent."}`,
 	"TaskChecks": `{"type":"object","properties":{
 "tries":{"type":"integer","description":"How often the agent has tried. After failed checks it tries again, as often as retries allows."},

@@ -214,8 +214,9 @@ const sessionServiceGetAgentSessionInfoOutput = `{"type":"object","properties":{
 "closed":{"type":["string","null"],"format":"date-time","description":"When it was closed; absent while it is open."},
 "close_reason":{"type":"string","description":"Why it was closed; absent while it is open."},
 "project":{"type":"string","description":"The project that the agent works in; absent if none was given."},
-"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."}
-},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status"]}`
+"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."},
+"title":{"type":"string","description":"What the session is about: its name, or the first line of its first message. Empty before that."}
+},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status","title"]}`
 
 const sessionServiceGetAgentSessionHistoryInput = `{"type":"object","properties":{
 "agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."},
@@ -333,6 +334,7 @@ var sessionServiceOutputs = tool.Defs{
 "closed":{"type":["string","null"],"format":"date-time","description":"When it was closed; absent while it is open."},
 "close_reason":{"type":"string","description":"Why it was closed; absent while it is open."},
 "project":{"type":"string","description":"The project that the agent works in; absent if none was given."},
-"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."}
-},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status"],"description":"SessionInfo is a session."}`,
+"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."},
+"title":{"type":"string","description":"What the session is about: its name, or the first line of its first message. Empty before that."}
+},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status","title"],"description":"SessionInfo is a session."}`,
 }

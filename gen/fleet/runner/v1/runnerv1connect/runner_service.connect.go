@@ -49,6 +49,8 @@ const (
 	RunnerServiceAnswerProcedure = "/fleet.runner.v1.RunnerService/Answer"
 	// RunnerServiceChangesProcedure is the fully-qualified name of the RunnerService's Changes RPC.
 	RunnerServiceChangesProcedure = "/fleet.runner.v1.RunnerService/Changes"
+	// RunnerServiceCompareProcedure is the fully-qualified name of the RunnerService's Compare RPC.
+	RunnerServiceCompareProcedure = "/fleet.runner.v1.RunnerService/Compare"
 	// RunnerServicePatchProcedure is the fully-qualified name of the RunnerService's Patch RPC.
 	RunnerServicePatchProcedure = "/fleet.runner.v1.RunnerService/Patch"
 	// RunnerServiceOutputProcedure is the fully-qualified name of the RunnerService's Output RPC.
@@ -80,6 +82,8 @@ type RunnerServiceClient interface {
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
 	// Save the agent's working tree for a run that has ended, and return what the run changed.
 	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
+	// Return which files and lines differ between two commits that Changes has saved.
+	Compare(context.Context, *connect.Request[v1.CompareRequest]) (*connect.Response[v1.CompareResponse], error)
 	// Return a page of the patch of the changes that Changes has saved.
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
 	// Return a page of the raw output of a run, also while it runs.
@@ -148,6 +152,13 @@ func NewRunnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(runnerServiceMethods.ByName("Changes")),
 			connect.WithClientOptions(opts...),
 		),
+		compare: connect.NewClient[v1.CompareRequest, v1.CompareResponse](
+			httpClient,
+			baseURL+RunnerServiceCompareProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Compare")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		patch: connect.NewClient[v1.PatchRequest, v1.PatchResponse](
 			httpClient,
 			baseURL+RunnerServicePatchProcedure,
@@ -198,6 +209,7 @@ type runnerServiceClient struct {
 	send      *connect.Client[v1.SendRequest, v1.SendResponse]
 	answer    *connect.Client[v1.AnswerRequest, v1.AnswerResponse]
 	changes   *connect.Client[v1.ChangesRequest, v1.ChangesResponse]
+	compare   *connect.Client[v1.CompareRequest, v1.CompareResponse]
 	patch     *connect.Client[v1.PatchRequest, v1.PatchResponse]
 	output    *connect.Client[v1.OutputRequest, v1.OutputResponse]
 	check     *connect.Client[v1.CheckRequest, v1.CheckResponse]
@@ -239,6 +251,11 @@ func (c *runnerServiceClient) Answer(ctx context.Context, req *connect.Request[v
 // Changes calls fleet.runner.v1.RunnerService.Changes.
 func (c *runnerServiceClient) Changes(ctx context.Context, req *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error) {
 	return c.changes.CallUnary(ctx, req)
+}
+
+// Compare calls fleet.runner.v1.RunnerService.Compare.
+func (c *runnerServiceClient) Compare(ctx context.Context, req *connect.Request[v1.CompareRequest]) (*connect.Response[v1.CompareResponse], error) {
+	return c.compare.CallUnary(ctx, req)
 }
 
 // Patch calls fleet.runner.v1.RunnerService.Patch.
@@ -288,6 +305,8 @@ type RunnerServiceHandler interface {
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
 	// Save the agent's working tree for a run that has ended, and return what the run changed.
 	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
+	// Return which files and lines differ between two commits that Changes has saved.
+	Compare(context.Context, *connect.Request[v1.CompareRequest]) (*connect.Response[v1.CompareResponse], error)
 	// Return a page of the patch of the changes that Changes has saved.
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
 	// Return a page of the raw output of a run, also while it runs.
@@ -352,6 +371,13 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(runnerServiceMethods.ByName("Changes")),
 		connect.WithHandlerOptions(opts...),
 	)
+	runnerServiceCompareHandler := connect.NewUnaryHandler(
+		RunnerServiceCompareProcedure,
+		svc.Compare,
+		connect.WithSchema(runnerServiceMethods.ByName("Compare")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	runnerServicePatchHandler := connect.NewUnaryHandler(
 		RunnerServicePatchProcedure,
 		svc.Patch,
@@ -406,6 +432,8 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 			runnerServiceAnswerHandler.ServeHTTP(w, r)
 		case RunnerServiceChangesProcedure:
 			runnerServiceChangesHandler.ServeHTTP(w, r)
+		case RunnerServiceCompareProcedure:
+			runnerServiceCompareHandler.ServeHTTP(w, r)
 		case RunnerServicePatchProcedure:
 			runnerServicePatchHandler.ServeHTTP(w, r)
 		case RunnerServiceOutputProcedure:
@@ -453,6 +481,10 @@ func (UnimplementedRunnerServiceHandler) Answer(context.Context, *connect.Reques
 
 func (UnimplementedRunnerServiceHandler) Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Changes is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Compare(context.Context, *connect.Request[v1.CompareRequest]) (*connect.Response[v1.CompareResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Compare is not implemented"))
 }
 
 func (UnimplementedRunnerServiceHandler) Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error) {

@@ -1,0 +1,160 @@
+package npm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// stranger is a person at a browser who can only click on what is in sight, and type.
+type stranger struct {
+	t        *testing.T
+	ctx      context.Context
+	clicks   int
+	typed    int // characters
+	pictures int
+}
+
+func newStranger(t *testing.T, url string) *stranger {
+	t.Helper()
+	path, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		t.Skip("no Chromium was found: install Debian's package chromium-headless-shell")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience))
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, leave := chromedp.NewContext(allocator)
+	t.Cleanup(leave)
+	require.NoError(t, chromedp.Do(ctx)) // starts the browser, which would end with a context of its own
+	p := &stranger{t: t, ctx: ctx}
+	p.run(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
+	return p
+}
+
+func (p *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	require.NoError(p.t, chromedp.Do(ctx, actions...))
+}
+
+// until waits until the function returns a true value in the page, and returns it.
+func until[T any](p *stranger, function string, args ...any) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.PollFunction[T](function, chromedp.WithPollingArgs(args...),
+		chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
+	if err != nil {
+		p.picture("lost")
+		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		require.Fail(p.t, "the stranger does not find it", "%v: %v\n%s", args, err, text)
+	}
+	return v
+}
+
+// sees waits until the text is in sight or can be scrolled to.
+func (p *stranger) sees(text string) {
+	p.t.Helper()
+	until[bool](p, `text => document.body?.innerText.includes(text)`, text)
+}
+
+// click clicks on the first element with the name that nothing covers.
+func (p *stranger) click(name string) {
+	p.t.Helper()
+	at := until[[]float64](p, `name => {
+		for (const e of document.querySelectorAll('button, a, summary, textarea, input, select, .insert .n')) {
+			const names = [e.textContent.trim(), e.ariaLabel, e.placeholder, e.closest('label')?.innerText.trim()]
+			if (!names.includes(name) || e.disabled || !e.checkVisibility()) continue
+			e.scrollIntoView({block: 'nearest'})
+			const r = e.getBoundingClientRect(), x = r.left + r.width / 2, y = r.top + r.height / 2
+			if (e.contains(document.elementFromPoint(x, y))) return [x, y]
+		}
+	}`, name)
+	p.clicks++
+	p.run(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// writes types the text where the focus is.
+func (p *stranger) writes(text string) {
+	p.t.Helper()
+	p.typed += len(text)
+	p.run(chromedp.KeyEvent(text))
+}
+
+// picture saves what the stranger sees in .build/stranger, if FLEET_TEST_PICTURES is set.
+func (p *stranger) picture(name string) {
+	p.t.Helper()
+	if os.Getenv("FLEET_TEST_PICTURES") == "" {
+		return
+	}
+	p.pictures++
+	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	require.NoError(p.t, err)
+	dir := filepath.Join(root, ".build", "stranger")
+	require.NoError(p.t, os.MkdirAll(dir, 0o755))
+	require.NoError(p.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d-%s.png", p.pictures, name)), data, 0o644)) //nolint:gosec // for people
+}
+
+// TestClaudeStranger lets a person who has never seen Fleet give a prompt to Claude Code, read what it does, comment on a line, read the
+// change and land it, with the page alone. The configuration is that of the README.
+func TestClaudeStranger(t *testing.T) {
+	claude(t) // skips the test
+	repo, git := newRepository(t, map[string]string{"basket.go": "package basket\n\n// Total adds the prices.\nfunc Total(prices []int) (total int) {\n\tfor _, p := range prices {\n\t\ttotal += p\n\t}\n\treturn total\n}\n"})
+	c := newCrewOn(t, newModel(t), repo, role{
+		"name": "coder", "model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(git add:*)", "Bash(git commit:*)"},
+	})
+	edit := func(from, to string) string {
+		return "model: tool Read {\"file_path\":\"basket.go\"}\nmodel: tool Edit {\"file_path\":\"basket.go\",\"old_string\":\"" + from + "\",\"new_string\":\"" + to + "\"}\n"
+	}
+	commit := `model: tool Bash {"command":"git commit -qam 'Add the tax'"}` + "\n"
+
+	begun := time.Now()
+	p := newStranger(t, "http://"+c.http)
+	p.sees("What is to be done")
+	p.picture("home")
+	p.click("What is to be done")
+	p.writes("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
+	p.picture("prompt")
+	p.click("Start task")
+	p.picture("started")
+	p.click("Open it")
+	p.sees("The total has the tax now.")
+	p.sees("completed")
+	p.picture("transcript")
+	p.click("changes")
+	p.sees("total += p + p/5")
+	p.picture("changes")
+	p.click("6")
+	p.writes("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
+	p.picture("comment")
+	p.click("Add the comment")
+	p.picture("commented")
+	p.click("Request changes (1 comment)")
+	p.sees("It is 19 percent now.")
+	p.sees("completed")
+	p.picture("mended")
+	p.click("changes")
+	p.sees("p*19/100")
+	p.picture("since-review")
+	p.click("Land …")
+	p.sees("Git can combine it")
+	p.picture("land")
+	p.click("Land it")
+	p.sees("landed")
+	p.picture("landed")
+	took := time.Since(begun)
+
+	require.Contains(t, git("show", "main:basket.go"), "total += p + p*19/100")
+	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typed, took.Round(100*time.Millisecond))
+	require.LessOrEqual(t, p.clicks, 10)
+	require.Less(t, took, 5*time.Minute)
+}
