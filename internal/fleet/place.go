@@ -373,6 +373,9 @@ type Run struct {
 	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. Empty: the one that all runs
 	// without a name continue. Only Dispatch gets it.
 	Conversation string
+	// Brief is what Fleet itself tells the agent about the run, such as how to delegate tasks. It belongs to the instructions; a program
+	// without any does without. Only Dispatch gets it.
+	Brief string
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration

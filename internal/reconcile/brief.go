@@ -6,23 +6,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// brief adds to the run what Fleet itself has to say to the agent: who has delegated the task, and how to delegate tasks. A program without
-// instructions of its own for a task does without.
-func (w *worker) brief(a *fleet.Agent, t *fleet.Task, run *fleet.Run) {
+// brief returns what Fleet itself has to say to the agent: who has delegated the task, and how to delegate tasks.
+func brief(t *fleet.Task, mayDelegate bool) string {
 	var texts []string
 	if t.ParentID != "" {
 		texts = append(texts, briefChild)
 	}
-	if run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart) {
+	if mayDelegate {
 		texts = append(texts, briefParent)
 	}
-	if len(texts) == 0 || fleet.CheckOptions(w.places.Of(a).Place, *a, fleet.TaskOptions{AppendSystemPrompt: "x"}) != nil {
-		return
-	}
-	if own := run.Options.AppendSystemPrompt; own != "" {
-		texts = append(texts, own)
-	}
-	run.Options.AppendSystemPrompt = strings.Join(texts, "\n\n")
+	return strings.Join(texts, "\n\n")
 }
 
 // briefChild is for an agent that works on a delegated task.

@@ -196,7 +196,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	case err != nil:
 		return err
 	}
-	w.brief(a, t, &run)
+	run.Brief = brief(t, run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart))
 	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if asks != nil {
 		job.Ask = []string{host.config.Program, askCommand, string(run)}
 	}
-	job.Feedback, job.Confined = r.Feedback, w.Sandbox != nil
+	job.Feedback, job.Brief, job.Confined = r.Feedback, r.Brief, w.Sandbox != nil
 	if err := fleet.CheckAttachments(r.Attachments); err != nil { // their names become paths
 		return nil, err
 	}

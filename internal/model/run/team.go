@@ -115,7 +115,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 		if m := b.run.job.Options.Model; m != "" {
 			model = m
 		}
-		want = strings.Join(nonEmpty(want, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
+		want = strings.Join(nonEmpty(want, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
 	}
 	// The library would also search parent directories, and follow links out of the directory.
 	want = strings.Join(nonEmpty(append([]string{want}, tool.ReadFiles(b.work, b.run.job.Plain, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")

@@ -84,6 +84,7 @@ type Job struct {
 	Since    time.Time // when Session was last used
 	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
+	Brief       string            // what Fleet tells the agent, see fleet.Run
 	Options     fleet.TaskOptions // see With
 	Attachments []Attachment      // files of the task, in the run's directory
 
@@ -225,8 +226,10 @@ func standingInstructions(j Job) string {
 	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // an agent's configuration may have the same text for both
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
 	}
-	if s := strings.TrimSpace(j.Options.AppendSystemPrompt); s != "" {
-		parts = append(parts, s)
+	for _, more := range []string{j.Brief, j.Options.AppendSystemPrompt} {
+		if s := strings.TrimSpace(more); s != "" {
+			parts = append(parts, s)
+		}
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -18,6 +18,7 @@ type ModelJob struct {
 	Config  *fleet.AgentConfig `json:"config"`
 	Spec    string             `json:"spec,omitempty"`
 	TaskID  string             `json:"task_id"`
+	Brief   string             `json:"brief,omitempty"`
 	Options fleet.TaskOptions  `json:"options,omitzero"`
 	Work    string             `json:"work"`             // the agent's working directory
 	Plain   bool               `json:"plain,omitempty"`  // the path of Work may not contain symbolic links
@@ -84,7 +85,7 @@ func (m model) Keys() []string { return m.variables }
 
 func (m model) Command(j Job) (Command, error) {
 	job := m.job
-	job.TaskID, job.Options = j.TaskID, j.Options
+	job.TaskID, job.Brief, job.Options = j.TaskID, j.Brief, j.Options
 	data, err := json.Marshal(job)
 	if err != nil {
 		return Command{}, err

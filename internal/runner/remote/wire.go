@@ -28,7 +28,7 @@ func runTo(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
 		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
 		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
-		Conversation: r.Conversation,
+		Conversation: r.Conversation, Brief: r.Brief,
 	}
 	if report := r.Report; report != nil {
 		p.Report = &runnerv1.Report{Url: report.URL, Token: report.Token}
@@ -55,7 +55,7 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
 		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
-		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(),
+		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
 	}
 	if report := p.GetReport(); report != nil {
 		r.Report = &fleet.Report{URL: report.GetUrl(), Token: report.GetToken()}

@@ -211,8 +211,10 @@ type Run struct {
 	Attachments []*Attachment `protobuf:"bytes,13,rep,name=attachments,proto3" json:"attachments,omitempty"`
 	// Name of the conversation that the run begins or continues; empty for the one that all runs without a name continue.
 	Conversation string `protobuf:"bytes,14,opt,name=conversation,proto3" json:"conversation,omitempty"`
-	// How the agent's program reaches Fleet. Only Dispatch has it, and only runners that say in their handshake that they support it.
-	Report        *Report `protobuf:"bytes,15,opt,name=report,proto3" json:"report,omitempty"`
+	// How the agent's program reaches Fleet. Only Dispatch has it. An older runner ignores it.
+	Report *Report `protobuf:"bytes,15,opt,name=report,proto3" json:"report,omitempty"`
+	// What Fleet tells the agent about the run, besides its instructions. A program without instructions does without.
+	Brief         string `protobuf:"bytes,16,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +352,13 @@ func (x *Run) GetReport() *Report {
 		return x.Report
 	}
 	return nil
+}
+
+func (x *Run) GetBrief() string {
+	if x != nil {
+		return x.Brief
+	}
+	return ""
 }
 
 // Report is an address of Fleet, with a token that is valid for the task.
@@ -1228,7 +1237,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\xe2\x04\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\xf8\x04\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -1245,7 +1254,8 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aoptions\x18\f \x01(\v2\x1b.fleet.runner.v1.RunOptionsR\aoptions\x12=\n" +
 	"\vattachments\x18\r \x03(\v2\x1b.fleet.runner.v1.AttachmentR\vattachments\x12\"\n" +
 	"\fconversation\x18\x0e \x01(\tR\fconversation\x12/\n" +
-	"\x06report\x18\x0f \x01(\v2\x17.fleet.runner.v1.ReportR\x06report\"0\n" +
+	"\x06report\x18\x0f \x01(\v2\x17.fleet.runner.v1.ReportR\x06report\x12\x14\n" +
+	"\x05brief\x18\x10 \x01(\tR\x05brief\"0\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"Y\n" +
