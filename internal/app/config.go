@@ -258,6 +258,9 @@ func (c Config) Validate() error {
 	if err := c.validateCoderAuth(cmp.Or(c.CoderAuth.URL, c.Coder.URL)); err != nil {
 		return err
 	}
+	if err := c.validateFleetURL(); err != nil {
+		return err
+	}
 	if err := c.Limits.Validate(); err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inbound.Bodies(inbound.Guard(withPage, a.cfg.AllowedHosts, rest.IsProbe)), nil
+	return inbound.Bodies(inbound.Guard(withPage, a.cfg.hosts(), rest.IsProbe)), nil
 }
 
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {

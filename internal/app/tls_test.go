@@ -247,7 +247,9 @@ func TestPlaintextNeedsAFlag(t *testing.T) {
 		"tls.cert and tls.key belong":   func(c *Config) { c.TLS.Cert = "a" },
 		"tls.client_ca needs":           func(c *Config) { c.TLS.ClientCA = "a" },
 		`agents_http is "0.0.0.0:8104"`: func(c *Config) { c.AgentsHTTP = "0.0.0.0:8104" },
-		"with auth coder, the tokens of callers would cross the network": func(c *Config) { c.Auth, c.Coder.URL = Auth{AuthCoder}, "http://coder.example.com" },
+		"with auth coder, the tokens of callers would cross the network":                     func(c *Config) { c.Auth, c.Coder.URL = Auth{AuthCoder}, "http://coder.example.com" },
+		`coder.fleet_url is "http://fleet.example.com", so the tokens of agents would cross`: func(c *Config) { c.Coder.FleetURL = "http://fleet.example.com" },
+		"coder.fleet_url opens the server to workspaces, and auth is none":                   func(c *Config) { c.Auth, c.Coder.FleetURL = Auth{AuthNone}, "https://fleet.example.com" },
 		"": func(c *Config) {
 			c.Auth, c.Coder.URL, c.HTTP, c.InsecurePlaintext = Auth{AuthCoder}, "http://coder.example.com", "0.0.0.0:8101", true
 		},
