@@ -186,6 +186,11 @@ func TestDelegatedStop(t *testing.T) {
 	}
 	t.Logf("the tree had ended after %s", time.Since(begun))
 	require.Equal(t, "running", d.task(free)["status"])
+	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
+	for _, row := range tree {
+		shown, _ := row.(map[string]any)
+		require.Equal(t, shown["id"] == free, shown["detached"] == true, "%v", shown)
+	}
 	d.open("free")
 	d.until(free, "completed")
 }

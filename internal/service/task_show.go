@@ -49,7 +49,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		if shown.Landing, err = landingOf(tx, shown.ID); err != nil {
 			return err
 		}
-		tree, err := readTree(tx, shown.Task)
+		tree, _, err := readTree(tx, shown.Task)
 		if err != nil {
 			return err
 		}

@@ -25,40 +25,40 @@ func (t TreeTask) Limit() fleet.Micros {
 	return t.Delegation.Limit
 }
 
-// TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first.
-func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, err error) {
+// TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether there are more
+// tasks, older than these.
+func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if id == "" {
-		return nil, errNoTaskID()
+		return nil, false, errNoTaskID()
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
 			return err
 		}
-		tree, err = readTree(tx, t)
+		tree, cut, err = readTree(tx, t)
 		return err
 	})
-	return tree, err
+	return tree, cut, err
 }
 
-// readTree returns the tree below the task, which is the first.
-func readTree(tx fleet.ReadTx, t *fleet.Task) ([]TreeTask, error) {
+// readTree returns the tree below the task, which is the first. cut reports whether tasks are missing.
+func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err error) {
 	if t.Delegation.Children == 0 {
-		return []TreeTask{{t, t.CostUSD}}, nil
+		return []TreeTask{{t, t.CostUSD}}, false, nil
 	}
 	found, err := tx.FindTasks(fleet.TaskFilter{Root: t.Root()}, fleet.TaskWindow{Limit: maxTree})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	children := map[string][]*fleet.Task{}
 	for _, c := range slices.Backward(found.Tasks) { // oldest first
 		children[c.ParentID] = append(children[c.ParentID], c)
 	}
-	var tree []TreeTask
 	var add func(t *fleet.Task) float64
 	add = func(t *fleet.Task) float64 {
 		at, cost := len(tree), t.CostUSD
@@ -70,7 +70,7 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) ([]TreeTask, error) {
 		return cost
 	}
 	add(t)
-	return tree, nil
+	return tree, !found.Last, nil
 }
 
 // rootOf returns the id of the root that a request names, which p must see.

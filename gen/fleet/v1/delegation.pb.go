@@ -198,6 +198,8 @@ type TreeTask struct {
 	LimitUsd *float64 `protobuf:"fixed64,12,opt,name=limit_usd,json=limitUsd,proto3,oneof" json:"limit_usd,omitempty"`
 	// Whether its turn is over, and it waits for tasks that it has delegated; absent otherwise.
 	AwaitsResults *bool `protobuf:"varint,13,opt,name=awaits_results,json=awaitsResults,proto3,oneof" json:"awaits_results,omitempty"`
+	// Whether it goes on when the task that has delegated it ends; absent otherwise.
+	Detached      *bool `protobuf:"varint,14,opt,name=detached,proto3,oneof" json:"detached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +325,13 @@ func (x *TreeTask) GetAwaitsResults() bool {
 	return false
 }
 
+func (x *TreeTask) GetDetached() bool {
+	if x != nil && x.Detached != nil {
+		return *x.Detached
+	}
+	return false
+}
+
 var File_fleet_v1_delegation_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_delegation_proto_rawDesc = "" +
@@ -338,7 +347,7 @@ const file_fleet_v1_delegation_proto_rawDesc = "" +
 	"\x19on_parent_end_unspecified\x10\x00\x12\b\n" +
 	"\x04stop\x10\x01\x12\n" +
 	"\n" +
-	"\x06detach\x10\x02\"\xb4\x04\n" +
+	"\x06detach\x10\x02\"\xe2\x04\n" +
 	"\bTreeTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12)\n" +
 	"\x0eparent_task_id\x18\x02 \x01(\tH\x00R\fparentTaskId\x88\x01\x01\x12\x14\n" +
@@ -355,11 +364,13 @@ const file_fleet_v1_delegation_proto_rawDesc = "" +
 	" \x01(\x01B\x06\xba\xf4\x18\x02(\x03R\acostUsd\x12*\n" +
 	"\rtree_cost_usd\x18\v \x01(\x01B\x06\xba\xf4\x18\x02(\x03R\vtreeCostUsd\x12(\n" +
 	"\tlimit_usd\x18\f \x01(\x01B\x06\xba\xf4\x18\x02(\x03H\x01R\blimitUsd\x88\x01\x01\x12*\n" +
-	"\x0eawaits_results\x18\r \x01(\bH\x02R\rawaitsResults\x88\x01\x01B\x11\n" +
+	"\x0eawaits_results\x18\r \x01(\bH\x02R\rawaitsResults\x88\x01\x01\x12\x1f\n" +
+	"\bdetached\x18\x0e \x01(\bH\x03R\bdetached\x88\x01\x01B\x11\n" +
 	"\x0f_parent_task_idB\f\n" +
 	"\n" +
 	"_limit_usdB\x11\n" +
-	"\x0f_awaits_resultsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0f_awaits_resultsB\v\n" +
+	"\t_detachedB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_delegation_proto_rawDescOnce sync.Once

@@ -5095,7 +5095,10 @@ func (x *ShowTaskTreeRequest) GetTaskId() string {
 type ShowTaskTreeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task and the tasks below it: each before those that it has delegated, which are in the order in which it has delegated them.
-	Tasks         []*TreeTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks []*TreeTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Whether the tree has more tasks: only the newest 2000 of the whole tree are shown, and costs are of these. Absent otherwise. `list_tasks` with
+	// root_task_id has all.
+	Truncated     *bool `protobuf:"varint,2,opt,name=truncated,proto3,oneof" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5135,6 +5138,13 @@ func (x *ShowTaskTreeResponse) GetTasks() []*TreeTask {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *ShowTaskTreeResponse) GetTruncated() bool {
+	if x != nil && x.Truncated != nil {
+		return *x.Truncated
+	}
+	return false
 }
 
 // QueueTaskResponse has the pending task.
@@ -11186,9 +11196,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x11_max_idle_secondsB\x0f\n" +
 	"\r_max_attempts\">\n" +
 	"\x13ShowTaskTreeRequest\x12'\n" +
-	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\"@\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\"q\n" +
 	"\x14ShowTaskTreeResponse\x12(\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x12.fleet.v1.TreeTaskR\x05tasks\"Q\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x12.fleet.v1.TreeTaskR\x05tasks\x12!\n" +
+	"\ttruncated\x18\x02 \x01(\bH\x00R\ttruncated\x88\x01\x01B\f\n" +
+	"\n" +
+	"_truncated\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xf7\x02\n" +
@@ -12530,6 +12543,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[57].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[60].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[64].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[67].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}

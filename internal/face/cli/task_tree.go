@@ -23,7 +23,12 @@ An agent may delegate if its role has delegate in the configuration of the serve
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			return s.withTask(ctx, args[0], func(id string) error {
 				resp, err := s.fleet.ShowTaskTree(ctx, &fleetv1.ShowTaskTreeRequest{TaskId: id})
-				return s.print(resp, err, func() { s.showTree(resp.GetTasks()) })
+				return s.print(resp, err, func() {
+					s.showTree(resp.GetTasks())
+					if resp.GetTruncated() {
+						s.hint("The tree has more tasks: the newest are shown, and costs are of these.")
+					}
+				})
 			})
 		}),
 	}
@@ -46,6 +51,10 @@ func (s *session) showTree(tasks []*fleetv1.TreeTask) {
 		column{"TREE", func(t *fleetv1.TreeTask) string { return dollars(t.GetTreeCostUsd()) }},
 		column{"AGENT", func(t *fleetv1.TreeTask) string { return printable(t.GetAgentName()) }},
 		column{"TASK", func(t *fleetv1.TreeTask) string {
-			return strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())
+			text := strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())
+			if t.GetDetached() {
+				text += " (detached)"
+			}
+			return text
 		}})
 }

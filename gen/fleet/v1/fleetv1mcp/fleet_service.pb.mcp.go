@@ -1451,7 +1451,8 @@ const fleetServiceShowTaskTreeInput = `{"type":"object","properties":{
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceShowTaskTreeOutput = `{"type":"object","properties":{
-"tasks":{"type":"array","items":{"$ref":"#/$defs/TreeTask"},"description":"The task and the tasks below it: each before those that it has delegated, which are in the order in which it has delegated them."}
+"tasks":{"type":"array","items":{"$ref":"#/$defs/TreeTask"},"description":"The task and the tasks below it: each before those that it has delegated, which are in the order in which it has delegated them."},
+"truncated":{"type":"boolean","description":"Whether the tree has more tasks: only the newest 2000 of the whole tree are shown, and costs are of these. Absent otherwise. ` + "`" + `list_tasks` + "`" + ` with root_task_id has all."}
 },"required":["tasks"]}`
 
 const fleetServiceFanOutTaskBriefInput = `{"type":"object","properties":{
@@ -2818,7 +2819,8 @@ var fleetServiceOutputs = tool.Defs{
 "cost_usd":{"type":"number","description":"Cost of the task alone in US dollars so far."},
 "tree_cost_usd":{"type":"number","description":"Cost of the task and of all tasks below it."},
 "limit_usd":{"type":"number","description":"What the task and all tasks below it may cost; absent if the tree does not limit that."},
-"awaits_results":{"type":"boolean","description":"Whether its turn is over, and it waits for tasks that it has delegated; absent otherwise."}
+"awaits_results":{"type":"boolean","description":"Whether its turn is over, and it waits for tasks that it has delegated; absent otherwise."},
+"detached":{"type":"boolean","description":"Whether it goes on when the task that has delegated it ends; absent otherwise."}
 },"required":["id","depth","agent_name","summary","status","reason","created_at","completed_at","cost_usd","tree_cost_usd"],"description":"TreeTask is a task of a tree."}`,
 	"Variant": `{"type":"object","properties":{
 "number":{"type":"integer","description":"Position, from 1."},
