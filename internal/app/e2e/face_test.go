@@ -194,6 +194,9 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 	if err != nil {
 		return nil, nil, err
 	}
+	for key, value := range bearer(s.secret).headers() {
+		r.Header.Set(key, value)
+	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, nil, err

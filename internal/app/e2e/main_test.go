@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fleet/internal/app"
+	"fleet/internal/runner"
 	"fleet/internal/store/postgres/pgtest"
 )
 
@@ -15,6 +16,9 @@ import (
 const serverEnv = "E2E_SERVER"
 
 func TestMain(m *testing.M) {
+	if code, ran := runner.Main(os.Args[1:]); ran { // supervises runs of agents on this machine
+		os.Exit(code)
+	}
 	if os.Getenv(serverEnv) != "" {
 		os.Exit(app.Main(os.Args[1:]))
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	mcpclient "github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -34,6 +36,7 @@ type server struct {
 	grpc   *grpc.ClientConn
 	api    fleetv1.FleetServiceClient
 	mcp    *mcpclient.Client
+	secret string // the token of the test's calls; empty: none
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the log of cmd has ended
 	down   bool
@@ -50,7 +53,10 @@ type setup struct {
 	url    string        // the URL of Coder; the URL of the test bed if empty
 	wait   time.Duration // create_wait; 90 s if it is 0
 	coder  string        // more lines of the section coder
-	beside bool          // the fleet's agents run on this machine, and only other toolsets use Coder
+	more   string        // more sections of the configuration
+	places string        // of the fleet's agents; empty: [coder]
+	port   int           // of the HTTP address; 0: any
+	secret string        // the token of the test's calls; empty: none, and the server asks for none
 	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
 	agents map[string]string
 }
@@ -72,21 +78,14 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "fleet.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\ncreate_wait: %s\ncoder:\n  prefix: %s\n%s", c.wait, c.prefix, c.coder), 0o600))
-
-	if c.store != "" {
-		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\nstore: %q\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.store, c.wait, c.prefix), 0o600))
-	}
-	if c.beside {
-		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [local]\ncoder:\n  url: %s\n  prefix: %s\n", c.url, c.prefix), 0o600))
-	}
+	require.NoError(t, os.WriteFile(config, []byte(c.yaml()), 0o600))
 	for name, text := range c.agents {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents", name), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents", name, "agent.md"), []byte("---\n"+text), 0o600))
 	}
-	s := &server{bed: b, prefix: c.prefix, data: c.data, ended: make(chan struct{})}
+	s := &server{bed: b, prefix: c.prefix, data: c.data, secret: c.secret, ended: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "serve", "--config", config,
-		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", c.data, "--log-format", "json")
+		"--http", fmt.Sprintf("127.0.0.1:%d", c.port), "--grpc", "127.0.0.1:0", "--data", c.data, "--log-format", "json")
 	s.cmd.Env = []string{serverEnv + "=1", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CODER_URL=" + c.url, "CODER_SESSION_TOKEN=" + b.token}
 	s.cmd.Dir = dir
 	stderr, err := s.cmd.StderrPipe()
@@ -107,16 +106,53 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	return s
 }
 
+// yaml returns the configuration.
+func (c setup) yaml() string {
+	var y strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&y, format+"\n", args...) }
+	line("places: %s", cmp.Or(c.places, "[coder]"))
+	if c.store != "" {
+		line("store: %q", c.store)
+	}
+	if c.secret != "" {
+		line("auth: tokens")
+	}
+	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", c.wait, c.more, c.url, c.prefix, c.coder)
+	return y.String()
+}
+
+// bearer is a token with which calls are made; empty: none.
+type bearer string
+
+// headers returns the HTTP headers of a call.
+func (b bearer) headers() map[string]string {
+	if b == "" {
+		return nil
+	}
+	return map[string]string{"Authorization": "Bearer " + string(b)}
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if b == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bearer) RequireTransportSecurity() bool { return false }
+
 // connect connects clients on all faces, and waits until the server is ready.
 func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
 	t.Helper()
 	var err error
 	s.http = "http://" + httpAddr
-	s.grpc, err = grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.grpc, err = grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(s.secret)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.grpc.Close() })
 	s.api = fleetv1.NewFleetServiceClient(s.grpc)
-	s.mcp, err = mcpclient.NewStreamableHttpClient(s.http + "/mcp")
+	s.mcp, err = mcpclient.NewStreamableHttpClient(s.http+"/mcp", transport.WithHTTPHeaders(bearer(s.secret).headers()))
 	require.NoError(t, err)
 	require.NoError(t, s.mcp.Start(context.WithoutCancel(t.Context())))
 	t.Cleanup(func() { _ = s.mcp.Close() })

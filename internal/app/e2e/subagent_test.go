@@ -74,7 +74,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 // machine.
 func TestSubagentBesideLocalFleet(t *testing.T) {
 	b := newBed(t, "bob")
-	s := b.serve(t, setup{beside: true, agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})
+	s := b.serve(t, setup{places: "[local]", agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})
 	r, err := fleetv1.NewSubagentServiceClient(s.grpc).RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "review", Prompt: "echo from afar"})
 	require.NoError(t, err)
 	require.Equal(t, "from afar", strings.TrimSpace(r.GetResult()))

@@ -28,21 +28,22 @@ type process struct {
 	env  []string
 }
 
-// processes returns the processes that have this HOME in their environment.
-func processes(home string) (found []process) {
+// allProcesses returns the processes of this machine whose environment can be read.
+func allProcesses() (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
-		vars := strings.Split(string(env), "\x00")
-		if !slices.Contains(vars, "HOME="+home) {
-			continue
-		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(argv) > 0 { // zombies have no command line
-			found = append(found, process{pid, strings.Split(strings.TrimRight(string(argv), "\x00"), "\x00"), vars})
+			found = append(found, process{pid, strings.Split(strings.TrimRight(string(argv), "\x00"), "\x00"), strings.Split(string(env), "\x00")})
 		}
 	}
 	return found
+}
+
+// processes returns the processes that have this HOME in their environment.
+func processes(home string) (found []process) {
+	return slices.DeleteFunc(allProcesses(), func(p process) bool { return !slices.Contains(p.env, "HOME="+home) })
 }
 
 // ofTask returns the processes of the task: its program, the program's descendants, and the supervisor.

@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// delegation is a fleet whose agents may delegate tasks, in workspaces and on this machine.
+type delegation struct {
+	caller
+	setup setup
+	dir   string // files with which the test and its agents tell each other how far they are
+}
+
+// newDelegation starts a server that asks for tokens, and that workspaces reach.
+func newDelegation(t *testing.T, b *bed, settings string) *delegation {
+	t.Helper()
+	d := &delegation{dir: t.TempDir()}
+	require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	d.setup = setup{
+		data: t.TempDir(), port: port, places: "[coder, local]",
+		more:  "local:\n  projects:\n    - {name: shell, driver: shell, roles: [{name: coder, default: true}]}\n",
+		coder: fmt.Sprintf("  fleet_url: http://127.0.0.1:%d\n%s", port, settings),
+	}
+	d.setup.secret = b.firstToken(t, d.setup.data)
+	d.caller = b.serve(t, d.setup).through("rest")
+	d.setup.prefix = d.prefix
+	return d
+}
+
+// firstToken creates an admin's token for a server that will use the data directory.
+func (b *bed) firstToken(t *testing.T, data string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "token", "create", "me", "--admin", "--embedded", "--data", data) //nolint:gosec // this program
+	cmd.Env = []string{serverEnv + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// managers lets agents with the role manager delegate, and no others.
+const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
+
+// as returns the caller with the token.
+func (d *delegation) as(secret string) caller {
+	return (&server{bed: d.bed, http: d.http, secret: secret}).through("rest")
+}
+
+// file returns the path of a file in dir.
+func (d *delegation) file(name string) string { return filepath.Join(d.dir, name) }
+
+// open lets agents go on that wait for the gate.
+func (d *delegation) open(t *testing.T, gate string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(d.file(gate), nil, 0o644)) //nolint:gosec // the workspaces can have other users
+}
+
+// script returns the script of a parent. It delegates the tasks, does the rest, and ends its turn. When it goes on, it writes what it is told to the file
+// "told", after a line "# Went on".
+func (d *delegation) script(rest string, tasks ...object) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "D=%s\n", d.dir)
+	s.WriteString(`if [ -n "${FLEET_FEEDBACK_FILE:-}" ]; then
+  { echo "# Went on"; cat "$FLEET_FEEDBACK_FILE"; echo; } >>$D/told
+  exit
+fi
+fleet() { # METHOD PATH [BODY]
+  printf 'header = "Authorization: Bearer %s"\n' "$(cat "$FLEET_REPORT_TOKEN_FILE")" |
+    curl -s -K - -X "$1" ${3:+-d "$3"} "${FLEET_REPORT_URL%/mcp/all}$2"
+}
+`)
+	for _, task := range tasks {
+		fmt.Fprintf(&s, "fleet POST /v1/queue %s >>$D/answers\necho >>$D/answers\n", quoted(task))
+	}
+	s.WriteString(rest + "\n")
+	return s.String()
+}
+
+// quoted returns the object as a word of a shell.
+func quoted(o object) string {
+	data, _ := json.Marshal(o) // texts can always be encoded
+	return "'" + strings.ReplaceAll(string(data), "'", `'\''`) + "'"
+}
+
+// until is a script that waits for the gate.
+func (d *delegation) until(gate string) string {
+	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done\n", d.file(gate))
+}
+
+// create creates an agent in a workspace, and returns the home of the workspace.
+func (d *delegation) create(t *testing.T, name, project, role string) (home string) {
+	t.Helper()
+	r := d.call(t, "create_agent", object{"name": name, "project": project, "role": role, "spec": "x"})
+	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
+	return d.home(t, d.workspaceOf(name))
+}
+
+// tree returns the tasks of the tree below the task.
+func (d *delegation) tree(t *testing.T, id string) []object {
+	t.Helper()
+	return d.call(t, "show_task_tree", object{"task_id": id}).list("tasks")
+}
+
+// reach waits until the script has written the file.
+func (d *delegation) reach(t *testing.T, name string) string {
+	t.Helper()
+	d.eventually(t, name+" is written", func() bool { return exists(d.file(name)) })
+	data, err := os.ReadFile(d.file(name))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// waits waits until the turn of the task is over, and it waits for as many tasks.
+func (d *delegation) waits(t *testing.T, id string, n int) {
+	t.Helper()
+	d.eventually(t, "the parent waits", func() bool {
+		waits := object(asMap(d.call(t, "show_task", object{"task_id": id}).at("task.queue"))).list("waits")
+		return len(waits) == 1 && waits[0]["reason"] == "delegated" && strings.Contains(waits[0].text("text"), fmt.Sprintf("waits for %d delegated", n))
+	})
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this machine. It gives its agent
+// back, and goes on once with all results.
+func TestDelegation(t *testing.T) {
+	b := newBed(t, "bob")
+	d := newDelegation(t, b, managers)
+	home := d.create(t, "boss", "Runner", "manager")
+	d.call(t, "create_pool", object{"name": "crew", "project": "Runner", "role": "coder", "max_agents": 1})
+	part := func(name, gate string, more object) object {
+		more["task_description"] = gate + "echo part " + name
+		return more
+	}
+	id := d.run(t, "boss", d.script(
+		`echo "$FLEET_REPORT_URL $FLEET_REPORT_TOKEN_FILE $(stat -c '%a %u %s' "$FLEET_REPORT_TOKEN_FILE") $(id -u)" >$D/seen.new; mv $D/seen.new $D/seen`+"\n"+d.until("turn"),
+		part("one", d.until("one"), object{"project": "Runner", "role": "coder", "new_agent": true}),
+		part("two", d.until("two"), object{"pool": "crew"}),
+		part("three", "sleep 20\n", object{"project": "local/shell", "role": "coder", "new_agent": true}),
+	))
+	seen := strings.Fields(d.reach(t, "seen"))
+	require.Len(t, seen, 6)
+	require.Equal(t, fmt.Sprintf("http://127.0.0.1:%d/mcp/all", d.setup.port), seen[0])
+	require.Equal(t, "600", seen[2], "nobody else reads the token")
+	require.Equal(t, seen[5], seen[3])
+	secret, err := os.ReadFile(seen[1])
+	require.NoError(t, err)
+	for _, p := range allProcesses() {
+		require.NotContains(t, strings.Join(append(p.argv, p.env...), "\n"), string(secret), "the token is on a command line or in the environment of a process")
+	}
+	as := d.as(string(secret))
+	as.call(t, "show_task_tree", object{"task_id": id})
+
+	require.Len(t, d.tree(t, id), 4)
+	answers := strings.TrimSpace(d.reach(t, "answers"))
+	require.Equal(t, 3, strings.Count(answers, `"pending"`), answers)
+	d.open(t, "turn")
+	d.waits(t, id, 3)
+	require.NoFileExists(t, seen[1], "the token's file must go with the run")
+	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
+	require.Empty(t, ofTask(home, id))
+	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the parent has given its agent back")
+	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "others can have it")
+
+	d.open(t, "one")
+	d.open(t, "two")
+	done := d.wait(t, id)
+	require.Equal(t, "completed", done["status"], "%v", done)
+	told := d.reach(t, "told")
+	require.Equal(t, 1, strings.Count(told, "# Went on\n"), told)
+	for _, name := range []string{"one", "two", "three"} {
+		require.Equal(t, 1, strings.Count(told, "# part "+name+"\n"), told)
+	}
+	tree := d.tree(t, id)
+	require.Len(t, tree, 4)
+	var places []string
+	for _, c := range tree {
+		require.Equal(t, "completed", c["status"])
+		if c["id"] != id {
+			require.Equal(t, id, c["parent_task_id"])
+			require.EqualValues(t, 1, c["depth"])
+			places = append(places, d.agent(t, c.text("agent_name")).text("place"))
+		}
+	}
+	require.ElementsMatch(t, []string{"coder", "coder", "local"}, places)
+	require.EqualValues(t, 4, d.call(t, "list_tasks", object{"root_task_id": id})["total_count"])
+	d.call(t, "delete_pool", object{"name": "crew"})
+}
+
+// TestDelegationStop stops the first task of a tree whose processes ignore signals. All must end, in every workspace.
+func TestDelegationStop(t *testing.T) {
+	const limit = 10 * time.Second
+	b := newBed(t, "bob")
+	d := newDelegation(t, b, "  delegate: {manager: {max_depth: 3}}\n")
+	home := d.create(t, "boss", "Runner", "manager")
+	stubborn := func(name string) string {
+		return fmt.Sprintf("trap '' TERM INT HUP\nsetsid sleep 3601 &\n(sleep 3602 &)\ntouch %s\nwhile :; do sleep 1; done\n", d.file(name))
+	}
+	new := func(role, script string) object {
+		return object{"project": "Runner", "role": role, "new_agent": true, "task_description": script}
+	}
+	id := d.run(t, "boss", d.script(stubborn("boss"), new("coder", stubborn("child")), new("manager", d.script(stubborn("manager"), new("coder", stubborn("grandchild"))))))
+	for _, name := range []string{"boss", "child", "manager", "grandchild"} {
+		d.reach(t, name)
+	}
+	homes := map[string]string{id: home}
+	for _, c := range d.tree(t, id) {
+		homes[c.text("id")] = d.home(t, d.workspaceOf(c.text("agent_name")))
+	}
+	require.Len(t, homes, 4)
+	count := func() (n int) {
+		for id, home := range homes {
+			n += len(ofTask(home, id))
+		}
+		return n
+	}
+	require.GreaterOrEqual(t, count(), 4*4)
+	begun := time.Now()
+	d.call(t, "stop_task", object{"task_id": id})
+	within(t, limit-time.Since(begun), "no process of the tree runs", func() bool { return count() == 0 })
+	t.Logf("the tree's processes had ended %s after the call of stop_task", time.Since(begun).Round(10*time.Millisecond))
+	for _, c := range d.tree(t, id) {
+		require.Equal(t, "stopped", d.wait(t, c.text("id"))["status"])
+	}
+}
+
+// TestDelegationNotAllowed checks that an agent without a grant has no token, and that forged and old tokens are refused and recorded.
+func TestDelegationNotAllowed(t *testing.T) {
+	b := newBed(t, "bob")
+	d := newDelegation(t, b, managers)
+	d.create(t, "plain", "Runner", "operator")
+	done := d.wait(t, d.run(t, "plain", "env | grep ^FLEET_ | sort; find ~ -name report-token"))
+	require.Equal(t, "completed", done["status"])
+	env := d.call(t, "show_task", object{"task_id": done.text("id"), "include_payload": true}).text("task.payload")
+	require.Contains(t, env, "FLEET_TASK_ID=")
+	require.NotContains(t, env, "REPORT")
+
+	d.create(t, "boss", "Runner", "manager")
+	id := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/first`))
+	require.Equal(t, "completed", d.wait(t, id)["status"])
+	next := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.until("turn")))
+	first, second := d.reach(t, "first"), d.reach(t, "second")
+	require.NotEqual(t, first, second, "each run has a token of its own")
+	forged := regexp.MustCompile(`[A-Z2-7]{26}$`).ReplaceAllString(second, strings.Repeat("A", 26))
+	require.NotEqual(t, second, forged)
+	queue := object{"project": "Runner", "role": "coder", "new_agent": true, "task_description": "true"}
+	before := d.audited(t, "UNAUTHENTICATED")
+	for _, secret := range []string{first, forged} {
+		d.as(secret).fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
+		d.as(secret).fail(t, "show_task", object{"task_id": next}, "UNAUTHENTICATED", http.StatusUnauthorized)
+	}
+	require.Equal(t, before+4, d.audited(t, "UNAUTHENTICATED"))
+	own := d.as(second)
+	before = d.audited(t, "DELEGATION_REFUSED")
+	for _, with := range []object{{"project": "Claude"}, {"role": "operator"}, {"pool": "nobody"}} {
+		task := object{"task_description": "true", "project": "Runner"}
+		for key, value := range with {
+			task[key] = value
+		}
+		if with["pool"] != nil {
+			delete(task, "project")
+		}
+		own.fail(t, "queue_task", task, "DELEGATION_REFUSED", http.StatusForbidden)
+	}
+	require.Equal(t, before+3, d.audited(t, "DELEGATION_REFUSED"))
+	own.fail(t, "show_task", object{"task_id": id}, "TASK_NOT_FOUND", http.StatusNotFound)
+	own.fail(t, "list_agents", object{}, "PERMISSION_DENIED", http.StatusForbidden)
+	d.open(t, "turn")
+	require.Equal(t, "completed", d.wait(t, next)["status"])
+	own.fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
+}
+
+// audited returns how many calls with the outcome are in the audit log.
+func (d *delegation) audited(t *testing.T, outcome string) int {
+	t.Helper()
+	return len(d.call(t, "list_audit", object{"outcome": outcome, "limit": 1000}).list("entries"))
+}
