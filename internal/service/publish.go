@@ -76,8 +76,11 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 			}
 			into = b.Name
 		}
-		message := s.combination(t, &fleet.Landing{Order: &fleet.LandingOrder{}}, "").Message
-		title, text, _ := strings.Cut(message, "\n")
+		c, err := s.combination(ctx, t, &fleet.Landing{Order: &fleet.LandingOrder{}, Earlier: l.Earlier}, "")
+		if err != nil {
+			return nil, err
+		}
+		title, text, _ := strings.Cut(c.Message, "\n")
 		if r.Title != "" {
 			title = r.Title
 		}

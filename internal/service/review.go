@@ -99,7 +99,7 @@ func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingVie
 // with #, so that a shell, which runs some descriptions, takes it for a comment.
 func requestedChanges(title string, r *fleet.Review) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s has reviewed your work on %q and requests changes. Make them, and say what you did.\n", r.By, title)
+	fmt.Fprintf(&b, "# Changes requested on %q\n# %s has reviewed this work of yours. Make the changes, and say what you did.\n", title, r.By)
 	if !fleet.IsBlank(r.Text) {
 		b.WriteString("#\n")
 		quoteLines(&b, strings.TrimSpace(r.Text))

@@ -49,7 +49,10 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 
 // combine combines the work with a commit.
 func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *LandingView, onto string) (fleet.CombineResult, error) {
-	c := s.combination(w.Task, w.Landing, onto)
+	c, err := s.combination(ctx, w.Task, w.Landing, onto)
+	if err != nil {
+		return fleet.CombineResult{}, err
+	}
 	if c.Strategy == fleet.Merge {
 		landed, err := s.landedBefore(ctx, w)
 		if err != nil {
@@ -83,10 +86,15 @@ func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool
 
 // combination says how the work comes on top of a commit. The same work on the same commit always makes the same commit, so that a
 // check is not executed again after the server was killed.
-func (s *Service) combination(t *fleet.Task, l *fleet.Landing, onto string) fleet.Combination {
+func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landing, onto string) (fleet.Combination, error) {
 	message := l.Order.Message
 	if message == "" {
-		message = t.Title()
+		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			message, err = workTitle(tx, t, l)
+			return err
+		}); err != nil {
+			return fleet.Combination{}, err
+		}
 		if summary := strings.TrimSpace(t.Summary); summary != "" && summary != message {
 			message += "\n\n" + summary
 		}
@@ -95,7 +103,7 @@ func (s *Service) combination(t *fleet.Task, l *fleet.Landing, onto string) flee
 	return fleet.Combination{
 		Contribution: contribution(l), Onto: onto, Strategy: l.Order.Strategy, Message: message,
 		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Order.By}, At: l.Order.At.Truncate(time.Second),
-	}
+	}, nil
 }
 
 // checkCommit runs the checks of the project on the commit. The results of a batch are those of all its works.

@@ -33,7 +33,7 @@ const maxTaskOutput = 4 << 10
 // conflictTask returns the description of the task that ends the conflicts.
 func conflictTask(title string, b fleet.Branch, conflicts []fleet.Conflict) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "# Resolve the conflicts of your work on %q with the branch %s, so that it can land there.\n", title, b.Name)
+	fmt.Fprintf(&t, "# Conflicts of %q with %s\n# Resolve the conflicts of this work of yours with the branch, so that it can land there.\n", title, b.Name)
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), resolve the conflicts so that both changes work, and commit.\n", fleet.ShortCommit(b.Commit), b.Name)
 	for _, c := range conflicts {
 		fmt.Fprintf(&t, "#\n# %s (%s)\n", c.Path, c.Kind)
@@ -66,7 +66,7 @@ const maxConflictTask = 32 << 10
 // checksTask returns the description of the task that makes the checks pass.
 func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "# Make a check pass that fails when your work on %q is combined with the branch %s, so that it can land there.\n", title, b.Name)
+	fmt.Fprintf(&t, "# Failed check of %q on %s\n# Make a check pass that fails when this work of yours is combined with the branch, so that it can land there.\n", title, b.Name)
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkWords(c))
 	quoteLines(&t, c.Command)
 	t.WriteString("# and wrote:\n")

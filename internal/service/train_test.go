@@ -91,7 +91,8 @@ func TestFailedCheckBecomesATask(t *testing.T) {
 	require.Equal(t, fleet.LandingLanded, l[0].State)
 	h.WaitStored(func() bool { l = landings(h, two.ID); return l[0].State == fleet.LandingReplaced })
 	next := h.WaitTask(l[0].NextTask)
-	require.Contains(t, next.Description, `# Make a check pass that fails when your work on "change b.txt x" is combined with the branch main`)
+	require.Contains(t, next.Description, "# Failed check of \"change b.txt x\" on main\n# Make a check pass")
+	require.Equal(t, `Failed check of "change b.txt x" on main`, next.Title())
 	require.Equal(t, fleet.LandingLanded, landings(h, next.ID)[0].State)
 }
 
