@@ -3,29 +3,55 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// writeTask writes the fields Task and TaskOutlivesCall of a method's tool.
+// writeTask writes the field Task of a method's tool.
 func (g generator) writeTask(m *protogen.Method) error {
 	path := g.options.Text(m.Desc, taskOption, "task_id")
 	if path == "" {
 		return nil
 	}
-	f, err := sizedField(m.Output, path)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", taskOption, err)
-	case f.Desc.IsList() || hintsOf(m).readOnly:
-		return fmt.Errorf("%s needs a method with side effects, and names %q, which must be one text", taskOption, path)
+	if f := textAt(m.Output, path); f == nil || hintsOf(m).readOnly {
+		return fmt.Errorf("%s needs a method with side effects, and names %q, which must be a text", taskOption, path)
 	}
 	if g.options.FieldWithRole(m.Input, "request_id") == nil {
 		return fmt.Errorf("%s needs a request with a request_id, because a call may be repeated", taskOption)
 	}
-	g.P("Task: ", strconv.Quote(path), ",")
-	if v, _ := g.options.Get(m.Desc, taskOption); v.Message().Get(v.Message().Descriptor().Fields().ByName("outlives_call")).Bool() {
-		g.P("TaskOutlivesCall: true,")
+	fields := "Path: " + strconv.Quote(path)
+	v, _ := g.options.Get(m.Desc, taskOption)
+	for _, f := range []struct {
+		option protoreflect.Name
+		field  string
+	}{{"outlives_call", "OutlivesCall"}, {"at_once", "AtOnce"}, {"landed", "Landed"}} {
+		if v.Message().Get(v.Message().Descriptor().Fields().ByName(f.option)).Bool() {
+			fields += ", " + f.field + ": true"
+		}
 	}
+	if unless := g.options.Text(m.Desc, taskOption, "unless"); unless != "" {
+		if f := fieldOf(m.Input, protoreflect.Name(unless)); f == nil || f.Desc.Kind() != protoreflect.BoolKind {
+			return fmt.Errorf("%s: %s has no bool field %q", taskOption, m.Input.Desc.Name(), unless)
+		}
+		fields += ", Unless: " + strconv.Quote(unless)
+	}
+	g.P("Task: ", toolPackage.Ident("TaskSpec"), "{", fields, "},")
 	return nil
+}
+
+// textAt returns the text at the path, which may pass through lists; nil if it does not exist.
+func textAt(in *protogen.Message, path string) *protogen.Field {
+	name, more, deeper := strings.Cut(path, ".")
+	f := fieldOf(in, protoreflect.Name(name))
+	switch {
+	case f == nil || !deeper && (f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList()):
+		return nil
+	case !deeper:
+		return f
+	case f.Message == nil || f.Desc.IsMap():
+		return nil
+	}
+	return textAt(f.Message, more)
 }

@@ -29,6 +29,9 @@ const ControllerKey = "fleet-controller"
 // fleet.Detached.
 const DetachedKey = "fleet-detached"
 
+// ResumesKey is the metadata key with which a client says that it repeats the call if it leaves before the end; see fleet.Continues.
+const ResumesKey = "fleet-resumes"
+
 // LocalAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
 // AI controller, so that the history distinguishes them from the user's own calls.
 //

@@ -167,6 +167,7 @@ func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecor
 	started, panicked := time.Now(), false
 	face := faceOf(ctx)
 	rec.call.Detached = len(metadata.ValueFromIncomingContext(ctx, DetachedKey)) > 0
+	rec.call.Resumes = len(metadata.ValueFromIncomingContext(ctx, ResumesKey)) > 0
 	rec.call.ID, rec.call.Slot = fleet.CallID(rand.Uint64()), &rec.slot //nolint:gosec // it is not a secret
 	if i.rates != nil {
 		rec.call.Count = i.rates.takeForProject

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -20,6 +21,8 @@ type Call struct {
 	Count func(ctx context.Context, project string) error
 	// Detached is set if the caller wants an answer as soon as the task that the call starts is stored; see Detached.
 	Detached bool
+	// Resumes is set if a caller that leaves comes back, and repeats the call with its request id; see Continues.
+	Resumes bool
 
 	counted atomic.Bool
 }
@@ -54,6 +57,13 @@ func Detached(ctx context.Context) bool {
 	}
 	p, err := PrincipalFrom(ctx)
 	return err == nil && p.AgentUID == ""
+}
+
+// Continues reports whether the work that the context's call began continues although the call has ended: the server shuts down, and
+// the caller can ask another server for the result, or the caller comes back.
+func Continues(ctx context.Context) bool {
+	c, ok := ctx.Value(callKey{}).(*Call)
+	return errors.Is(context.Cause(ctx), ErrShutdown) || ok && c.Resumes && ctx.Err() != nil
 }
 
 // CountIn counts the context's call as a request about the project, unless it is counted already. It returns LIMIT_REACHED if

@@ -13,10 +13,6 @@ import (
 // cancelled them.
 var ErrShutdown = errors.New("the server is shutting down")
 
-// ShuttingDown reports whether ctx ended because the server shuts down. The work that the call began then continues: its
-// caller has not cancelled it and can ask another server for the result.
-func ShuttingDown(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrShutdown) }
-
 // Code is the class of an error. It tells a caller what it can do about the error. Each face has its own code for it.
 type Code int
 

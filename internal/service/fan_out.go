@@ -20,6 +20,8 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
+	r.Attachments = withMediaTypes(r.Attachments)
+	r.Options.Attachments = len(r.Attachments)
 	all, err := r.requests()
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.Count, r.Models}}
+	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.Count, r.Models, r.Entry}}
 	to, err := s.assignees(ctx, p, all)
 	c.Refused = err
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {

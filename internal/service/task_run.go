@@ -53,7 +53,7 @@ func RunMessage(t *fleet.Task) string {
 // Detach ends a detached call that has started the task. If the caller has left meanwhile, nobody knows of the task, so Detach stops
 // it.
 func (s *Service) Detach(ctx context.Context, taskID string) error {
-	if ctx.Err() == nil || fleet.ShuttingDown(ctx) {
+	if ctx.Err() == nil || fleet.Continues(ctx) {
 		return nil
 	}
 	p, err := fleet.PrincipalFrom(ctx)

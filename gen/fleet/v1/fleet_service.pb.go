@@ -5222,7 +5222,18 @@ type FanOutTaskRequest struct {
 	// Optional. For each.
 	MaxCostUsd *float64 `protobuf:"fixed64,8,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	// Optional. For repeats.
-	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Seconds after which each task is stopped and fails, at most 30 days; the server's own limit when not given.
+	TimeoutSeconds *int32 `protobuf:"varint,10,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
+	// Optional. How much the models think, such as low, medium or high.
+	Effort *string `protobuf:"bytes,11,opt,name=effort,proto3,oneof" json:"effort,omitempty"`
+	// Optional. Files for each task, together at most 20 MiB.
+	Attachments []*NewAttachment `protobuf:"bytes,12,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Optional. Labels besides those of the agents, such as {"env": "prod"}, to select the tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
+	// and a value at most 253, also with : @ and +.
+	Labels map[string]string `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. The tasks that must end before these start, at most 64.
+	DependsOn     []*Dependency `protobuf:"bytes,14,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5318,6 +5329,41 @@ func (x *FanOutTaskRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *FanOutTaskRequest) GetTimeoutSeconds() int32 {
+	if x != nil && x.TimeoutSeconds != nil {
+		return *x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *FanOutTaskRequest) GetEffort() string {
+	if x != nil && x.Effort != nil {
+		return *x.Effort
+	}
+	return ""
+}
+
+func (x *FanOutTaskRequest) GetAttachments() []*NewAttachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *FanOutTaskRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *FanOutTaskRequest) GetDependsOn() []*Dependency {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
 }
 
 // FanOutTaskResponse has the pending tasks.
@@ -11204,7 +11250,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"_truncated\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xf7\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x96\x06\n" +
 	"\x11FanOutTaskRequest\x122\n" +
 	"\x10task_description\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\n" +
 	"R\x0ftaskDescription\x12\x1e\n" +
@@ -11217,9 +11263,21 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fmax_cost_usd\x18\b \x01(\x01B\x03\xe0A\x01H\x01R\n" +
 	"maxCostUsd\x88\x01\x01\x12(\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\b\n" +
+	"request_id\x18\t \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12A\n" +
+	"\x0ftimeout_seconds\x18\n" +
+	" \x01(\x05B\x13\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01\xe8\xf6\x18\x01H\x02R\x0etimeoutSeconds\x88\x01\x01\x12$\n" +
+	"\x06effort\x18\v \x01(\tB\a\xe0A\x01\xe8\xf6\x18\x01H\x03R\x06effort\x88\x01\x01\x12J\n" +
+	"\vattachments\x18\f \x03(\v2\x17.fleet.v1.NewAttachmentB\x0f\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14\xe8\xf6\x18\x01R\vattachments\x12P\n" +
+	"\x06labels\x18\r \x03(\v2'.fleet.v1.FanOutTaskRequest.LabelsEntryB\x0f\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 \xe8\xf6\x18\x01R\x06labels\x12<\n" +
+	"\n" +
+	"depends_on\x18\x0e \x03(\v2\x14.fleet.v1.DependencyB\a\xe0A\x01\xe8\xf6\x18\x01R\tdependsOn\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
 	"\x06_countB\x0f\n" +
-	"\r_max_cost_usd\"T\n" +
+	"\r_max_cost_usdB\x12\n" +
+	"\x10_timeout_secondsB\t\n" +
+	"\a_effort\"T\n" +
 	"\x12FanOutTaskResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\";\n" +
@@ -11747,7 +11805,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\\\n" +
 	"\x13AbandonTaskResponse\x12+\n" +
 	"\alanding\x18\x01 \x01(\v2\x11.fleet.v1.LandingR\alanding\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xfe[\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xcb\\\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -11812,9 +11870,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12k\n" +
 	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"%\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xf2\xf6\x18\x05start\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12~\n" +
-	"\fShowTaskTree\x12\x1d.fleet.v1.ShowTaskTreeRequest\x1a\x1e.fleet.v1.ShowTaskTreeResponse\"/\xa0\xf4\x18\x01\xf2\xf6\x18\x04look\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/tasks/{task_id}/tree\x90\x02\x01\x12d\n" +
+	"\fShowTaskTree\x12\x1d.fleet.v1.ShowTaskTreeRequest\x1a\x1e.fleet.v1.ShowTaskTreeResponse\"/\xa0\xf4\x18\x01\xf2\xf6\x18\x04look\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/tasks/{task_id}/tree\x90\x02\x01\x12t\n" +
 	"\n" +
-	"FanOutTask\x12\x1b.fleet.v1.FanOutTaskRequest\x1a\x1c.fleet.v1.FanOutTaskResponse\"\x1b\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/fan-outs\x12{\n" +
+	"FanOutTask\x12\x1b.fleet.v1.FanOutTaskRequest\x1a\x1c.fleet.v1.FanOutTaskResponse\"+\xa0\xf4\x18\x01\xe2\xf6\x18\f\n" +
+	"\btasks.id\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/fan-outs\x12{\n" +
 	"\rCompareFanOut\x12\x1e.fleet.v1.CompareFanOutRequest\x1a\x1f.fleet.v1.CompareFanOutResponse\")\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/fan-outs/{task_id}\x90\x02\x01\x12\x7f\n" +
 	"\fSettleFanOut\x12\x1d.fleet.v1.SettleFanOutRequest\x1a\x1e.fleet.v1.SettleFanOutResponse\"0\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/fan-outs/{task_id}/settle\x12z\n" +
 	"\aRunTask\x12\x18.fleet.v1.RunTaskRequest\x1a\x19.fleet.v1.RunTaskResponse\"8\xf0\xf3\x18\x01\xa0\xf4\x18\x01\xe2\xf6\x18\v\n" +
@@ -11824,13 +11883,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12v\n" +
 	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"3\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xf2\xf6\x18\x04stop\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
 	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12v\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12\x91\x01\n" +
 	"\n" +
-	"ReviewTask\x12\x1b.fleet.v1.ReviewTaskRequest\x1a\x1c.fleet.v1.ReviewTaskResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/review\x12\x8d\x01\n" +
+	"ReviewTask\x12\x1b.fleet.v1.ReviewTaskRequest\x1a\x1c.fleet.v1.ReviewTaskResponse\"H\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xe2\xf6\x18\x17\n" +
+	"\x13review.next_task_id\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/review\x12\x8d\x01\n" +
 	"\vListReviews\x12\x1c.fleet.v1.ListReviewsRequest\x1a\x1d.fleet.v1.ListReviewsResponse\"A\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/reviews\x90\x02\x01\x12n\n" +
-	"\fShowOverlaps\x12\x1d.fleet.v1.ShowOverlapsRequest\x1a\x1e.fleet.v1.ShowOverlapsResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overlaps\x90\x02\x01\x12e\n" +
-	"\tLandTasks\x12\x1a.fleet.v1.LandTasksRequest\x1a\x1b.fleet.v1.LandTasksResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/landings\x12z\n" +
+	"\fShowOverlaps\x12\x1d.fleet.v1.ShowOverlapsRequest\x1a\x1e.fleet.v1.ShowOverlapsResponse\"\x1f\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overlaps\x90\x02\x01\x12\x85\x01\n" +
+	"\tLandTasks\x12\x1a.fleet.v1.LandTasksRequest\x1a\x1b.fleet.v1.LandTasksResponse\"?\xa0\xf4\x18\x01\xd8\xf6\x18\x01\xe2\xf6\x18\x1c\n" +
+	"\rtasks.task_id\x18\x01 \x01*\adry_run\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/landings\x12z\n" +
 	"\vPublishTask\x12\x1c.fleet.v1.PublishTaskRequest\x1a\x1d.fleet.v1.PublishTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/tasks/{task_id}/publish\x12z\n" +
 	"\vAbandonTask\x12\x1c.fleet.v1.AbandonTaskRequest\x1a\x1d.fleet.v1.AbandonTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/tasks/{task_id}/abandon\x12e\n" +
 	"\n" +
@@ -11907,7 +11968,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 151)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 152)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ShowTaskChangesRequest_Since)(0),    // 1: fleet.v1.ShowTaskChangesRequest.Since
@@ -12058,422 +12119,426 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	nil,                                  // 146: fleet.v1.StartAgentTaskRequest.LabelsEntry
 	nil,                                  // 147: fleet.v1.RestartAgentRequest.ParametersEntry
 	nil,                                  // 148: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 149: fleet.v1.RunTaskRequest.LabelsEntry
-	nil,                                  // 150: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 151: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 152: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 153: fleet.v1.UpdateScheduleRequest.LabelsEntry
-	nil,                                  // 154: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 155: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 156: fleet.v1.Agent
-	(Agent_Status)(0),                    // 157: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 158: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 159: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 160: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 161: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 162: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 163: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 164: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 165: google.protobuf.Struct
-	(*Role)(nil),                         // 166: fleet.v1.Role
-	(*Project)(nil),                      // 167: fleet.v1.Project
-	(*Event)(nil),                        // 168: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 169: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 170: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 171: fleet.v1.FileChange
-	(StepKind)(0),                        // 172: fleet.v1.StepKind
-	(*Step)(nil),                         // 173: fleet.v1.Step
-	(Task_Status)(0),                     // 174: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 175: fleet.v1.Task.Source
-	(*Question)(nil),                     // 176: fleet.v1.Question
-	(Question_Remember)(0),               // 177: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 178: fleet.v1.Dependency
-	(Delegated_Wake)(0),                  // 179: fleet.v1.Delegated.Wake
-	(Delegated_OnParentEnd)(0),           // 180: fleet.v1.Delegated.OnParentEnd
-	(*TreeTask)(nil),                     // 181: fleet.v1.TreeTask
-	(*Variant)(nil),                      // 182: fleet.v1.Variant
-	(*Overlap)(nil),                      // 183: fleet.v1.Overlap
-	(Pool_Reuse)(0),                      // 184: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 185: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 186: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 187: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 188: fleet.v1.Pause
-	(*Budget)(nil),                       // 189: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 190: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 191: fleet.v1.Credential
-	(Share_Access)(0),                    // 192: fleet.v1.Share.Access
-	(*Share)(nil),                        // 193: fleet.v1.Share
-	(Review_Verdict)(0),                  // 194: fleet.v1.Review.Verdict
-	(*ReviewComment)(nil),                // 195: fleet.v1.ReviewComment
-	(*Review)(nil),                       // 196: fleet.v1.Review
-	(*Landing)(nil),                      // 197: fleet.v1.Landing
-	(Landing_State)(0),                   // 198: fleet.v1.Landing.State
-	(*ReviewedTask)(nil),                 // 199: fleet.v1.ReviewedTask
-	(*LandedTask)(nil),                   // 200: fleet.v1.LandedTask
-	(*ShowUsageRequest)(nil),             // 201: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 202: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 203: fleet.v1.SearchFleetRequest
-	(*CreateWebhookRequest)(nil),         // 204: fleet.v1.CreateWebhookRequest
-	(*UpdateWebhookRequest)(nil),         // 205: fleet.v1.UpdateWebhookRequest
-	(*ListWebhooksRequest)(nil),          // 206: fleet.v1.ListWebhooksRequest
-	(*DeleteWebhookRequest)(nil),         // 207: fleet.v1.DeleteWebhookRequest
-	(*RotateWebhookRequest)(nil),         // 208: fleet.v1.RotateWebhookRequest
-	(*TestWebhookRequest)(nil),           // 209: fleet.v1.TestWebhookRequest
-	(*ListDeliveriesRequest)(nil),        // 210: fleet.v1.ListDeliveriesRequest
-	(*RedeliverRequest)(nil),             // 211: fleet.v1.RedeliverRequest
-	(*PauseFleetRequest)(nil),            // 212: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 213: fleet.v1.ResumeFleetRequest
-	(*PlanBulkRequest)(nil),              // 214: fleet.v1.PlanBulkRequest
-	(*RunBulkRequest)(nil),               // 215: fleet.v1.RunBulkRequest
-	(*ListAuditRequest)(nil),             // 216: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 217: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 218: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 219: fleet.v1.ForgetReplicaRequest
-	(*PruneWorkRequest)(nil),             // 220: fleet.v1.PruneWorkRequest
-	(*ReloadConfigRequest)(nil),          // 221: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 222: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 223: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 224: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 225: fleet.v1.SearchFleetResponse
-	(*CreateWebhookResponse)(nil),        // 226: fleet.v1.CreateWebhookResponse
-	(*UpdateWebhookResponse)(nil),        // 227: fleet.v1.UpdateWebhookResponse
-	(*ListWebhooksResponse)(nil),         // 228: fleet.v1.ListWebhooksResponse
-	(*DeleteWebhookResponse)(nil),        // 229: fleet.v1.DeleteWebhookResponse
-	(*RotateWebhookResponse)(nil),        // 230: fleet.v1.RotateWebhookResponse
-	(*TestWebhookResponse)(nil),          // 231: fleet.v1.TestWebhookResponse
-	(*ListDeliveriesResponse)(nil),       // 232: fleet.v1.ListDeliveriesResponse
-	(*RedeliverResponse)(nil),            // 233: fleet.v1.RedeliverResponse
-	(*PauseFleetResponse)(nil),           // 234: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 235: fleet.v1.ResumeFleetResponse
-	(*PlanBulkResponse)(nil),             // 236: fleet.v1.PlanBulkResponse
-	(*RunBulkResponse)(nil),              // 237: fleet.v1.RunBulkResponse
-	(*ListAuditResponse)(nil),            // 238: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 239: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 240: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 241: fleet.v1.ForgetReplicaResponse
-	(*PruneWorkResponse)(nil),            // 242: fleet.v1.PruneWorkResponse
-	(*ReloadConfigResponse)(nil),         // 243: fleet.v1.ReloadConfigResponse
+	nil,                                  // 149: fleet.v1.FanOutTaskRequest.LabelsEntry
+	nil,                                  // 150: fleet.v1.RunTaskRequest.LabelsEntry
+	nil,                                  // 151: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 152: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 153: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 154: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 155: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 156: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 157: fleet.v1.Agent
+	(Agent_Status)(0),                    // 158: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 159: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 160: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 161: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 162: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 163: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 164: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 165: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 166: google.protobuf.Struct
+	(*Role)(nil),                         // 167: fleet.v1.Role
+	(*Project)(nil),                      // 168: fleet.v1.Project
+	(*Event)(nil),                        // 169: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 170: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 171: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 172: fleet.v1.FileChange
+	(StepKind)(0),                        // 173: fleet.v1.StepKind
+	(*Step)(nil),                         // 174: fleet.v1.Step
+	(Task_Status)(0),                     // 175: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 176: fleet.v1.Task.Source
+	(*Question)(nil),                     // 177: fleet.v1.Question
+	(Question_Remember)(0),               // 178: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 179: fleet.v1.Dependency
+	(Delegated_Wake)(0),                  // 180: fleet.v1.Delegated.Wake
+	(Delegated_OnParentEnd)(0),           // 181: fleet.v1.Delegated.OnParentEnd
+	(*TreeTask)(nil),                     // 182: fleet.v1.TreeTask
+	(*Variant)(nil),                      // 183: fleet.v1.Variant
+	(*Overlap)(nil),                      // 184: fleet.v1.Overlap
+	(Pool_Reuse)(0),                      // 185: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 186: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 187: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 188: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 189: fleet.v1.Pause
+	(*Budget)(nil),                       // 190: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 191: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 192: fleet.v1.Credential
+	(Share_Access)(0),                    // 193: fleet.v1.Share.Access
+	(*Share)(nil),                        // 194: fleet.v1.Share
+	(Review_Verdict)(0),                  // 195: fleet.v1.Review.Verdict
+	(*ReviewComment)(nil),                // 196: fleet.v1.ReviewComment
+	(*Review)(nil),                       // 197: fleet.v1.Review
+	(*Landing)(nil),                      // 198: fleet.v1.Landing
+	(Landing_State)(0),                   // 199: fleet.v1.Landing.State
+	(*ReviewedTask)(nil),                 // 200: fleet.v1.ReviewedTask
+	(*LandedTask)(nil),                   // 201: fleet.v1.LandedTask
+	(*ShowUsageRequest)(nil),             // 202: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 203: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 204: fleet.v1.SearchFleetRequest
+	(*CreateWebhookRequest)(nil),         // 205: fleet.v1.CreateWebhookRequest
+	(*UpdateWebhookRequest)(nil),         // 206: fleet.v1.UpdateWebhookRequest
+	(*ListWebhooksRequest)(nil),          // 207: fleet.v1.ListWebhooksRequest
+	(*DeleteWebhookRequest)(nil),         // 208: fleet.v1.DeleteWebhookRequest
+	(*RotateWebhookRequest)(nil),         // 209: fleet.v1.RotateWebhookRequest
+	(*TestWebhookRequest)(nil),           // 210: fleet.v1.TestWebhookRequest
+	(*ListDeliveriesRequest)(nil),        // 211: fleet.v1.ListDeliveriesRequest
+	(*RedeliverRequest)(nil),             // 212: fleet.v1.RedeliverRequest
+	(*PauseFleetRequest)(nil),            // 213: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 214: fleet.v1.ResumeFleetRequest
+	(*PlanBulkRequest)(nil),              // 215: fleet.v1.PlanBulkRequest
+	(*RunBulkRequest)(nil),               // 216: fleet.v1.RunBulkRequest
+	(*ListAuditRequest)(nil),             // 217: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 218: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 219: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 220: fleet.v1.ForgetReplicaRequest
+	(*PruneWorkRequest)(nil),             // 221: fleet.v1.PruneWorkRequest
+	(*ReloadConfigRequest)(nil),          // 222: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 223: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 224: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 225: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 226: fleet.v1.SearchFleetResponse
+	(*CreateWebhookResponse)(nil),        // 227: fleet.v1.CreateWebhookResponse
+	(*UpdateWebhookResponse)(nil),        // 228: fleet.v1.UpdateWebhookResponse
+	(*ListWebhooksResponse)(nil),         // 229: fleet.v1.ListWebhooksResponse
+	(*DeleteWebhookResponse)(nil),        // 230: fleet.v1.DeleteWebhookResponse
+	(*RotateWebhookResponse)(nil),        // 231: fleet.v1.RotateWebhookResponse
+	(*TestWebhookResponse)(nil),          // 232: fleet.v1.TestWebhookResponse
+	(*ListDeliveriesResponse)(nil),       // 233: fleet.v1.ListDeliveriesResponse
+	(*RedeliverResponse)(nil),            // 234: fleet.v1.RedeliverResponse
+	(*PauseFleetResponse)(nil),           // 235: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 236: fleet.v1.ResumeFleetResponse
+	(*PlanBulkResponse)(nil),             // 237: fleet.v1.PlanBulkResponse
+	(*RunBulkResponse)(nil),              // 238: fleet.v1.RunBulkResponse
+	(*ListAuditResponse)(nil),            // 239: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 240: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 241: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 242: fleet.v1.ForgetReplicaResponse
+	(*PruneWorkResponse)(nil),            // 243: fleet.v1.PruneWorkResponse
+	(*ReloadConfigResponse)(nil),         // 244: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	144, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
 	145, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	156, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	157, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	158, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	159, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	160, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	156, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	159, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	161, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	162, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	163, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	164, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	156, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	165, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	157, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	158, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	159, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	160, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	161, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	157, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	160, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	162, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	163, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	164, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	165, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	157, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	166, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	20,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	146, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	162, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	157, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	162, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	157, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	162, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	157, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	166, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	167, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	160, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	168, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	163, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	158, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	163, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	158, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	163, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	158, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	167, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	168, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	161, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	169, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	162, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	169, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	163, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	170, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
 	1,   // 30: fleet.v1.ShowTaskChangesRequest.since:type_name -> fleet.v1.ShowTaskChangesRequest.Since
-	170, // 31: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	171, // 32: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	172, // 33: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	173, // 34: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	174, // 35: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	175, // 36: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	159, // 37: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	171, // 31: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	172, // 32: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	173, // 33: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	174, // 34: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	175, // 35: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	176, // 36: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	160, // 37: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	2,   // 38: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	162, // 39: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	162, // 40: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	176, // 41: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	177, // 42: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	176, // 43: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	161, // 44: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	156, // 45: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	156, // 46: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	163, // 39: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	163, // 40: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	177, // 41: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	178, // 42: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	177, // 43: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	162, // 44: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	157, // 45: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	157, // 46: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
 	147, // 47: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	156, // 48: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	165, // 49: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	157, // 48: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	166, // 49: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	20,  // 50: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	148, // 51: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	159, // 52: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	159, // 53: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	178, // 54: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	179, // 55: fleet.v1.QueueTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
-	180, // 56: fleet.v1.QueueTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
-	181, // 57: fleet.v1.ShowTaskTreeResponse.tasks:type_name -> fleet.v1.TreeTask
-	162, // 58: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	162, // 59: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
-	182, // 60: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
-	183, // 61: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
-	182, // 62: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
-	165, // 63: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	20,  // 64: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	149, // 65: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
-	159, // 66: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	159, // 67: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	178, // 68: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	179, // 69: fleet.v1.RunTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
-	180, // 70: fleet.v1.RunTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
-	3,   // 71: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
-	162, // 72: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
-	168, // 73: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
-	184, // 74: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	150, // 75: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	151, // 76: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	185, // 77: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	184, // 78: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	185, // 79: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	185, // 80: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	185, // 81: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	185, // 82: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	159, // 83: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	165, // 84: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	165, // 85: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	159, // 86: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	159, // 87: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	159, // 88: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 89: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	159, // 90: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	152, // 91: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
-	87,  // 92: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	65,  // 93: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	159, // 94: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	153, // 95: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
-	87,  // 96: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	87,  // 97: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	87,  // 98: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	159, // 99: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	159, // 100: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	178, // 101: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	162, // 102: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	162, // 103: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	162, // 104: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	162, // 105: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	186, // 106: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	187, // 107: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	159, // 108: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	188, // 109: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	189, // 110: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	189, // 111: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	189, // 112: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	190, // 113: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	162, // 114: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	191, // 115: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	154, // 116: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	155, // 117: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	192, // 118: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	193, // 119: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	193, // 120: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	193, // 121: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	194, // 122: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
-	195, // 123: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
-	196, // 124: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
-	197, // 125: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
-	198, // 126: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
-	199, // 127: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	199, // 128: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
-	183, // 129: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
-	4,   // 130: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
-	200, // 131: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
-	197, // 132: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
-	197, // 133: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
-	5,   // 134: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	7,   // 135: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	9,   // 136: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	11,  // 137: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	13,  // 138: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	15,  // 139: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	17,  // 140: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	19,  // 141: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	22,  // 142: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	24,  // 143: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	26,  // 144: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	28,  // 145: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	30,  // 146: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	32,  // 147: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	34,  // 148: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	36,  // 149: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	37,  // 150: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	39,  // 151: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	41,  // 152: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	43,  // 153: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	45,  // 154: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	201, // 155: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	202, // 156: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	203, // 157: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	47,  // 158: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	49,  // 159: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	51,  // 160: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	53,  // 161: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	55,  // 162: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	57,  // 163: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	59,  // 164: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	61,  // 165: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	65,  // 166: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	66,  // 167: fleet.v1.FleetService.ShowTaskTree:input_type -> fleet.v1.ShowTaskTreeRequest
-	69,  // 168: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
-	71,  // 169: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
-	73,  // 170: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
-	75,  // 171: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
-	98,  // 172: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	100, // 173: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	102, // 174: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	104, // 175: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	106, // 176: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	132, // 177: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
-	134, // 178: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
-	136, // 179: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
-	138, // 180: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
-	140, // 181: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
-	142, // 182: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
-	77,  // 183: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	79,  // 184: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	81,  // 185: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	83,  // 186: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	85,  // 187: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	108, // 188: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	88,  // 189: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	90,  // 190: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	92,  // 191: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	94,  // 192: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	96,  // 193: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	204, // 194: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
-	205, // 195: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
-	206, // 196: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
-	207, // 197: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
-	208, // 198: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
-	209, // 199: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
-	210, // 200: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
-	211, // 201: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
-	212, // 202: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	213, // 203: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	110, // 204: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	112, // 205: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	114, // 206: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	116, // 207: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	118, // 208: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	120, // 209: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	122, // 210: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	124, // 211: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	214, // 212: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
-	215, // 213: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
-	126, // 214: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	128, // 215: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	130, // 216: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	216, // 217: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	217, // 218: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	218, // 219: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	219, // 220: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	220, // 221: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
-	221, // 222: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	63,  // 223: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	6,   // 224: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	8,   // 225: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	10,  // 226: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	12,  // 227: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	14,  // 228: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	16,  // 229: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	18,  // 230: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	21,  // 231: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	23,  // 232: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	25,  // 233: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	27,  // 234: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	29,  // 235: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	31,  // 236: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	33,  // 237: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	35,  // 238: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	222, // 239: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	222, // 240: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	40,  // 241: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	42,  // 242: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	44,  // 243: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	46,  // 244: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	223, // 245: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	224, // 246: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	225, // 247: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	48,  // 248: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	50,  // 249: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	52,  // 250: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	54,  // 251: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	56,  // 252: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	58,  // 253: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	60,  // 254: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	62,  // 255: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	68,  // 256: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	67,  // 257: fleet.v1.FleetService.ShowTaskTree:output_type -> fleet.v1.ShowTaskTreeResponse
-	70,  // 258: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
-	72,  // 259: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
-	74,  // 260: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
-	76,  // 261: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
-	99,  // 262: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	101, // 263: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	103, // 264: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	105, // 265: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	107, // 266: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	133, // 267: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
-	135, // 268: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
-	137, // 269: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
-	139, // 270: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
-	141, // 271: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
-	143, // 272: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
-	78,  // 273: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	80,  // 274: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	82,  // 275: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	84,  // 276: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	86,  // 277: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	109, // 278: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	89,  // 279: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	91,  // 280: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	93,  // 281: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	95,  // 282: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	97,  // 283: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	226, // 284: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
-	227, // 285: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
-	228, // 286: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
-	229, // 287: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
-	230, // 288: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
-	231, // 289: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
-	232, // 290: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
-	233, // 291: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
-	234, // 292: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	235, // 293: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	111, // 294: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	113, // 295: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	115, // 296: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	117, // 297: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	119, // 298: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	121, // 299: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	123, // 300: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	125, // 301: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	236, // 302: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
-	237, // 303: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
-	127, // 304: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	129, // 305: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	131, // 306: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	238, // 307: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	239, // 308: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	240, // 309: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	241, // 310: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	242, // 311: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
-	243, // 312: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	64,  // 313: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	224, // [224:314] is the sub-list for method output_type
-	134, // [134:224] is the sub-list for method input_type
-	134, // [134:134] is the sub-list for extension type_name
-	134, // [134:134] is the sub-list for extension extendee
-	0,   // [0:134] is the sub-list for field type_name
+	160, // 52: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	160, // 53: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	179, // 54: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	180, // 55: fleet.v1.QueueTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	181, // 56: fleet.v1.QueueTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	182, // 57: fleet.v1.ShowTaskTreeResponse.tasks:type_name -> fleet.v1.TreeTask
+	163, // 58: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	20,  // 59: fleet.v1.FanOutTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	149, // 60: fleet.v1.FanOutTaskRequest.labels:type_name -> fleet.v1.FanOutTaskRequest.LabelsEntry
+	179, // 61: fleet.v1.FanOutTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	163, // 62: fleet.v1.FanOutTaskResponse.tasks:type_name -> fleet.v1.Task
+	183, // 63: fleet.v1.CompareFanOutResponse.variants:type_name -> fleet.v1.Variant
+	184, // 64: fleet.v1.CompareFanOutResponse.overlaps:type_name -> fleet.v1.Overlap
+	183, // 65: fleet.v1.SettleFanOutResponse.variants:type_name -> fleet.v1.Variant
+	166, // 66: fleet.v1.RunTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	20,  // 67: fleet.v1.RunTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	150, // 68: fleet.v1.RunTaskRequest.labels:type_name -> fleet.v1.RunTaskRequest.LabelsEntry
+	160, // 69: fleet.v1.RunTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	160, // 70: fleet.v1.RunTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	179, // 71: fleet.v1.RunTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	180, // 72: fleet.v1.RunTaskRequest.wake:type_name -> fleet.v1.Delegated.Wake
+	181, // 73: fleet.v1.RunTaskRequest.on_parent_end:type_name -> fleet.v1.Delegated.OnParentEnd
+	3,   // 74: fleet.v1.RunTaskResponse.type:type_name -> fleet.v1.RunTaskResponse.Kind
+	163, // 75: fleet.v1.RunTaskResponse.task:type_name -> fleet.v1.Task
+	169, // 76: fleet.v1.RunTaskResponse.events:type_name -> fleet.v1.Event
+	185, // 77: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	151, // 78: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	152, // 79: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	186, // 80: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	185, // 81: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	186, // 82: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	186, // 83: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	186, // 84: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	186, // 85: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	160, // 86: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	166, // 87: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	166, // 88: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	160, // 89: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	160, // 90: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	160, // 91: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	65,  // 92: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	160, // 93: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	153, // 94: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	87,  // 95: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	65,  // 96: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	160, // 97: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	154, // 98: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	87,  // 99: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	87,  // 100: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	87,  // 101: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	160, // 102: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	160, // 103: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	179, // 104: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	163, // 105: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	163, // 106: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	163, // 107: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	163, // 108: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	187, // 109: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	188, // 110: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	160, // 111: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	189, // 112: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	190, // 113: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	190, // 114: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	190, // 115: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	191, // 116: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	163, // 117: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	192, // 118: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	155, // 119: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	156, // 120: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	193, // 121: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	194, // 122: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	194, // 123: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	194, // 124: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	195, // 125: fleet.v1.ReviewTaskRequest.verdict:type_name -> fleet.v1.Review.Verdict
+	196, // 126: fleet.v1.ReviewTaskRequest.comments:type_name -> fleet.v1.ReviewComment
+	197, // 127: fleet.v1.ReviewTaskResponse.review:type_name -> fleet.v1.Review
+	198, // 128: fleet.v1.ReviewTaskResponse.landing:type_name -> fleet.v1.Landing
+	199, // 129: fleet.v1.ListReviewsRequest.states:type_name -> fleet.v1.Landing.State
+	200, // 130: fleet.v1.ListReviewsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	200, // 131: fleet.v1.ShowOverlapsResponse.tasks:type_name -> fleet.v1.ReviewedTask
+	184, // 132: fleet.v1.ShowOverlapsResponse.overlaps:type_name -> fleet.v1.Overlap
+	4,   // 133: fleet.v1.LandTasksRequest.strategy:type_name -> fleet.v1.LandTasksRequest.Strategy
+	201, // 134: fleet.v1.LandTasksResponse.tasks:type_name -> fleet.v1.LandedTask
+	198, // 135: fleet.v1.PublishTaskResponse.landing:type_name -> fleet.v1.Landing
+	198, // 136: fleet.v1.AbandonTaskResponse.landing:type_name -> fleet.v1.Landing
+	5,   // 137: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	7,   // 138: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	9,   // 139: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	11,  // 140: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	13,  // 141: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	15,  // 142: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	17,  // 143: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	19,  // 144: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	22,  // 145: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	24,  // 146: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	26,  // 147: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	28,  // 148: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	30,  // 149: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	32,  // 150: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	34,  // 151: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	36,  // 152: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	37,  // 153: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	39,  // 154: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	41,  // 155: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	43,  // 156: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	45,  // 157: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	202, // 158: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	203, // 159: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	204, // 160: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	47,  // 161: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	49,  // 162: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	51,  // 163: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	53,  // 164: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	55,  // 165: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	57,  // 166: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	59,  // 167: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	61,  // 168: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	65,  // 169: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	66,  // 170: fleet.v1.FleetService.ShowTaskTree:input_type -> fleet.v1.ShowTaskTreeRequest
+	69,  // 171: fleet.v1.FleetService.FanOutTask:input_type -> fleet.v1.FanOutTaskRequest
+	71,  // 172: fleet.v1.FleetService.CompareFanOut:input_type -> fleet.v1.CompareFanOutRequest
+	73,  // 173: fleet.v1.FleetService.SettleFanOut:input_type -> fleet.v1.SettleFanOutRequest
+	75,  // 174: fleet.v1.FleetService.RunTask:input_type -> fleet.v1.RunTaskRequest
+	98,  // 175: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	100, // 176: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	102, // 177: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	104, // 178: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	106, // 179: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	132, // 180: fleet.v1.FleetService.ReviewTask:input_type -> fleet.v1.ReviewTaskRequest
+	134, // 181: fleet.v1.FleetService.ListReviews:input_type -> fleet.v1.ListReviewsRequest
+	136, // 182: fleet.v1.FleetService.ShowOverlaps:input_type -> fleet.v1.ShowOverlapsRequest
+	138, // 183: fleet.v1.FleetService.LandTasks:input_type -> fleet.v1.LandTasksRequest
+	140, // 184: fleet.v1.FleetService.PublishTask:input_type -> fleet.v1.PublishTaskRequest
+	142, // 185: fleet.v1.FleetService.AbandonTask:input_type -> fleet.v1.AbandonTaskRequest
+	77,  // 186: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	79,  // 187: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	81,  // 188: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	83,  // 189: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	85,  // 190: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	108, // 191: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	88,  // 192: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	90,  // 193: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	92,  // 194: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	94,  // 195: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	96,  // 196: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	205, // 197: fleet.v1.FleetService.CreateWebhook:input_type -> fleet.v1.CreateWebhookRequest
+	206, // 198: fleet.v1.FleetService.UpdateWebhook:input_type -> fleet.v1.UpdateWebhookRequest
+	207, // 199: fleet.v1.FleetService.ListWebhooks:input_type -> fleet.v1.ListWebhooksRequest
+	208, // 200: fleet.v1.FleetService.DeleteWebhook:input_type -> fleet.v1.DeleteWebhookRequest
+	209, // 201: fleet.v1.FleetService.RotateWebhook:input_type -> fleet.v1.RotateWebhookRequest
+	210, // 202: fleet.v1.FleetService.TestWebhook:input_type -> fleet.v1.TestWebhookRequest
+	211, // 203: fleet.v1.FleetService.ListDeliveries:input_type -> fleet.v1.ListDeliveriesRequest
+	212, // 204: fleet.v1.FleetService.Redeliver:input_type -> fleet.v1.RedeliverRequest
+	213, // 205: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	214, // 206: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	110, // 207: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	112, // 208: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	114, // 209: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	116, // 210: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	118, // 211: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	120, // 212: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	122, // 213: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	124, // 214: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	215, // 215: fleet.v1.FleetService.PlanBulk:input_type -> fleet.v1.PlanBulkRequest
+	216, // 216: fleet.v1.FleetService.RunBulk:input_type -> fleet.v1.RunBulkRequest
+	126, // 217: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	128, // 218: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	130, // 219: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	217, // 220: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	218, // 221: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	219, // 222: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	220, // 223: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	221, // 224: fleet.v1.FleetService.PruneWork:input_type -> fleet.v1.PruneWorkRequest
+	222, // 225: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	63,  // 226: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	6,   // 227: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	8,   // 228: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	10,  // 229: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	12,  // 230: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	14,  // 231: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	16,  // 232: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	18,  // 233: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	21,  // 234: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	23,  // 235: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	25,  // 236: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	27,  // 237: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	29,  // 238: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	31,  // 239: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	33,  // 240: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	35,  // 241: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	223, // 242: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	223, // 243: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	40,  // 244: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	42,  // 245: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	44,  // 246: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	46,  // 247: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	224, // 248: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	225, // 249: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	226, // 250: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	48,  // 251: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	50,  // 252: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	52,  // 253: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	54,  // 254: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	56,  // 255: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	58,  // 256: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	60,  // 257: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	62,  // 258: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	68,  // 259: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	67,  // 260: fleet.v1.FleetService.ShowTaskTree:output_type -> fleet.v1.ShowTaskTreeResponse
+	70,  // 261: fleet.v1.FleetService.FanOutTask:output_type -> fleet.v1.FanOutTaskResponse
+	72,  // 262: fleet.v1.FleetService.CompareFanOut:output_type -> fleet.v1.CompareFanOutResponse
+	74,  // 263: fleet.v1.FleetService.SettleFanOut:output_type -> fleet.v1.SettleFanOutResponse
+	76,  // 264: fleet.v1.FleetService.RunTask:output_type -> fleet.v1.RunTaskResponse
+	99,  // 265: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	101, // 266: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	103, // 267: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	105, // 268: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	107, // 269: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	133, // 270: fleet.v1.FleetService.ReviewTask:output_type -> fleet.v1.ReviewTaskResponse
+	135, // 271: fleet.v1.FleetService.ListReviews:output_type -> fleet.v1.ListReviewsResponse
+	137, // 272: fleet.v1.FleetService.ShowOverlaps:output_type -> fleet.v1.ShowOverlapsResponse
+	139, // 273: fleet.v1.FleetService.LandTasks:output_type -> fleet.v1.LandTasksResponse
+	141, // 274: fleet.v1.FleetService.PublishTask:output_type -> fleet.v1.PublishTaskResponse
+	143, // 275: fleet.v1.FleetService.AbandonTask:output_type -> fleet.v1.AbandonTaskResponse
+	78,  // 276: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	80,  // 277: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	82,  // 278: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	84,  // 279: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	86,  // 280: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	109, // 281: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	89,  // 282: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	91,  // 283: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	93,  // 284: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	95,  // 285: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	97,  // 286: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	227, // 287: fleet.v1.FleetService.CreateWebhook:output_type -> fleet.v1.CreateWebhookResponse
+	228, // 288: fleet.v1.FleetService.UpdateWebhook:output_type -> fleet.v1.UpdateWebhookResponse
+	229, // 289: fleet.v1.FleetService.ListWebhooks:output_type -> fleet.v1.ListWebhooksResponse
+	230, // 290: fleet.v1.FleetService.DeleteWebhook:output_type -> fleet.v1.DeleteWebhookResponse
+	231, // 291: fleet.v1.FleetService.RotateWebhook:output_type -> fleet.v1.RotateWebhookResponse
+	232, // 292: fleet.v1.FleetService.TestWebhook:output_type -> fleet.v1.TestWebhookResponse
+	233, // 293: fleet.v1.FleetService.ListDeliveries:output_type -> fleet.v1.ListDeliveriesResponse
+	234, // 294: fleet.v1.FleetService.Redeliver:output_type -> fleet.v1.RedeliverResponse
+	235, // 295: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	236, // 296: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	111, // 297: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	113, // 298: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	115, // 299: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	117, // 300: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	119, // 301: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	121, // 302: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	123, // 303: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	125, // 304: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	237, // 305: fleet.v1.FleetService.PlanBulk:output_type -> fleet.v1.PlanBulkResponse
+	238, // 306: fleet.v1.FleetService.RunBulk:output_type -> fleet.v1.RunBulkResponse
+	127, // 307: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	129, // 308: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	131, // 309: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	239, // 310: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	240, // 311: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	241, // 312: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	242, // 313: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	243, // 314: fleet.v1.FleetService.PruneWork:output_type -> fleet.v1.PruneWorkResponse
+	244, // 315: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	64,  // 316: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	227, // [227:317] is the sub-list for method output_type
+	137, // [137:227] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -12576,7 +12641,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   151,
+			NumMessages:   152,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

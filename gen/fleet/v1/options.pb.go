@@ -310,10 +310,17 @@ func (x *Command) GetInterrupt() string {
 // McpTask says which task a call has started.
 type McpTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path of the response field with the id of the task, such as "task.id".
+	// Path of the response field with the id of the task, such as "task.id". If a part of the path is a list, the client waits for all of its
+	// tasks.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The task goes on if the call ends early. So a call that waits can ask its caller a question of the task's agent, and be repeated.
-	OutlivesCall  bool `protobuf:"varint,2,opt,name=outlives_call,json=outlivesCall,proto3" json:"outlives_call,omitempty"`
+	// The task goes on if the caller leaves while the call waits for it.
+	OutlivesCall bool `protobuf:"varint,2,opt,name=outlives_call,json=outlivesCall,proto3" json:"outlives_call,omitempty"`
+	// The call does not wait for the task.
+	AtOnce bool `protobuf:"varint,3,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
+	// The client waits until the work of the tasks has landed or cannot land.
+	Landed bool `protobuf:"varint,4,opt,name=landed,proto3" json:"landed,omitempty"`
+	// Bool field of the request: if it is set, the call starts no task.
+	Unless        string `protobuf:"bytes,5,opt,name=unless,proto3" json:"unless,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +367,27 @@ func (x *McpTask) GetOutlivesCall() bool {
 		return x.OutlivesCall
 	}
 	return false
+}
+
+func (x *McpTask) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
+	}
+	return false
+}
+
+func (x *McpTask) GetLanded() bool {
+	if x != nil {
+		return x.Landed
+	}
+	return false
+}
+
+func (x *McpTask) GetUnless() string {
+	if x != nil {
+		return x.Unless
+	}
+	return ""
 }
 
 // Shown says what a field means for people, if its type does not say that. The command line derives its texts and tables
@@ -1083,10 +1111,13 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a\x14fleet/v1/scope.proto\x1a google/protobuf/descriptor.proto\";\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"G\n" +
+	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\x90\x01\n" +
 	"\aMcpTask\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
-	"\routlives_call\x18\x02 \x01(\bR\foutlivesCall\"\x93\x04\n" +
+	"\routlives_call\x18\x02 \x01(\bR\foutlivesCall\x12\x17\n" +
+	"\aat_once\x18\x03 \x01(\bR\x06atOnce\x12\x16\n" +
+	"\x06landed\x18\x04 \x01(\bR\x06landed\x12\x16\n" +
+	"\x06unless\x18\x05 \x01(\tR\x06unless\"\x93\x04\n" +
 	"\x05Shown\x12(\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x14.fleet.v1.Shown.RoleR\x04role\x12!\n" +
 	"\ffailed_value\x18\x02 \x01(\tR\vfailedValue\x12\x1b\n" +

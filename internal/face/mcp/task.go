@@ -14,8 +14,8 @@ import (
 
 // tasksExtension is the id of the MCP extension for tasks (SEP-2663). mcp-go has only the tasks of revision 2025-11-25, so the
 // extension is written here: a call of a tool can be answered with a task, and tasks/get, tasks/update and tasks/cancel
-// are about it. A task of MCP is a task of Fleet and has its id. So every server on the store answers for it, also after a
-// restart.
+// are about it. A task of MCP is a task of Fleet and has its id, or its id names several of them; see ref. So every server on
+// the store answers for it, also after a restart.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // These are the statuses of a task of MCP. The status "failed" is for errors of the protocol, which Fleet's tasks do not have.
@@ -55,20 +55,20 @@ func newTasks(conn grpc.ClientConnInterface) tasks { return tasks{fleetv1.NewFle
 // maxStatusMessage is the longest status message, in characters.
 const maxStatusMessage = 200
 
+// waitsForAnswer is the status message of a task with an open question.
+const waitsForAnswer = "waits for an answer"
+
 // show returns the task as it is now. It does not wait.
-func (t tasks) show(ctx context.Context, id string) (*task, error) {
-	r, err := t.api.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+func (t tasks) show(ctx context.Context, r ref) (*task, error) {
+	all, err := t.details(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	d := r.GetTask()
-	out := &task{
-		ID: d.GetId(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: pollNew.Milliseconds(),
-		LastUpdatedAt: timestamp(d.GetCreatedAt(), d.GetStartedAt(), d.GetCompletedAt()),
+	if r.landed || len(all) > 1 {
+		return t.showAll(ctx, r, all)
 	}
-	if time.Since(d.GetCreatedAt().AsTime()) > newFor {
-		out.PollInterval = pollLater.Milliseconds()
-	}
+	d := all[0]
+	out := newTask(ref{ids: []string{d.GetId()}}, d)
 	switch d.GetStatus() {
 	case fleetv1.Task_completed, fleetv1.Task_failed:
 		out.Status, out.Result = taskCompleted, t.result(ctx, d)
@@ -78,15 +78,27 @@ func (t tasks) show(ctx context.Context, id string) (*task, error) {
 	default:
 		out.StatusMessage = oneLine(doing(d))
 		if d.GetWaiting() {
-			if out.InputRequests, err = t.questions(ctx, id); err != nil {
+			if out.InputRequests, err = t.questions(ctx, d); err != nil {
 				return nil, err
 			}
 			if len(out.InputRequests) > 0 {
-				out.Status, out.StatusMessage = taskInputRequired, "waits for an answer"
+				out.Status, out.StatusMessage = taskInputRequired, waitsForAnswer
 			}
 		}
 	}
 	return out, nil
+}
+
+// newTask returns a task that works. It is as old as d.
+func newTask(r ref, d *fleetv1.TaskDetail) *task {
+	out := &task{
+		ID: r.String(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: pollNew.Milliseconds(),
+		LastUpdatedAt: timestamp(d.GetCreatedAt(), d.GetStartedAt(), d.GetCompletedAt()),
+	}
+	if time.Since(d.GetCreatedAt().AsTime()) > newFor {
+		out.PollInterval = pollLater.Milliseconds()
+	}
+	return out
 }
 
 // doing says what the task waits for, or what its agent has done last.

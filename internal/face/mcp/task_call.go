@@ -20,40 +20,56 @@ import (
 // immediateResponse is the key in the _meta of a task for what Claude Code tells its model at once.
 const immediateResponse = "com.anthropic/agent-task"
 
-// handler returns the handler of a tool. If the tool starts a task, and the client takes tasks, the result of a call is the task as soon
-// as it is stored. All other calls are answered as if the extension did not exist.
+// handler returns the handler of a tool. If the tool starts tasks, and the client takes tasks, the result of a call is the task as soon
+// as it is stored. If the client shows forms instead, the call asks the questions of the task. All other calls are answered as if the
+// extension did not exist.
 func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
-	if !x.StartsTask {
+	if x.Task.Path == "" {
 		return x.Handler
 	}
 	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		switch c := capabilities(r.Params.Meta); {
 		case takesTasks(c):
-		case x.TaskOutlivesCall && takesForms(c):
-			return t.callWithForms(ctx, x.Handler, r)
-		default:
-			return x.Handler(ctx, r)
+			return t.callForTask(ctx, x, r)
+		case takesForms(c) && !x.Task.AtOnce:
+			return t.callWithForms(ctx, x, r)
 		}
-		began := time.Now()
-		calling, stop := lasting(ctx)
-		defer stop()
-		calling, started := tool.WithStartedTask(metadata.AppendToOutgoingContext(calling, "fleet-detached", "true"))
-		result, err := x.Handler(calling, r)
-		if err != nil || started.ID == "" {
-			return result, err
-		}
-		shown, err := t.show(calling, started.ID)
-		switch status.Code(err) {
-		case codes.OK:
-		case codes.PermissionDenied: // the caller is an agent, and the call has waited for the task
-			return result, nil
-		default: // the task is stored, so the client can ask for it later
-			now := began.UTC().Format(time.RFC3339)
-			shown = &task{ID: started.ID, Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: pollNew.Milliseconds()}
-		}
-		noteHandle(ctx, shown, began)
-		return created(ctx, shown)
+		return x.Handler(ctx, r)
 	}
+}
+
+// callForTask makes a call that is answered with the tasks that it starts.
+func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	began := time.Now()
+	calling, stop := lasting(ctx)
+	defer stop()
+	result, of, err := t.begin(calling, x, r)
+	if err != nil || len(of.ids) == 0 || len(of.String()) > maxTaskID {
+		return result, err
+	}
+	shown, err := t.show(calling, of)
+	if err != nil { // the task is stored, so the client can ask for it later
+		now := began.UTC().Format(time.RFC3339)
+		shown = &task{ID: of.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: pollNew.Milliseconds()}
+	}
+	if !x.Task.AtOnce { // otherwise the task is not only this client's
+		noteHandle(ctx, shown, began)
+	}
+	return created(ctx, shown)
+}
+
+// begin makes a call that does not wait for the tasks that it starts. The tasks are empty if there are none, or if the call was answered
+// completely: a call of an agent is, since agents can neither ask for tasks nor answer questions.
+func (t tasks) begin(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, ref, error) {
+	calling, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
+	result, err := x.Handler(calling, r)
+	if err != nil || len(started.IDs) == 0 {
+		return result, ref{}, err
+	}
+	if _, err := t.open(ctx, started.IDs[0]); status.Code(err) == codes.PermissionDenied {
+		return result, ref{}, nil
+	}
+	return result, ref{ids: started.IDs, landed: x.Task.Landed}, nil
 }
 
 // leaveGrace is how long a call that starts a task goes on after its client has left. In this time, it usually returns the id of the
@@ -76,7 +92,13 @@ func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 		return nil, err
 	}
 	tool.DeferredResultOf(ctx).SetTask(members)
-	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status))
+	doing := cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status)
+	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, doing)
+	if of, _ := readRef(shown.ID); of.landed {
+		words = fmt.Sprintf("The work of %d tasks lands: %s. The result comes by itself: do not ask for it.", len(of.ids), doing)
+	} else if len(of.ids) > 1 {
+		words = fmt.Sprintf("Tasks of Fleet: %s. The results come by themselves when all have ended: do not ask for them.", strings.Join(of.ids, ", "))
+	}
 	return &mcp.CallToolResult{Result: mcp.Result{
 		ResultType: "task",
 		Meta: &mcp.Meta{AdditionalFields: map[string]any{immediateResponse: map[string]any{
@@ -116,5 +138,5 @@ func (t tasks) abandon(ctx context.Context, h *handle) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
-	_ = t.cancel(ctx, h.ID) // the client that would hear of an error has left
+	_ = t.cancel(ctx, ref{ids: []string{h.ID}}) // the client that would hear of an error has left
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/mcp/tool"
@@ -24,39 +24,46 @@ type formState struct {
 // callWithForms calls a tool that starts a task and waits for it, for a client that can show forms. If the task's agent asks a question
 // meanwhile, the answer is the form. The client then repeats the call with the answer. A client without a person cancels the form; then the
 // question stays open for others, and the repeated call waits as if there were no form.
-func (t tasks) callWithForms(ctx context.Context, call server.ToolHandlerFunc, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+//
+// The first call of the tool begins the task, and a second one with the same request id waits for it, because only the end of a call
+// names its task.
+func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var state formState
 	if json.Unmarshal([]byte(r.Params.RequestState), &state) != nil || state.Task == "" {
 		state = formState{RequestID: rand.Text()}
 	} else if result := t.answered(ctx, &state, r.Params.InputResponses); result != nil {
 		return result, nil
 	}
-	r.Params.RawArguments = withRequestID(r.Params.RawArguments, state.RequestID)
-	waiting, stop := context.WithCancel(ctx)
+	r, own := withRequestID(r, state.RequestID)
+	calling, left := lasting(ctx)
+	defer left()
+	result, of, err := t.begin(calling, x, r)
+	if err != nil || len(of.ids) == 0 {
+		return result, err
+	}
+	state.Task = of.ids[0]
+	waiting, stop := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "fleet-resumes", "true"))
 	defer stop()
-	waiting, started := tool.WithStartedTask(waiting)
 	forms := make(chan mcp.InputRequests, 1)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		select {
-		case <-started.Known:
-			if asked := t.nextForms(waiting, started.ID, state.Left); asked != nil {
-				forms <- asked
-				stop() // the call is answered with the form
-			}
-		case <-waiting.Done():
+		if asked := t.nextForms(waiting, state.Task, state.Left); asked != nil {
+			forms <- asked
+			stop() // the call is answered with the form
 		}
 	}()
-	result, err := call(waiting, r)
+	result, err = x.Handler(waiting, r)
 	stop()
 	<-watched
+	if ctx.Err() != nil && !x.Task.OutlivesCall && !own { // nobody can ask for the result
+		t.abandon(ctx, &handle{state.Task})
+	}
 	select {
 	case asked := <-forms:
 		if err == nil && result != nil && !result.IsError { // the task has ended meanwhile
 			return result, nil
 		}
-		state.Task = started.ID
 		text, err := json.Marshal(state)
 		if err != nil {
 			return nil, err
@@ -83,7 +90,7 @@ func (t tasks) answered(ctx context.Context, state *formState, responses mcp.Inp
 			state.Left = append(state.Left, id)
 		}
 	}
-	if err := t.update(ctx, state.Task, raw); err != nil {
+	if err := t.update(ctx, ref{ids: []string{state.Task}}, raw); err != nil {
 		return tool.Failure(ctx, err)
 	}
 	return nil
@@ -104,7 +111,11 @@ func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.Inpu
 		if !slices.ContainsFunc(batch.GetEvents(), func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question }) {
 			continue
 		}
-		asked, err := t.questions(ctx, id)
+		all, err := t.details(ctx, ref{ids: []string{id}})
+		if err != nil {
+			return nil
+		}
+		asked, err := t.questions(ctx, all...)
 		if err != nil {
 			return nil
 		}
@@ -117,16 +128,21 @@ func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.Inpu
 	}
 }
 
-// withRequestID returns the arguments with a request id, if they are an object without one.
-func withRequestID(arguments json.RawMessage, id string) json.RawMessage {
+// withRequestID returns the call with a request id, if its arguments are an object without one. own reports whether the client has chosen
+// one.
+func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, own bool) {
+	arguments := bytes.TrimSpace(r.Params.RawArguments)
 	var object map[string]json.RawMessage
-	if json.Unmarshal(arguments, &object) != nil || object == nil || object["request_id"] != nil {
-		return arguments
+	if json.Unmarshal(arguments, &object) != nil || object == nil {
+		return r, false
+	}
+	if object["request_id"] != nil {
+		return r, true
 	}
 	member, _ := json.Marshal(map[string]string{"request_id": id}) // cannot fail
-	rest := bytes.TrimSpace(arguments)[1:]
-	if len(object) == 0 {
-		return member
+	if len(object) > 0 {
+		member = append(append(member[:len(member)-1:len(member)-1], ','), arguments[1:]...)
 	}
-	return append(append(member[:len(member)-1:len(member)-1], ','), rest...)
+	r.Params.RawArguments = member
+	return r, false
 }

@@ -50,21 +50,29 @@ func (t tasks) open(ctx context.Context, id string) ([]*fleetv1.Question, error)
 	return all, nil
 }
 
-// questions returns the open questions of the task as forms, by their ids. It returns none to a caller who may not answer.
-func (t tasks) questions(ctx context.Context, id string) (mcp.InputRequests, error) {
-	all, err := t.open(ctx, id)
-	if status.Code(err) == codes.PermissionDenied {
-		return nil, nil
-	}
+// questions returns the open questions of the tasks as forms, by their ids. It returns none to a caller who may not answer.
+func (t tasks) questions(ctx context.Context, tasks ...*fleetv1.TaskDetail) (mcp.InputRequests, error) {
 	requests := mcp.InputRequests{}
-	for _, q := range all {
-		requests[q.GetId()] = mcp.NewElicitationInputRequest(form(q))
+	for _, d := range tasks {
+		if !d.GetWaiting() {
+			continue
+		}
+		all, err := t.open(ctx, d.GetId())
+		if status.Code(err) == codes.PermissionDenied {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range all {
+			requests[q.GetId()] = mcp.NewElicitationInputRequest(form(d, q))
+		}
 	}
-	return requests, err
+	return requests, nil
 }
 
-// form returns the form for a question.
-func form(q *fleetv1.Question) mcp.ElicitationParams {
+// form returns the form for a question of the task.
+func form(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationParams {
 	properties, required := map[string]any{}, "answer"
 	text := func(title string) map[string]any { return map[string]any{"type": "string", "title": title} }
 	switch {
@@ -79,15 +87,24 @@ func form(q *fleetv1.Question) mcp.ElicitationParams {
 		properties["answer"] = text("Answer")
 	}
 	return mcp.ElicitationParams{
-		Mode: mcp.ElicitationModeForm, Message: asks(q),
+		Mode: mcp.ElicitationModeForm, Message: asks(d, q),
 		RequestedSchema: map[string]any{"type": "object", "properties": properties, "required": []string{required}},
 	}
 }
 
-// asks returns the question in words.
-func asks(q *fleetv1.Question) string {
+// maxFormTitle is how much of the title of a task a form shows, in characters.
+const maxFormTitle = 80
+
+// asks returns the question in words. They name the task, because a person may have started several.
+func asks(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
+	if title := oneLine(d.GetSummary()); title != "" { // of a task that has not ended
+		if r := []rune(title); len(r) > maxFormTitle {
+			title = string(r[:maxFormTitle-1]) + "…"
+		}
+		fmt.Fprintf(&b, " (%s)", title)
+	}
 	if q.GetTool() != "" {
 		fmt.Fprintf(&b, " wants to use %s", q.GetTool())
 	} else {
@@ -137,13 +154,21 @@ func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	return a
 }
 
-// update gives the answers to the open questions of the task. Other answers are ignored: their questions were answered before, or
+// update gives the answers to the open questions of the tasks. Other answers are ignored: their questions were answered before, or
 // their task has ended. So is an answer that the API refuses, because a client stops the task after an error; its question stays open for
 // others.
-func (t tasks) update(ctx context.Context, id string, responses map[string]json.RawMessage) error {
-	all, err := t.open(ctx, id)
+func (t tasks) update(ctx context.Context, r ref, responses map[string]json.RawMessage) error {
+	tasks, err := t.details(ctx, r)
 	if err != nil {
 		return err
+	}
+	var all []*fleetv1.Question
+	for _, d := range tasks {
+		open, err := t.open(ctx, d.GetId())
+		if err != nil {
+			return err
+		}
+		all = append(all, open...)
 	}
 	errs := make([]error, len(all))
 	var answering sync.WaitGroup // each answer waits until its agent has it

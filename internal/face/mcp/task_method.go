@@ -50,23 +50,35 @@ func (t tasks) answerMessage(ctx context.Context, method string, message []byte)
 	if err := json.Unmarshal(message, &m); err != nil || m.Params.TaskID == "" {
 		return nil, wire.Invalid("INVALID_ARGUMENT", "taskId", "the parameters need taskId, the id of a task")
 	}
-	id, result := m.Params.TaskID, taskResult{ResultType: mcp.ResultTypeComplete}
+	r, valid := readRef(m.Params.TaskID)
+	if !valid {
+		return nil, status.Error(codes.NotFound, "there is no such task")
+	}
+	result := taskResult{ResultType: mcp.ResultTypeComplete}
 	var err error
 	switch method {
 	case methodGetTask:
-		result.task, err = t.show(ctx, id)
+		result.task, err = t.show(ctx, r)
 	case methodUpdateTask:
-		err = t.update(ctx, id, m.Params.InputResponses)
+		err = t.update(ctx, r, m.Params.InputResponses)
 	case methodCancelTask:
-		err = t.cancel(ctx, id)
+		err = t.cancel(ctx, r)
 	}
 	return result, err
 }
 
-// cancel stops the task. A task that has ended already stays as it is.
-func (t tasks) cancel(ctx context.Context, id string) error {
-	_, err := t.api.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: id})
-	return err
+// cancel stops the tasks. A task that has ended already stays as it is. Work that lands goes on: then the client only stops waiting.
+func (t tasks) cancel(ctx context.Context, r ref) error {
+	if r.landed {
+		_, err := t.details(ctx, r)
+		return err
+	}
+	for _, id := range r.ids {
+		if _, err := t.api.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: id}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // respond answers a request of the extension with a JSON-RPC response. The HTTP status is for a transport that has one.

@@ -15,6 +15,18 @@ const maxAnswer = 32 << 10
 
 // result returns what a model reads of a task that has ended. Structured content would hide the text from it.
 func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolResult {
+	lines := facts(d)
+	answer, whole := t.answer(ctx, d)
+	content := []mcp.Content{mcp.NewTextContent(strings.TrimSpace(answer + "\n\n" + strings.Join(lines, "\n")))}
+	if d.GetPayloadSize() > 0 && !whole {
+		link := mcp.NewResourceLink("fleet://task/"+d.GetId()+"/payload", "payload of task "+d.GetId(), "The whole result; show_task with include_payload reads it too.", "text/plain")
+		content = append(content, link)
+	}
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
+}
+
+// facts returns lines that say how the task has ended.
+func facts(d *fleetv1.TaskDetail) []string {
 	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), named(" of ", d.GetAgentName()), d.GetStatus(), named(": ", strings.TrimSuffix(d.GetReason(), ".")))}
 	if d.GetReasonCode() != "" {
 		lines = append(lines, "Reason: "+d.GetReasonCode()+".")
@@ -28,13 +40,7 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 	if d.GetCostUsd() > 0 {
 		lines = append(lines, fmt.Sprintf("Cost: $%.4f.", d.GetCostUsd()))
 	}
-	answer, whole := t.answer(ctx, d)
-	content := []mcp.Content{mcp.NewTextContent(strings.TrimSpace(answer + "\n\n" + strings.Join(lines, "\n")))}
-	if d.GetPayloadSize() > 0 && !whole {
-		link := mcp.NewResourceLink("fleet://task/"+d.GetId()+"/payload", "payload of task "+d.GetId(), "The whole result; show_task with include_payload reads it too.", "text/plain")
-		content = append(content, link)
-	}
-	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
+	return lines
 }
 
 // answer returns the agent's report. If the summary is only its beginning, answer returns the payload, which is the whole report, and

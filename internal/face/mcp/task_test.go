@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ type taskStub struct {
 	stopped   chan struct{} // closed when the task is stopped
 	ended     chan struct{} // if not nil: RunTask waits until it is closed
 	requests  []string      // the request ids of RunTask
+	started   func()
 	stop      func()
 }
 
@@ -50,7 +52,7 @@ func newTaskStub() *taskStub {
 		Id: taskID, AgentName: "papi", Status: fleetv1.Task_pending, Description: "Do it", Summary: "Do it", CreatedAt: eventTime,
 		Queue: &fleetv1.Queued{Waits: []*fleetv1.Wait{{Reason: "agent_busy", Text: "papi works on another task"}}},
 	}}
-	s.stop = sync.OnceFunc(func() { close(s.stopped) })
+	s.started, s.stop = sync.OnceFunc(func() { close(s.running) }), sync.OnceFunc(func() { close(s.stopped) })
 	return s
 }
 
@@ -79,17 +81,16 @@ func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
 func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
 	md, _ := metadata.FromIncomingContext(out.Context())
 	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
+	s.mu.Lock()
+	s.requests = append(s.requests, q.GetRequestId())
+	s.mu.Unlock()
 	if len(md.Get("fleet-detached")) > 0 && !s.agent {
 		task.Status = fleetv1.Task_pending
-		close(s.running)
+		s.started()
 		if s.detach != nil {
 			<-s.detach
 		}
-	}
-	if s.ended != nil {
-		s.mu.Lock()
-		s.requests = append(s.requests, q.GetRequestId())
-		s.mu.Unlock()
+	} else if s.ended != nil {
 		if err := out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Task: &fleetv1.Task{Id: taskID}}); err != nil {
 			return err
 		}
@@ -126,7 +127,10 @@ func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fle
 func (s *taskStub) ListQuestions(_ context.Context, q *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.GetTaskId() != taskID {
+	switch {
+	case s.agent:
+		return nil, status.Error(codes.PermissionDenied, "an agent may not do this")
+	case q.GetTaskId() != taskID:
 		return nil, status.Error(codes.NotFound, "task not found")
 	}
 	return &fleetv1.ListQuestionsResponse{Questions: s.questions}, nil
@@ -267,9 +271,9 @@ func TestTaskOfACall(t *testing.T) {
 	requests, err := json.Marshal(asked["inputRequests"])
 	require.NoError(t, err)
 	require.JSONEq(t, `{
-		"`+taskID+`-1": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi wants to use Bash\n{\"command\":\"rm -r build\"}", "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
+		"`+taskID+`-1": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi (Do it) wants to use Bash\n{\"command\":\"rm -r build\"}", "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
 			"decision": {"type": "string", "title": "Decision", "enum": ["allow", "deny"]}, "message": {"type": "string", "title": "Message to the agent (optional)"}}}}},
-		"`+taskID+`-2": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi asks: Which one?", "requestedSchema": {"type": "object", "required": ["answer"], "properties": {
+		"`+taskID+`-2": {"method": "elicitation/create", "params": {"mode": "form", "message": "Agent papi (Do it) asks: Which one?", "requestedSchema": {"type": "object", "required": ["answer"], "properties": {
 			"answer": {"type": "string", "title": "Answer", "enum": ["red", "blue"]}, "other": {"type": "string", "title": "Another answer instead (optional)"}}}}}}`, string(requests))
 
 	const answers = `"inputResponses":{"` + taskID + `-1":{"action":"accept","content":{"decision":"deny","message":"Use make clean"}},"` + taskID + `-2":{"action":"cancel"},"unknown":{"action":"accept"}}`
@@ -403,7 +407,7 @@ func TestQuestionDuringACall(t *testing.T) {
 		{`{"action":"cancel"}`, nil}, // nobody is there, so the question stays open
 	} {
 		s := newTaskStub()
-		s.ended, s.questions = make(chan struct{}), question()
+		s.ended, s.questions, s.task.Waiting = make(chan struct{}), question(), new(true)
 		url := s.serve(t)
 		asked := resultIn(t, post(t, url, runTask(modernMeta(takesForms)), headers...))
 		require.Equal(t, "input_required", asked["resultType"])
@@ -414,9 +418,9 @@ func TestQuestionDuringACall(t *testing.T) {
 		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(takesForms)), headers...)
 		require.Equal(t, plain, again.body, "the result is that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		require.Len(t, s.requests, 2)
+		require.Len(t, s.requests, 4, "each call begins the task, and then waits")
 		require.NotEmpty(t, s.requests[0])
-		require.Equal(t, s.requests[0], s.requests[1], "the repeated call waits for the same task")
+		require.Len(t, slices.Compact(s.requests), 1, "the repeated call waits for the same task")
 		require.Zero(t, s.stops)
 	}
 	// Clients of older revisions, and those that show no forms, wait as before.

@@ -148,7 +148,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if err == nil {
 		return s.answer(ctx, a, task, timeout)
 	}
-	if fleet.ShuttingDown(ctx) { // the run continues, and the request can be repeated at another server
+	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
 	}
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)

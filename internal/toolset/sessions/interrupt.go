@@ -114,9 +114,8 @@ func (s *Service) joined(ctx context.Context, task, requestID string) {
 
 // callerLeft undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
 // answer. Then callerLeft interrupts the turn if no other call waits for it. If the message has a request id, callerLeft waits
-// AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. During a
-// shutdown of the server, callerLeft interrupts nothing: agents outside the server continue, and their answers are in the
-// history.
+// AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. It interrupts
+// nothing that continues after the call (fleet.Continues): the answer is in the history.
 func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp bool) {
 	grace := s.cfg.AbortGrace
 	if requestID == "" {
@@ -124,7 +123,7 @@ func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp
 	}
 	lasting := context.WithoutCancel(ctx)
 	stop := func() { s.interruptAbandoned(lasting, task) }
-	if !gaveUp || fleet.ShuttingDown(ctx) {
+	if !gaveUp || fleet.Continues(ctx) {
 		stop = nil
 	}
 	if !s.listeners.leave(task, grace, stop) || requestID == "" {

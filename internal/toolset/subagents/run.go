@@ -40,8 +40,8 @@ type Result struct {
 }
 
 // Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the
-// subagent and returns after the subagent has ended. If the server is shutting down, the subagent continues, and the
-// caller can repeat the request at another server.
+// subagent and returns after the subagent has ended, unless it continues after the call (fleet.Continues), and the caller
+// can repeat the request.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.cfg.Now()
 	c, err := s.callerFrom(ctx)
@@ -298,7 +298,7 @@ func (r *run) taskError(t *fleet.Task) error {
 const stopWait = time.Minute
 
 // follow waits until the task has ended. If ctx ends before, or the task takes longer than r.limit, follow stops the
-// task and returns after the task has ended. When the server shuts down, the task continues.
+// task and returns after the task has ended, unless the task continues after the call.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	within := ctx
 	if r.limit > 0 {
@@ -318,10 +318,10 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.d.Name).With("task_id", taskID)
 }
 
-// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the server is
-// shutting down.
+// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the task continues after
+// the call.
 func (r *run) stopAndWait(ctx context.Context, taskID string) {
-	if fleet.ShuttingDown(ctx) {
+	if fleet.Continues(ctx) {
 		return
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
@@ -335,9 +335,9 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	}
 }
 
-// deleteAgent deletes the agent of a call. If the server is shutting down, the agent continues, and sweep deletes it later.
+// deleteAgent deletes the agent of a call. If its task continues after the call, sweep deletes the agent later.
 func (r *run) deleteAgent(ctx context.Context, uid string) {
-	if fleet.ShuttingDown(ctx) {
+	if fleet.Continues(ctx) {
 		return
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)

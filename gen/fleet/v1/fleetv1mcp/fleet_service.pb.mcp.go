@@ -375,6 +375,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceFanOutTaskInput,
 			Output:      fleetServiceFanOutTaskOutput,
 			BriefInput:  fleetServiceFanOutTaskBriefInput,
+			Task:        tool.TaskSpec{Path: "tasks.id", AtOnce: true},
 			Description: "Give one prompt to several agents or models.",
 		}, c.FanOutTask),
 		tool.Unary(tool.Spec{
@@ -402,12 +403,11 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Run task",
 			Method:   v1.FleetService_RunTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
-			Input:            fleetServiceRunTaskInput,
-			Output:           fleetServiceRunTaskOutput,
-			BriefInput:       fleetServiceRunTaskBriefInput,
-			Task:             "task.id",
-			TaskOutlivesCall: true,
-			Description:      "Queue a task, which starts as soon as an agent is free, and wait for its end. A task that has not ended by then goes on: `wait_tasks` waits for it.",
+			Input:       fleetServiceRunTaskInput,
+			Output:      fleetServiceRunTaskOutput,
+			BriefInput:  fleetServiceRunTaskBriefInput,
+			Task:        tool.TaskSpec{Path: "task.id", OutlivesCall: true},
+			Description: "Queue a task, which starts as soon as an agent is free, and wait for its end. A task that has not ended by then goes on: `wait_tasks` waits for it.",
 		}, c.RunTask, fleetServiceRunTaskTexts, func(m *v1.RunTaskResponse) bool { return m.GetType() == v1.RunTaskResponse_result }, tool.Defaults(func(q *v1.RunTaskRequest) {
 			tool.Default(&q.WaitSeconds, 50)
 		})),
@@ -470,6 +470,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Operator:    true,
 			Input:       fleetServiceReviewTaskInput,
 			Output:      fleetServiceReviewTaskOutput,
+			Task:        tool.TaskSpec{Path: "review.next_task_id", AtOnce: true},
 			Description: "Review the work of a task: approve it, comment on it, or request changes, which become the next task of the same agent, in the same conversation, with the comments quoted.",
 		}, c.ReviewTask),
 		tool.Unary(tool.Spec{
@@ -501,6 +502,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Operator:    true,
 			Input:       fleetServiceLandTasksInput,
 			Output:      fleetServiceLandTasksOutput,
+			Task:        tool.TaskSpec{Path: "tasks.task_id", AtOnce: true, Landed: true, Unless: "dry_run"},
 			Description: "Land the work of tasks in a branch of their project, in order: each is combined with the newest commit of the branch and lands if the checks of the project pass on the result. The call does not wait: `list_reviews` and `show_task` say how far the work is. Work that conflicts or fails the checks becomes a task of its agent, whose result lands by itself.",
 		}, c.LandTasks),
 		tool.Unary(tool.Spec{
@@ -1475,7 +1477,12 @@ const fleetServiceFanOutTaskInput = `{"type":"object","properties":{
 "role":{"type":"string","description":"Role of the new agents."},
 "checks":{"type":"array","items":{"type":"string"},"description":"Commands that must succeed."},
 "max_cost_usd":{"type":"number","description":"For each."},
-"request_id":{"type":"string","description":"For repeats."}
+"request_id":{"type":"string","description":"For repeats."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which each task is stopped and fails, at most 30 days; the server's own limit when not given."},
+"effort":{"type":"string","description":"How much the models think, such as low, medium or high."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for each task, together at most 20 MiB."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agents, such as {\"env\": \"prod\"}, to select the tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before these start, at most 64."}
 },"required":["task_description"],"additionalProperties":false}`
 
 const fleetServiceFanOutTaskOutput = `{"type":"object","properties":{

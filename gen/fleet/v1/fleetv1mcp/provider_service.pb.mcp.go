@@ -20,7 +20,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  providerServiceExecuteAgentRequestInput,
 			Output: providerServiceExecuteAgentRequestOutput,
-			Task:   "metadata.task_id",
+			Task:   tool.TaskSpec{Path: "metadata.task_id"},
 			Cuts: []tool.Cut{
 				{Field: "content", NextOffset: "content_next_offset"},
 			},

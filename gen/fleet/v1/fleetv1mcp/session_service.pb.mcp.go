@@ -29,7 +29,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceSendMessageInput,
 			Output: sessionServiceSendMessageOutput,
-			Task:   "metadata.task_id",
+			Task:   tool.TaskSpec{Path: "metadata.task_id"},
 			Cuts: []tool.Cut{
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
@@ -43,7 +43,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceInvokeAgentInput,
 			Output: sessionServiceInvokeAgentOutput,
-			Task:   "metadata.task_id",
+			Task:   tool.TaskSpec{Path: "metadata.task_id"},
 			Cuts: []tool.Cut{
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},

@@ -20,7 +20,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  subagentServiceRunSubagentInput,
 			Output: subagentServiceRunSubagentOutput,
-			Task:   "task_id",
+			Task:   tool.TaskSpec{Path: "task_id"},
 			Cuts: []tool.Cut{
 				{Field: "result", NextOffset: "result_next_offset"},
 			},

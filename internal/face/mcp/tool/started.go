@@ -2,32 +2,59 @@ package tool
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// StartedTask has the id of the task that a call has started.
-type StartedTask struct {
-	ID    string        // empty if there is none
-	Known chan struct{} // closed when ID is set, which can be long before the call ends
+// TaskSpec says which tasks the calls of a tool start. The zero value means that they start none.
+type TaskSpec struct {
+	Path         string // of the result's field with the id of the task; if a part of it is a list, all of its tasks were started
+	OutlivesCall bool   // the task goes on if the client leaves while the call waits for it
+	AtOnce       bool   // the call does not wait for the task
+	Landed       bool   // what the client waits for is that the work of the tasks has landed
+	Unless       string // bool field of the request: if it is set, the call starts no task
 }
+
+// StartedTasks has the ids of the tasks that a call has started.
+type StartedTasks struct{ IDs []string }
 
 type startedKey struct{}
 
-// WithStartedTask returns a context for one call, which sets the id of the task that it has started.
-func WithStartedTask(ctx context.Context) (context.Context, *StartedTask) {
-	s := &StartedTask{Known: make(chan struct{})}
+// WithStartedTasks returns a context for one call, which sets the ids of the tasks that it has started.
+func WithStartedTasks(ctx context.Context) (context.Context, *StartedTasks) {
+	s := &StartedTasks{}
 	return context.WithValue(ctx, startedKey{}, s), s
 }
 
-// noteTask sets the id of the task that a message of the answer names first.
-func (s Spec) noteTask(ctx context.Context, m proto.Message) {
-	started, _ := ctx.Value(startedKey{}).(*StartedTask)
-	if started == nil || s.Task == "" || started.ID != "" {
+// noteTasks sets the ids of the tasks that the answer m to the request q names.
+func (s Spec) noteTasks(ctx context.Context, q, m proto.Message) {
+	started, _ := ctx.Value(startedKey{}).(*StartedTasks)
+	if started == nil || s.Task.Path == "" {
 		return
 	}
-	if in, f := parentAt(m.ProtoReflect(), s.Task); f != nil && in.Get(f).String() != "" {
-		started.ID = in.Get(f).String()
-		close(started.Known)
+	in := q.ProtoReflect()
+	if f := in.Descriptor().Fields().ByName(protoreflect.Name(s.Task.Unless)); f != nil && in.Get(f).Bool() {
+		return
 	}
+	started.IDs = textsAt(m.ProtoReflect(), s.Task.Path)
+}
+
+// textsAt returns the texts at the path, which may pass through lists, without empty ones.
+func textsAt(m protoreflect.Message, path string) (all []string) {
+	name, more, deeper := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	switch {
+	case f == nil || !m.Has(f):
+		return nil
+	case !deeper:
+		return []string{m.Get(f).String()}
+	case !f.IsList():
+		return textsAt(m.Get(f).Message(), more)
+	}
+	for i, list := 0, m.Get(f).List(); i < list.Len(); i++ {
+		all = append(all, textsAt(list.Get(i).Message(), more)...)
+	}
+	return all
 }

@@ -26,8 +26,8 @@ func StreamWithResult[Q, R any, PQ message[Q], PR message[R]](
 		var result PR
 		p := progressOf(ctx)
 		err := receive(ctx, call, q, func(m PR) error {
-			s.noteTask(ctx, m)
 			if last(m) {
+				s.noteTasks(ctx, q, m)
 				result = m
 				return nil
 			}

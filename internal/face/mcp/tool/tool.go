@@ -25,9 +25,8 @@ type Tool struct {
 	Contract, Operator bool
 	// BriefInput is the schema of the arguments without those that only operators need; empty if there are none.
 	BriefInput json.RawMessage
-	// StartsTask is set if the result of a call names a task that the call has started; see WithStartedTask. TaskOutlivesCall is set if that
-	// task goes on when the call ends early.
-	StartsTask, TaskOutlivesCall bool
+	// Task says which tasks a call starts; see WithStartedTasks.
+	Task TaskSpec
 }
 
 // Spec describes a tool to clients.
@@ -40,10 +39,8 @@ type Spec struct {
 	Input, Output string
 	// BriefInput leaves out the arguments that only operators need; empty if there are none.
 	BriefInput string
-	// Task is the path of the result's field with the id of the task that a call has started; empty if calls start no tasks.
-	Task string
-	// TaskOutlivesCall is the field of Tool.
-	TaskOutlivesCall bool
+	// Task is the field of Tool.
+	Task TaskSpec
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
 	// Portion and Cuts say how an answer that is too large is shortened.
@@ -57,7 +54,7 @@ type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 func (s Spec) newTool(h handler) Tool {
 	openWorld := false
 	return Tool{
-		Method: s.Method, Contract: s.Contract, Operator: s.Operator, BriefInput: json.RawMessage(s.BriefInput), StartsTask: s.Task != "", TaskOutlivesCall: s.TaskOutlivesCall,
+		Method: s.Method, Contract: s.Contract, Operator: s.Operator, BriefInput: json.RawMessage(s.BriefInput), Task: s.Task,
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: json.RawMessage(s.Input), RawOutputSchema: json.RawMessage(s.Output),

@@ -1,0 +1,107 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// isActive reports whether the task has not ended.
+func isActive(d *fleetv1.TaskDetail) bool {
+	return d.GetStatus() == fleetv1.Task_pending || d.GetStatus() == fleetv1.Task_running
+}
+
+// isOpen reports whether the client still waits for the task.
+func (r ref) isOpen(d *fleetv1.TaskDetail) bool {
+	return isActive(d) || r.landed && d.GetLanding().GetState() == fleetv1.Landing_queued
+}
+
+// showAll returns the task of MCP that is about all of these tasks.
+func (t tasks) showAll(ctx context.Context, r ref, all []*fleetv1.TaskDetail) (*task, error) {
+	begin := slices.MinFunc(all, func(a, b *fleetv1.TaskDetail) int {
+		return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime())
+	})
+	out := newTask(r, begin)
+	for _, d := range all {
+		out.LastUpdatedAt = max(out.LastUpdatedAt, timestamp(d.GetCreatedAt(), d.GetStartedAt(), d.GetCompletedAt(), d.GetLanding().GetEvidenceAt()))
+	}
+	open := slices.DeleteFunc(slices.Clone(all), func(d *fleetv1.TaskDetail) bool { return !r.isOpen(d) })
+	stopped := !slices.ContainsFunc(all, func(d *fleetv1.TaskDetail) bool { return d.GetStatus() != fleetv1.Task_stopped })
+	switch {
+	case len(open) > 0:
+		asked, err := t.questions(ctx, open...)
+		if err != nil {
+			return nil, err
+		}
+		if out.InputRequests = asked; len(asked) > 0 {
+			out.Status, out.StatusMessage = taskInputRequired, waitsForAnswer
+			return out, nil
+		}
+		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.done(), r.doing(open[0])))
+	case stopped && !r.landed:
+		out.Status, out.StatusMessage = taskCancelled, oneLine(all[0].GetReason())
+	default:
+		out.Status, out.Result = taskCompleted, r.result(all)
+	}
+	return out, nil
+}
+
+// done says what has happened to a task that the client no longer waits for.
+func (r ref) done() string {
+	if r.landed {
+		return "are through"
+	}
+	return "have ended"
+}
+
+// doing says what an open task does.
+func (r ref) doing(d *fleetv1.TaskDetail) string {
+	if isActive(d) {
+		return named(d.GetAgentName(), ": ") + doing(d)
+	}
+	return "task " + d.GetId() + " lands" + named(": ", d.GetLanding().GetProblem())
+}
+
+// result returns what a model reads of tasks that have ended, a paragraph for each.
+func (r ref) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
+	good := 0
+	var paragraphs []string
+	for _, d := range all {
+		lines := facts(d)
+		if l := d.GetLanding(); r.landed {
+			if l.GetState() == fleetv1.Landing_landed {
+				good++
+			}
+			lines = []string{lines[0], landingText(l)}
+		} else if d.GetStatus() == fleetv1.Task_completed {
+			good++
+		}
+		if d.GetSummary() != "" {
+			lines = append(lines, "> "+oneLine(d.GetSummary()))
+		}
+		paragraphs = append(paragraphs, strings.Join(lines, "\n"))
+	}
+	head, isError := fmt.Sprintf("%d of %d tasks completed.", good, len(all)), good == 0
+	if r.landed {
+		head, isError = fmt.Sprintf("The work of %d of %d tasks landed.", good, len(all)), good < len(all)
+	}
+	text := strings.Join(append([]string{head}, paragraphs...), "\n\n")
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: []mcp.Content{mcp.NewTextContent(text)}, IsError: isError}
+}
+
+// landingText says what has become of work that should land; l is nil if the task that should go on with it changed nothing.
+func landingText(l *fleetv1.Landing) string {
+	switch {
+	case l.GetState() == fleetv1.Landing_landed:
+		return fmt.Sprintf("It landed in %s with the commit %s.", l.GetInto(), l.GetLandedSha())
+	case l == nil:
+		return "It does not land: the task changed nothing."
+	}
+	return "It does not land: " + strings.TrimSuffix(cmp.Or(l.GetProblem(), "it is in the state "+l.GetState().String()), ".") + "."
+}

@@ -1,0 +1,69 @@
+package mcp
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// ref names a task of MCP: the tasks of Fleet that it is about, and what the client waits for. All of it is in the id, so that nothing has
+// to be stored.
+type ref struct {
+	ids    []string
+	landed bool // the work of the tasks has landed or cannot land, instead of: the tasks have ended
+}
+
+// These begin the ids of tasks of MCP that are not those of one task of Fleet.
+const (
+	prefixTasks   = "tasks."
+	prefixLanding = "landing."
+)
+
+// maxTaskID is the longest id that clients accept.
+const maxTaskID = 1024
+
+// String returns the id.
+func (r ref) String() string {
+	ids := strings.Join(r.ids, ".")
+	switch {
+	case r.landed:
+		return prefixLanding + ids
+	case len(r.ids) != 1:
+		return prefixTasks + ids
+	}
+	return ids
+}
+
+// readRef returns what the id names. It is not valid if the id is too long.
+func readRef(id string) (r ref, valid bool) {
+	if list, ok := strings.CutPrefix(id, prefixLanding); ok {
+		r = ref{ids: strings.Split(list, "."), landed: true}
+	} else if list, ok := strings.CutPrefix(id, prefixTasks); ok {
+		r = ref{ids: strings.Split(list, ".")}
+	} else {
+		r = ref{ids: []string{id}}
+	}
+	return r, len(id) <= maxTaskID && !slices.Contains(r.ids, "")
+}
+
+// details returns the tasks of the ref as they are now. Of a landing, they are the tasks that have the work now: if another task goes on
+// with it, that one.
+func (t tasks) details(ctx context.Context, r ref) ([]*fleetv1.TaskDetail, error) {
+	all := make([]*fleetv1.TaskDetail, len(r.ids))
+	for i, id := range r.ids {
+		for id != "" {
+			resp, err := t.api.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+			if err != nil {
+				return nil, err
+			}
+			d := resp.GetTask()
+			id, all[i] = "", d
+			if l := d.GetLanding(); r.landed && l.GetState() != fleetv1.Landing_landed && l.GetState() != fleetv1.Landing_queued {
+				id = l.GetNextTaskId()
+			}
+		}
+	}
+	return all, nil
+}
