@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -21,6 +22,8 @@ type taskOf struct {
 		Status        string
 		StatusMessage string
 		InputRequests map[string]any
+		RequestState  string
+		Content       []struct{ Text string } // of a call that was answered with its result
 		Result        struct{ Content []struct{ Text string } }
 	}
 	Error struct {
@@ -32,15 +35,26 @@ type taskOf struct {
 // asTask sends a request of a client that takes tasks.
 func (f *testFleet) asTask(t *testing.T, by, method, name string, params map[string]any) (r taskOf) {
 	t.Helper()
+	r, err := f.asClient(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
+	require.NoError(t, err)
+	return r
+}
+
+// asClient sends a request of a client with the capabilities.
+func (f *testFleet) asClient(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r taskOf, err error) {
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    version,
-		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+		"io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities),
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	require.NoError(t, err)
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp/all", strings.NewReader(string(body)))
-	require.NoError(t, err)
+	if err != nil {
+		return r, err
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.HTTPAddr()+"/mcp/all", strings.NewReader(string(body)))
+	if err != nil {
+		return r, err
+	}
 	for k, v := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f.authorization(by),
 		"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name,
@@ -48,12 +62,15 @@ func (f *testFleet) asTask(t *testing.T, by, method, name string, params map[str
 		q.Header.Set(k, v)
 	}
 	resp, err := f.http.Do(q)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, resp.Body.Close()) }()
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &r), "%s", text)
-	return r
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	return r, err
 }
 
 // TestTasksOfMCP follows the task of a call of each method that starts one, and checks that nobody else reaches it.
@@ -118,4 +135,70 @@ func TestTasksOfMCP(t *testing.T) {
 		require.Equal(t, "complete", f.asTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
 	}
 	require.Equal(t, "cancelled", f.asTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
+}
+
+// TestFormsOfMCP lets a client that takes no tasks, but shows forms, answer the question of a task for which its call waits, with each method
+// that waits for one. Then a client leaves while its call waits.
+func TestFormsOfMCP(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	s := &story{testFleet: f, names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
+	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+	for tool, args := range map[string]func(script string) map[string]any{
+		"run_task": func(script string) map[string]any {
+			return map[string]any{"agent_name": "papi", "task_description": script}
+		},
+		"run_subagent": func(script string) map[string]any {
+			return map[string]any{"agent_name": "web-search", "prompt": script}
+		},
+		"execute_agent_request": func(script string) map[string]any { return map[string]any{"agent_name": "claude", "prompt": script} },
+		"invoke_agent":          func(script string) map[string]any { return map[string]any{"agent": "echo", "message": script} },
+		"send_message": func(script string) map[string]any {
+			return map[string]any{"agent_session_id": s.names["session"], "message": script}
+		},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			call := func(ctx context.Context, script string, more map[string]any) (taskOf, error) {
+				params := map[string]any{"name": tool, "arguments": args(script)}
+				maps.Copy(params, more)
+				return f.asClient(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
+			}
+			const script = "ask How many?\nask And where?\ndone the answer"
+			asked, err := call(t.Context(), script, nil)
+			for _, answer := range []string{"seven", "here"} { // two questions are two forms
+				require.NoError(t, err)
+				require.Equal(t, "input_required", asked.Result.ResultType, asked.Result.Content)
+				require.Len(t, asked.Result.InputRequests, 1)
+				responses := map[string]any{}
+				for id := range asked.Result.InputRequests {
+					responses[id] = map[string]any{"action": "accept", "content": map[string]any{"answer": answer}}
+				}
+				asked, err = call(t.Context(), script, map[string]any{"requestState": asked.Result.RequestState, "inputResponses": responses})
+			}
+			require.NoError(t, err)
+			require.Equal(t, "complete", asked.Result.ResultType)
+			require.Contains(t, asked.Result.Content[0].Text, "the answer")
+			require.NoError(t, s.do(t.Context(), step{Call: "list_questions", With: map[string]any{"include_answered": true, "limit": 2}, By: "alice", Until: map[string]any{
+				"questions": []any{map[string]any{"answer": "here", "answered_by": "alice"}, map[string]any{"answer": "seven", "answered_by": "alice"}},
+			}}))
+
+			// The task of a call whose client has left is stopped, except that of run_task.
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan error, 1)
+			go func() {
+				_, err := call(ctx, "wait "+tool+"\ndone", nil)
+				left <- err
+			}()
+			require.NoError(t, s.do(t.Context(), step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, By: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}}))
+			leave()
+			require.Error(t, <-left)
+			want := "stopped"
+			if tool == "run_task" {
+				want = "completed"
+				require.NoError(t, s.do(t.Context(), step{World: map[string]any{"release": tool}}))
+			}
+			require.NoError(t, s.do(t.Context(), step{Call: "show_task", With: map[string]any{"task_id": s.names["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}}))
+		})
+	}
 }

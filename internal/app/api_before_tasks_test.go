@@ -1,0 +1,231 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recordGolden makes TestClientsBeforeTasks write its golden file. The file was recorded by running this test in the commit 9ca3c55b, the last one
+// without tasks of MCP. It must not be recorded again with a newer one.
+var recordGolden = flag.Bool("record-before-tasks", false, "record what clients without tasks of MCP get")
+
+// change is a part of an answer that is new since the recording.
+type change struct{ now, then string }
+
+// instructed is what the instructions of the server say since there is run_task.
+var instructed = change{
+	"run_task gives a task to an agent, a pool, or a new agent of a project, and waits for its end. If it goes on in the background, its result comes by itself: do not ask for it. start_agent_task needs an idle agent and returns at once.",
+	"start_agent_task hands an idle agent a task and returns at once.",
+}
+
+var (
+	initialized = []change{{`"prompts":{},"resources":{},`, ""}, instructed}
+	discovered  = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructed}
+)
+
+// newSince are the changes since the recording, by the name of the exchange. Nothing else may differ.
+var newSince = map[string][]change{
+	"initialize at /mcp": initialized, "initialize at /mcp/all": initialized,
+	"discover at /mcp": discovered, "discover at /mcp/all": discovered,
+}
+
+// TestClientsBeforeTasks checks that clients that do not declare the extension for tasks get the same bytes as before Fleet had it: from the
+// handshake, the list of tools, and the calls of the tools that can be answered with a task.
+func TestClientsBeforeTasks(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	x := &exchanges{testFleet: f}
+	s := &story{testFleet: f, names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
+
+	for _, path := range []string{"/mcp", "/mcp/all"} {
+		x.legacy(t, "initialize at "+path, path, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
+		x.modern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
+		x.tools(t, path)
+	}
+	clients := map[string]func(t *testing.T, tool string, args map[string]any){
+		"legacy": func(t *testing.T, tool string, args map[string]any) {
+			t.Helper()
+			x.legacy(t, "legacy "+tool, "/mcp/all", "tools/call", map[string]any{"name": tool, "arguments": args})
+		},
+		"modern": func(t *testing.T, tool string, args map[string]any) {
+			t.Helper()
+			x.modern(t, "modern "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withoutForms)
+		},
+		"forms": func(t *testing.T, tool string, args map[string]any) { // such as claude -p
+			t.Helper()
+			x.modern(t, "forms "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withForms)
+		},
+	}
+	for _, name := range []string{"legacy", "modern", "forms"} {
+		call := clients[name]
+		require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+		for _, script := range []string{"say working\ndone the answer", "fail out of luck"} {
+			call(t, "run_subagent", map[string]any{"agent_name": "web-search", "prompt": script})
+			call(t, "execute_agent_request", map[string]any{"agent_name": "claude", "prompt": script})
+			call(t, "invoke_agent", map[string]any{"agent": "echo", "message": script})
+			call(t, "send_message", map[string]any{"agent_session_id": s.names["session"], "message": script})
+		}
+		call(t, "execute_agent_request", map[string]any{"agent_name": "nobody", "prompt": "p"})
+		call(t, "run_subagent", map[string]any{"agent_name": "web-search"})
+		call(t, "send_message", map[string]any{"agent_session_id": "none", "message": "m"})
+
+		// Work that is reviewed and lands.
+		for _, tool := range []string{"work", "more"} {
+			require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, By: "alice", Save: map[string]string{tool: "task.id"}}))
+		}
+		call(t, "review_task", map[string]any{"task_id": s.names["work"], "verdict": "approve"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{s.names["work"]}, "dry_run": true})
+		call(t, "review_task", map[string]any{"task_id": s.names["more"], "verdict": "request_changes", "text": "done"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{s.names["work"]}})
+		call(t, "land_tasks", map[string]any{})
+		require.NoError(t, s.do(t.Context(), step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, By: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}}))
+	}
+	x.check(t)
+}
+
+const (
+	withoutForms = `{"roots":{"listChanged":true},"extensions":{"io.modelcontextprotocol/ui":{}}}`
+	withForms    = `{"roots":{"listChanged":true},"elicitation":{"form":{},"url":{}}}`
+)
+
+// exchanges are requests of clients without the extension, with their answers.
+type exchanges struct {
+	*testFleet
+	names   []string
+	answers []string
+}
+
+// send sends a request and keeps the whole response.
+func (x *exchanges) send(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) []byte {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "r", "method": method, "params": params})
+	require.NoError(t, err)
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+x.HTTPAddr()+path, bytes.NewReader(body))
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json, text/event-stream")
+	q.Header.Set("Authorization", x.authorization("alice"))
+	for k, v := range header {
+		q.Header.Set(k, v)
+	}
+	resp, err := x.http.Do(q)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	x.keep(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
+	return text
+}
+
+func (x *exchanges) keep(name, answer string) {
+	for n := 2; slices.Contains(x.names, name); n++ {
+		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
+	}
+	x.names, x.answers = append(x.names, name), append(x.answers, strings.TrimSpace(answer))
+}
+
+func (x *exchanges) legacy(t *testing.T, name, path, method string, params map[string]any) []byte {
+	t.Helper()
+	return x.send(t, name, path, nil, method, params)
+}
+
+func (x *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
+	t.Helper()
+	const version = "2026-07-28"
+	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities)}
+	h := map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": method}
+	if header != "" {
+		h["Mcp-Name"] = header
+	}
+	x.send(t, name, path, h, method, params)
+}
+
+// tools lists the tools, and keeps those that can be answered with a task, and which members tools have.
+func (x *exchanges) tools(t *testing.T, path string) {
+	t.Helper()
+	text := x.legacy(t, "unused", path, "tools/list", map[string]any{})
+	x.names, x.answers = x.names[:len(x.names)-1], x.answers[:len(x.answers)-1]
+	var r struct {
+		Result map[string]json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(text, &r), "%s", text)
+	var tools []map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(r.Result["tools"], &tools))
+	var raw []json.RawMessage
+	require.NoError(t, json.Unmarshal(r.Result["tools"], &raw))
+	members := map[string]bool{}
+	for i, tool := range tools {
+		for k := range tool {
+			members[k] = true
+		}
+		var name string
+		require.NoError(t, json.Unmarshal(tool["name"], &name))
+		if slices.Contains([]string{"run_subagent", "execute_agent_request", "invoke_agent", "send_message", "review_task", "land_tasks"}, name) {
+			x.keep("tool "+name+" at "+path, string(raw[i]))
+		}
+	}
+	delete(r.Result, "tools")
+	frame, err := json.Marshal(map[string]any{"result": r.Result, "members of tools": members})
+	require.NoError(t, err)
+	x.keep("tools/list at "+path, string(frame))
+}
+
+// scrubbed replaces what differs between two recordings.
+func scrubbed(answer string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "<id>"},
+		{`\b[0-9a-f]{40}\b`, "<sha>"},
+		{`-[0-9a-f]{12}\b`, "-<id>"},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "<time>"},
+		{`(duration_ms|execution_time_ms|processing_time_ms|duration|execution_time|latency_ms)(\\?"):[0-9.]+`, "$1$2:0"},
+	} {
+		answer = regexp.MustCompile(r.pattern).ReplaceAllString(answer, r.with)
+	}
+	return answer
+}
+
+// check compares the exchanges with the golden file.
+func (x *exchanges) check(t *testing.T) {
+	t.Helper()
+	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
+	got := map[string]string{}
+	for i, name := range x.names {
+		got[name] = scrubbed(x.answers[i])
+	}
+	if *recordGolden {
+		b, err := json.MarshalIndent(got, "", " ")
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, append(b, '\n'), 0o600))
+		return
+	}
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var want map[string]string
+	require.NoError(t, json.Unmarshal(b, &want))
+	require.Len(t, got, len(want))
+	for name, answer := range want {
+		now := got[name]
+		for _, c := range newSince[name] {
+			require.Contains(t, now, c.now, name)
+			now = strings.Replace(now, c.now, c.then, 1)
+		}
+		require.Equal(t, answer, now, name)
+	}
+	for name := range newSince {
+		require.Contains(t, want, name)
+	}
+}
