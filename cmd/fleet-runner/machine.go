@@ -153,7 +153,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	if w.canAsk {
 		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
 	}
-	author := runner.AuthorEnviron(w.dir, environ(nil), w.agent.Name)
+	author := runner.AuthorVariables(w.dir, environ(nil), w.agent.Name)
 	// The workspace itself limits what the program can access, so the program runs without a sandbox.
 	return runner.Work{
 		Driver: w.agentDriver, Dir: w.dir,
@@ -196,7 +196,7 @@ func (w workspace) Tree() (*runner.Tree, error) {
 			return nil, nil //nolint:nilnil // see runner.Workspace
 		}
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir}, Git: w.git, UID: w.agent.UID, Own: true}, nil
+			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir}, Git: w.git, UID: w.agent.UID, Exclusive: true}, nil
 		}
 		if dir == filepath.Dir(dir) {
 			return nil, nil //nolint:nilnil // see runner.Workspace

@@ -142,7 +142,7 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 			return fleet.CombineResult{}, repositories.Wrap(ctx, "cannot read the work", err)
 		}
 		if author.Email == "" {
-			author = fleet.Person(runner.Author{}.OfAgent(c.Author.Name))
+			author = fleet.Person(runner.Author{}.WithDefaults(c.Author.Name))
 		}
 		c.Author = author
 	}
@@ -187,7 +187,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return runner.Work{}, runner.HostError("cannot create the directory for temporary files", err)
 	}
-	tree := worktree.Tree{Repository: t.Path, Dir: filepath.Join(t.home, "work"), GitDir: filepath.Join(t.home, "git"), Settings: runner.Unsigned + t.Author.Settings()}
+	tree := worktree.Tree{Repository: t.Path, Dir: filepath.Join(t.home, "work"), GitDir: filepath.Join(t.home, "git"), Settings: runner.NoSigning + t.Author.GitConfig()}
 	if err := t.Git.CleanTree(ctx, tree, t.commit); err != nil {
 		return runner.Work{}, repositories.Wrap(ctx, "cannot create the tree of the check", err)
 	}

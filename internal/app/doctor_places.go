@@ -36,7 +36,7 @@ func (d *doctor) coder(ctx context.Context) {
 		return
 	}
 	c.Token = coder.FindToken(d.getenv, d.getenv("HOME"), c.TokenFile)
-	c.Renew = coder.RenewToken(d.getenv, d.getenv("HOME"), c.TokenFile)
+	c.RenewHint = coder.RenewTokenHint(d.getenv, d.getenv("HOME"), c.TokenFile)
 	place, err := coder.New(c)
 	if err != nil {
 		d.add(failing, "coder", "correct the settings below coder", "%v", err)
@@ -57,9 +57,9 @@ func (d *doctor) coder(ctx context.Context) {
 	switch left := time.Until(x.Expires); {
 	case x.Expires.IsZero() || left > expiresSoon:
 	case left <= 0:
-		d.add(failing, "coder token", c.Renew, "it has expired")
+		d.add(failing, "coder token", c.RenewHint, "it has expired")
 	default:
-		d.add(warning, "coder token", c.Renew, "it expires at %s", x.Expires.UTC().Format(time.RFC3339))
+		d.add(warning, "coder token", c.RenewHint, "it expires at %s", x.Expires.UTC().Format(time.RFC3339))
 	}
 	projects, err := place.Projects(ctx)
 	d.unlisted = err != nil

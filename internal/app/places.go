@@ -165,7 +165,7 @@ func (p *places) newCoder() (fleet.Place, error) {
 	if c.URL = p.cfg.coderURL(); c.URL == "" {
 		return nil, errors.New("no Coder deployment configured: set CODER_URL or coder.url, or log in with `coder login`")
 	}
-	c.Renew = coder.RenewToken(os.Getenv, home, c.TokenFile)
+	c.RenewHint = coder.RenewTokenHint(os.Getenv, home, c.TokenFile)
 	c.Token, c.Logger, c.Wrap, c.Now = coder.FindToken(os.Getenv, home, c.TokenFile), p.log, p.wrap, p.store.Now
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
 		return nil, err

@@ -10,13 +10,13 @@ import (
 )
 
 // Allow implements fleet.Allower. Agents on models read the file before each request.
-func (w Agent) Allow(ctx context.Context, r fleet.Run) error {
+func (a Agent) Allow(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	data, err := json.Marshal(r.Allowance)
 	if err == nil {
-		err = shim.WriteFile(w.home.run(r.TaskID).Path(driver.AllowanceFile), data)
+		err = shim.WriteFile(a.home.run(r.TaskID).Path(driver.AllowanceFile), data)
 	}
 	if err != nil && !isMissing(err) {
 		return HostError("cannot write what the run may use", err)

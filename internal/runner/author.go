@@ -29,14 +29,14 @@ func (a Author) Validate() error {
 	return nil
 }
 
-// OfAgent returns the author with what is missing completed: the name of the agent, marked as Fleet's, and an address
+// WithDefaults returns the author with what is missing completed: the name of the agent, marked as Fleet's, and an address
 // at which nobody receives mail.
-func (a Author) OfAgent(agent string) Author {
+func (a Author) WithDefaults(agent string) Author {
 	return Author{cmp.Or(a.Name, agent+" (Fleet)"), cmp.Or(a.Email, "fleet@localhost")}
 }
 
-// Settings returns the author as a git configuration.
-func (a Author) Settings() string {
+// GitConfig returns the author as a git configuration.
+func (a Author) GitConfig() string {
 	var text strings.Builder
 	for _, s := range [][2]string{{"name", a.Name}, {"email", a.Email}} {
 		if s[1] != "" {
@@ -46,8 +46,8 @@ func (a Author) Settings() string {
 	return text.String()
 }
 
-// Unsigned is a git configuration with which commits and tags are not signed.
-const Unsigned = "[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\tforceSignAnnotated = false\n[push]\n\tgpgSign = false\n"
+// NoSigning is a git configuration with which commits and tags are not signed.
+const NoSigning = "[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\tforceSignAnnotated = false\n[push]\n\tgpgSign = false\n"
 
 // Fleet writes gitConfig, and the agent writes ownGitConfig, which wins. Git writes settings of "git config --global" to
 // ownGitConfig only if that file exists.
@@ -56,22 +56,22 @@ const (
 	ownGitConfig = ".gitconfig"
 )
 
-// GitFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
+// GitEquipment returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
 // signed, because the home has no keys. What own does not say comes from the configuration of the user of this process, which git
 // finds through env. Only the user's name and address are copied, because the rest may name programs and hold secrets. If the
 // user has none, the agent itself is the author. The agent can override these settings.
-func GitFiles(env []string, agent string, own Author) filetree.Equipment {
+func GitEquipment(env []string, agent string, own Author) filetree.Equipment {
 	user := readAuthor(env)
-	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.OfAgent(agent)
+	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.WithDefaults(agent)
 	return filetree.Equipment{
 		New:     map[string][]byte{ownGitConfig: nil},
-		Current: map[string][]byte{gitConfig: []byte(author.Settings() + Unsigned)},
+		Current: map[string][]byte{gitConfig: []byte(author.GitConfig() + NoSigning)},
 	}
 }
 
-// Equip writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
+// EquipHome writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
 // needed, for example with a link that leads out of it.
-func Equip(ctx context.Context, home string, e filetree.Equipment) error {
+func EquipHome(ctx context.Context, home string, e filetree.Equipment) error {
 	e.Dir = home
 	replaced, err := sandbox.Equip(ctx, e)
 	switch {
@@ -107,9 +107,9 @@ func readAuthor(env []string) (a Author) {
 	return a
 }
 
-// AuthorEnviron returns variables that make the agent the author of commits. It returns nil if git in the directory,
+// AuthorVariables returns variables that make the agent the author of commits. It returns nil if git in the directory,
 // with the environment env, knows an author.
-func AuthorEnviron(dir string, env []string, agent string) map[string]string {
+func AuthorVariables(dir string, env []string, agent string) map[string]string {
 	if git, err := worktree.Program(); err == nil {
 		cmd := exec.Command(git, "-C", dir, "var", "GIT_AUTHOR_IDENT")
 		cmd.Env = env
@@ -117,6 +117,6 @@ func AuthorEnviron(dir string, env []string, agent string) map[string]string {
 			return nil
 		}
 	}
-	a := Author{}.OfAgent(agent)
+	a := Author{}.WithDefaults(agent)
 	return map[string]string{"GIT_AUTHOR_NAME": a.Name, "GIT_AUTHOR_EMAIL": a.Email, "GIT_COMMITTER_NAME": a.Name, "GIT_COMMITTER_EMAIL": a.Email}
 }

@@ -13,11 +13,11 @@ import (
 const bundleSnapshot = "now"
 
 // Bundle implements fleet.Runner. It first makes a snapshot of the agent's working tree, if the tree can be read.
-func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
+func (a Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, err := w.ws.Tree()
+	t, err := a.ws.Tree()
 	if err != nil || t == nil {
 		return err
 	}
@@ -27,18 +27,18 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 			err = nil // the repository has what was collected before
 		}
 	}
-	to := &errorWriter{out: out}
+	recorder := &errorWriter{out: out}
 	if err == nil {
-		err = t.Git.Bundle(ctx, t.Tree, t.UID, t.Own, to)
+		err = t.Git.Bundle(ctx, t.Tree, t.UID, t.Exclusive, recorder)
 	}
 	switch {
-	case to.err != nil:
-		return to.err
+	case recorder.err != nil:
+		return recorder.err
 	case err == nil || ctx.Err() != nil:
 		return err
 	}
 	if gitErr, ok := errors.AsType[*worktree.Error](err); ok {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot bundle the work of agent %q: %s", w.name, gitErr.Message)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot bundle the work of agent %q: %s", a.name, gitErr.Message)
 	}
 	return HostError("cannot bundle the agent's work", err)
 }
@@ -49,11 +49,11 @@ type errorWriter struct {
 	err error
 }
 
-func (f *errorWriter) Write(p []byte) (int, error) {
-	if f.err != nil {
-		return 0, f.err
+func (w *errorWriter) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
 	}
-	n, err := f.out.Write(p)
-	f.err = err
+	n, err := w.out.Write(p)
+	w.err = err
 	return n, err
 }

@@ -10,26 +10,26 @@ import (
 
 // recordBase records the commit at which the run starts. It logs an error and does not return it, because the run must start
 // anyway.
-func (w Agent) recordBase(ctx context.Context, r fleet.Run) {
-	t, err := w.ws.Tree()
+func (a Agent) recordBase(ctx context.Context, r fleet.Run) {
+	t, err := a.ws.Tree()
 	if err == nil && t != nil {
 		err = t.Git.Begin(ctx, t.Tree, t.UID, r.TaskID)
 	}
 	if err != nil && ctx.Err() == nil {
-		w.home.log("cannot record the base commit of the run %s: %v", r.TaskID, err)
+		a.home.log("cannot record the base commit of the run %s: %v", r.TaskID, err)
 	}
 }
 
 // Changes implements fleet.Runner. The snapshot is stored in the repository to which the agent's working tree belongs.
-func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
+func (a Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := w.ws.Tree()
+	t, err := a.ws.Tree()
 	if err != nil || t == nil {
 		return nil, err
 	}
-	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil || !claimed {
+	if claimed, err := settleUnclaimed(a.home.run(r.TaskID)); err != nil || !claimed {
 		return nil, err
 	}
 	c, err := t.Git.Snapshot(ctx, t.Tree, t.UID, r.TaskID) // may succeed although nobody can work in the tree any more
@@ -46,8 +46,8 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 }
 
 // Compare implements fleet.Runner.
-func (w Agent) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
-	err = w.readCommits(ctx, func(t *Tree) error {
+func (a Agent) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
+	err = a.readCommits(ctx, func(t *Tree) error {
 		c, err = t.Git.Compare(ctx, t.Repository, base, commit)
 		return err
 	})
@@ -55,8 +55,8 @@ func (w Agent) Compare(ctx context.Context, base, commit string) (c *fleet.Chang
 }
 
 // Patch implements fleet.Runner.
-func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	err = w.readCommits(ctx, func(t *Tree) error {
+func (a Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	err = a.readCommits(ctx, func(t *Tree) error {
 		text, more, err = t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
 		return err
 	})
@@ -64,15 +64,15 @@ func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 }
 
 // readCommits calls read with the tree of the agent, which may have been deleted, and translates the error.
-func (w Agent) readCommits(ctx context.Context, read func(*Tree) error) error {
+func (a Agent) readCommits(ctx context.Context, read func(*Tree) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, err := w.ws.Tree()
+	t, err := a.ws.Tree()
 	if err != nil {
 		return err
 	}
-	notFound := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", w.name)
+	notFound := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", a.name)
 	if t == nil {
 		return notFound
 	}

@@ -34,27 +34,27 @@ func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
 
 // Check implements fleet.Runner. A check is a run of its own: a shim claims and supervises it, and it survives the
 // server. If the machine fails during the check, Check starts it once more.
-func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+func (a Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
 	}
-	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
+	if claimed, err := settleUnclaimed(a.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
 	} else if !claimed {
-		return fleet.CheckResult{}, w.noTask(r.TaskID)
+		return fleet.CheckResult{}, a.noTask(r.TaskID)
 	}
-	return w.runCheck(ctx, r, c)
+	return a.runCheck(ctx, r, c)
 }
 
 // treeChecks is in the place of a task's id in the run of a check that belongs to no task.
 const treeChecks = "tree"
 
 // CheckTree works like Check, for a check that belongs to no task. Workspace.Work is called each time before the command starts.
-func (w Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult, error) {
+func (a Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
 	}
-	return w.runCheck(ctx, fleet.Run{TaskID: treeChecks}, c)
+	return a.runCheck(ctx, fleet.Run{TaskID: treeChecks}, c)
 }
 
 // CheckTreeEnded reports whether the last check of CheckTree has ended, and when. It is the zero time if there was none.
@@ -77,18 +77,18 @@ func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 }
 
 // runCheck executes the check, or returns the result of an earlier execution.
-func (w Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+func (a Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
 		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
 	for retry := false; ; retry = true {
-		run := w.home.checkRun(r, c.ID, retry)
+		run := a.home.checkRun(r, c.ID, retry)
 		claimed, err := settleUnclaimed(run)
 		if err != nil {
 			return fleet.CheckResult{}, err
 		}
 		if !claimed {
-			if err := w.startCheck(ctx, r, c, run); err != nil {
+			if err := a.startCheck(ctx, r, c, run); err != nil {
 				return fleet.CheckResult{}, err
 			}
 		}
@@ -103,14 +103,14 @@ func (w Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.
 }
 
 // startCheck starts the check's command as a program of the agent.
-func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run shim.Run) error {
-	if err := w.ws.Ready(); err != nil {
+func (a Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run shim.Run) error {
+	if err := a.ws.Ready(); err != nil {
 		return err
 	}
-	if err := w.checkFree(filepath.Base(string(run))); err != nil {
+	if err := a.checkFree(filepath.Base(string(run))); err != nil {
 		return err
 	}
-	work, err := w.ws.Work(r)
+	work, err := a.ws.Work(r)
 	if err != nil {
 		return err
 	}
@@ -119,19 +119,19 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 		"FLEET_PROJECT": work.Job.Project, "FLEET_ROLE": work.Job.Role.Name, "FLEET_CHECK": c.ID,
 	})
 	spec := shim.Spec{
-		Argv: []string{"sh", "-c", c.Command}, Dir: work.Dir, Timeout: c.Timeout, Grace: w.host.config.StopGrace, MaxOutput: maxCheckOutput,
-		Log: w.home.path("log"), Mark: shim.Mark(run), Name: filepath.Base(string(run)),
+		Argv: []string{"sh", "-c", c.Command}, Dir: work.Dir, Timeout: c.Timeout, Grace: a.host.config.StopGrace, MaxOutput: maxCheckOutput,
+		Log: a.home.path("log"), Mark: shim.Mark(run), Name: filepath.Base(string(run)),
 	}
-	if spec.Program, err = Find("sh", env, work.Dir); err != nil {
+	if spec.Program, err = FindProgram("sh", env, work.Dir); err != nil {
 		return err
 	}
 	if work.Sandbox != nil {
 		spec.Sandbox = confinedPolicy(*work.Sandbox, run, spec.Program, "", nil, env)
 	}
-	if err := w.host.createRun(w.home, run, map[string]any{specFile: spec}, nil); err != nil {
+	if err := a.host.createRun(a.home, run, map[string]any{specFile: spec}, nil); err != nil {
 		return err
 	}
-	return w.host.launch(ctx, w.name, w.home, run, env)
+	return a.host.launch(ctx, a.name, a.home, run, env)
 }
 
 // waitCheck waits until the check has ended. If the check is overdue because its supervisor is suspended, waitCheck
@@ -142,9 +142,9 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 		if err != nil && !isMissing(err) && !errors.Is(err, agentfile.ErrReplaced) {
 			return nil, HostError("cannot read the check", err)
 		}
-		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-since(run), overdueMargin))
-		exit, err := run.Wait(within)
-		timedOut := within.Err() != nil
+		limited, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-timeSinceClaim(run), overdueMargin))
+		exit, err := run.Wait(limited)
+		timedOut := limited.Err() != nil
 		cancel()
 		switch {
 		case exit != nil && err == nil:
@@ -164,8 +164,8 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	}
 }
 
-// since returns the time since the run was claimed, or 0 if the claim cannot be read.
-func since(run shim.Run) time.Duration {
+// timeSinceClaim returns the time since the run was claimed, or 0 if the claim cannot be read.
+func timeSinceClaim(run shim.Run) time.Duration {
 	info, err := statClaim(run)
 	if err != nil {
 		return 0

@@ -85,7 +85,7 @@ func TestCheckOutput(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	r := x.runToEnd(ctx, "task-1")
-	for i := range keptRuns + 2 {
+	for i := range maxKeptRuns + 2 {
 		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: waittest.Limit}
 		res, err := x.agent.Check(ctx, r, c)
 		require.NoError(t, err)

@@ -28,7 +28,7 @@ func confinedPolicy(p sandbox.Policy, run shim.Run, program, starts string, serv
 		if command == "" {
 			continue
 		}
-		if path, err := Find(command, env, "/"); err == nil { // the program reports a missing command itself
+		if path, err := FindProgram(command, env, "/"); err == nil { // the program reports a missing command itself
 			r.addProgram(path)
 		}
 	}

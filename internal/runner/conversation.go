@@ -25,13 +25,13 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	if info, err := os.Lstat(h.path(file)); err == nil {
 		since = info.ModTime()
 	}
-	session = h.read(file)
+	session = h.readText(file)
 	if session == "" && r.Continues {
 		return "", since, "the agent's machine no longer has the previous conversation"
 	}
 	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
 	// conversation is lost.
-	if record := h.read(recordFile); session != "" && record != "" {
+	if record := h.readText(recordFile); session != "" && record != "" {
 		if found, err := sandbox.Find(context.Background(), driver.Pattern(record)); err == nil && found == "" {
 			return "", since, "the file of the previous conversation was removed from the agent's machine"
 		}
@@ -111,7 +111,7 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if found == "" {
 		return h.removeFile(recordFile)
 	}
-	if found == h.read(recordFile) {
+	if found == h.readText(recordFile) {
 		return nil
 	}
 	return shim.WriteFile(h.path(recordFile), []byte(found))

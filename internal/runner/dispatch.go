@@ -42,22 +42,22 @@ const (
 
 // Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it. Until then, a
 // repeated call first makes sure that the shim of an earlier call will never claim it.
-func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
+func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	h := w.home
+	h := a.home
 	run := h.run(r.TaskID)
 	if claimed, err := settleUnclaimed(run); err != nil || claimed {
 		return err
 	}
-	if err := w.ws.Ready(); err != nil {
+	if err := a.ws.Ready(); err != nil {
 		return err
 	}
-	if err := w.checkFree(FileName(r.TaskID)); err != nil {
+	if err := a.checkFree(FileName(r.TaskID)); err != nil {
 		return err
 	}
-	work, err := w.ws.Work(r)
+	work, err := a.ws.Work(r)
 	if err != nil {
 		return err
 	}
@@ -65,30 +65,30 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 		return err
 	}
 	work.Job = work.Job.With(r.Options)
-	env, err := w.host.prepare(work, r, h)
+	env, err := a.host.prepare(work, r, h)
 	if err != nil {
 		return err
 	}
-	w.recordBase(ctx, r)
+	a.recordBase(ctx, r)
 	if err := ctx.Err(); err != nil {
 		return err // the next call records the start of the run
 	}
-	return w.host.launch(ctx, w.name, h, run, env)
+	return a.host.launch(ctx, a.name, h, run, env)
 }
 
 // checkFree returns AGENT_BUSY if the agent works on a run other than name.
-func (w Agent) checkFree(name string) error {
-	id := w.home.read("active")
+func (a Agent) checkFree(name string) error {
+	id := a.home.readText("active")
 	if id == "" || id == name {
 		return nil
 	}
-	busy, err := isActive(shim.Run(w.home.path("runs", id)))
+	busy, err := isActive(shim.Run(a.home.path("runs", id)))
 	if err != nil {
 		return HostError("cannot read the agent's last run", err)
 	}
 	if busy {
 		task, _, _ := strings.Cut(id, checkMark)
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", w.name, task).With("task_id", task)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", a.name, task).With("task_id", task)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	}
 	spec.Program = c.Argv[0]
 	if filepath.Dir(spec.Program) != string(run) { // a script of the run itself does not exist yet
-		if spec.Program, err = Find(c.Argv[0], env, w.Dir); err != nil {
+		if spec.Program, err = FindProgram(c.Argv[0], env, w.Dir); err != nil {
 			return nil, err
 		}
 	}

@@ -10,25 +10,25 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Basics are patterns for Pick. They match variables that programs need and that usually hold no secrets.
-var Basics = []string{
+// BasicVariables are patterns for PickVariables. They match variables that programs need and that usually hold no secrets.
+var BasicVariables = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
 	"SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
 	"all_proxy", "no_proxy",
 }
 
-// Reserved reports whether a variable may hold a secret of the server. Such a variable must not be passed on.
-func Reserved(name string) bool {
+// IsReserved reports whether a variable may hold a secret of the server. Such a variable must not be passed on.
+func IsReserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }
 
-// Pick returns the variables of environ that match one of the patterns and are not Reserved. A pattern is a name, or a
+// PickVariables returns the variables of environ that match one of the patterns and are not reserved. A pattern is a name, or a
 // prefix followed by "*".
-func Pick(environ []string, patterns ...[]string) map[string]string {
+func PickVariables(environ []string, patterns ...[]string) map[string]string {
 	picked := map[string]string{}
 	for _, v := range environ {
 		name, value, ok := strings.Cut(v, "=")
-		if !ok || name == "" || Reserved(name) {
+		if !ok || name == "" || IsReserved(name) {
 			continue
 		}
 		for _, pattern := range slices.Concat(patterns...) {
@@ -42,9 +42,9 @@ func Pick(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
-// WithoutVariables returns the environment without the variables that match one of the patterns, as for Pick.
+// WithoutVariables returns the environment without the variables that match one of the patterns, as for PickVariables.
 func WithoutVariables(environ []string, patterns ...[]string) []string {
-	matching := Pick(environ, patterns...)
+	matching := PickVariables(environ, patterns...)
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		_, ok := matching[name]
@@ -76,8 +76,8 @@ var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_pr
 // FLEET_REPORT_URL, if there is a proxy. A call of an agent to Fleet has a token, which a proxy must not see. In a network
 // of sandbox.Allow, everything goes through the proxy of the sandbox, so nothing is added.
 func withoutProxy(variables map[string]string) map[string]string {
-	some := slices.ContainsFunc(proxyVariables, func(name string) bool { return variables[name] != "" })
-	if !some || variables["HTTP_PROXY"] == "http://"+sandbox.ProxyAddress {
+	hasProxy := slices.ContainsFunc(proxyVariables, func(name string) bool { return variables[name] != "" })
+	if !hasProxy || variables["HTTP_PROXY"] == "http://"+sandbox.ProxyAddress {
 		return variables
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
@@ -104,7 +104,7 @@ func (w Work) environ(own map[string]string) []string {
 	if w.Environ != nil {
 		return w.Environ(own)
 	}
-	env := Pick(os.Environ(), Basics, w.Driver.Keys())
+	env := PickVariables(os.Environ(), BasicVariables, w.Driver.Keys())
 	maps.Copy(env, own)
 	return Environ(env)
 }

@@ -10,9 +10,9 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Find returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a
-// slash is relative to dir. If Find fails, it returns PROVISIONING_FAILED with a text that says what to install or correct.
-func Find(program string, env []string, dir string) (string, error) {
+// FindProgram returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a
+// slash is relative to dir. If FindProgram fails, it returns PROVISIONING_FAILED with a text that says what to install or correct.
+func FindProgram(program string, env []string, dir string) (string, error) {
 	path := program
 	if strings.ContainsRune(program, '/') {
 		if !filepath.IsAbs(path) {

@@ -27,19 +27,19 @@ const pollInterval = 2 * time.Second
 
 // Follow implements fleet.Runner. It always reads the output from its beginning, because the meaning of a line, and the
 // outcome of the run, can depend on earlier lines.
-func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	run := w.home.run(r.TaskID)
+	run := a.home.run(r.TaskID)
 	claimed, err := settleUnclaimed(run)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
 	if !claimed {
-		return fleet.Outcome{}, w.noTask(r.TaskID)
+		return fleet.Outcome{}, a.noTask(r.TaskID)
 	}
-	f, err := w.newFollower(r, cursor, sink)
+	f, err := a.newFollower(r, cursor, sink)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -51,11 +51,11 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	return w.host.outcome(w.home, run, f, exit)
+	return a.host.outcome(a.home, run, f, exit)
 }
 
-func (w Agent) noTask(id string) error {
-	return fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, id)
+func (a Agent) noTask(id string) error {
+	return fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", a.name, id)
 }
 
 // maxFormat limits the description of a run's output format, in bytes.
@@ -80,8 +80,8 @@ type follower struct {
 	questions journal
 }
 
-func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
-	run := w.home.run(r.TaskID)
+func (a Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
+	run := a.home.run(r.TaskID)
 	f := &follower{run: run, sink: sink}
 	var err error
 	if f.passedTo, err = parsePosition(cursor); err != nil {
@@ -89,7 +89,7 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be determined without the spec
 		if _, statErr := os.Stat(string(run)); isMissing(statErr) { // the agent was deleted meanwhile
-			return nil, w.noTask(r.TaskID)
+			return nil, a.noTask(r.TaskID)
 		}
 		return nil, HostError("cannot read the run", err)
 	}

@@ -53,9 +53,9 @@ func (h Home) exists() bool {
 	return err == nil && info.IsDir()
 }
 
-// read returns the content of a small file of the agent, without surrounding space. It returns an empty text if the
+// readText returns the content of a small file of the agent, without surrounding space. It returns an empty text if the
 // file cannot be read.
-func (h Home) read(name string) string {
+func (h Home) readText(name string) string {
 	b, _ := agentfile.Read(h.path(name), maxFile)
 	return strings.TrimSpace(string(b))
 }

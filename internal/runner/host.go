@@ -73,9 +73,9 @@ type Workspace interface {
 // Tree is the repository of an agent.
 type Tree struct {
 	worktree.Tree
-	Git *worktree.Git
-	UID string // the agent's UID
-	Own bool   // only this agent uses the repository, so its branches exist nowhere else
+	Git       *worktree.Git
+	UID       string // the agent's UID
+	Exclusive bool   // only this agent uses the repository, so its branches exist nowhere else
 }
 
 // Work describes how to start a program for a run.
@@ -88,7 +88,7 @@ type Work struct {
 	// everything that the user of this process may access.
 	Sandbox *sandbox.Policy
 	// Environ returns the environment of the program. own are the variables that describe its task. If Environ is nil,
-	// the environment consists of own, of the Basics of this process's environment, and of the variables that the
+	// the environment consists of own, of the BasicVariables of this process's environment, and of the variables that the
 	// driver needs.
 	Environ func(own map[string]string) []string
 }

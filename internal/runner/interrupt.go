@@ -11,22 +11,22 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// listenTime is how long a supervisor may take to listen, or to record the end of its run. After that time the
+// listenTimeout is how long a supervisor may take to listen, or to record the end of its run. After that time the
 // supervisor counts as unreachable. The agent may have removed its socket, for example.
-const listenTime = 3 * time.Second
+const listenTimeout = 3 * time.Second
 
 // Interrupt implements fleet.Runner. The supervisor of the run sends SIGTERM to the run's process group, after an
 // active request to the model if Run.Linger allows it. If kill is set, it sends SIGKILL to the run's program and all
 // its descendants. If it does not answer then, Interrupt kills it too. Interrupt does the same with the checks of the
 // run.
-func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
+func (a Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := interrupt(ctx, w.home.run(r.TaskID), r.Linger, kill); err != nil {
+	if err := interrupt(ctx, a.home.run(r.TaskID), r.Linger, kill); err != nil {
 		return err
 	}
-	checks, err := w.home.checkRuns(r)
+	checks, err := a.home.checkRuns(r)
 	for _, run := range checks {
 		if e := interrupt(ctx, run, 0, kill); err == nil {
 			err = e
@@ -48,7 +48,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 			return nil
 		}
 		err = run.Interrupt(ctx, kill, linger, "it was asked to stop")
-		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTime {
+		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTimeout {
 			err = shim.ErrNoAnswer
 		}
 		switch {
@@ -76,12 +76,12 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 }
 
 // Send implements fleet.Runner. A run of the shell driver reads the message as a line from the file in FLEET_MESSAGES.
-func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error {
+func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	run := w.home.run(r.TaskID)
-	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", w.name)
+	run := a.home.run(r.TaskID)
+	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.name)
 	spec, err := run.Spec()
 	switch {
 	case isMissing(err), errors.Is(err, agentfile.ErrReplaced):
@@ -90,7 +90,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return HostError("cannot read the run", err)
 	case !spec.Messages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
-			"the agent %q accepts no messages while it works: wait until its task ends, or stop the task; then start another task, which continues the conversation", w.name)
+			"the agent %q accepts no messages while it works: wait until its task ends, or stop the task; then start another task, which continues the conversation", a.name)
 	}
 	switch err := run.Message(ctx, id, message); {
 	case err == nil:
@@ -111,7 +111,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again")
 	case errors.Is(err, shim.ErrNotRead):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many of them are waiting: try again later", w.name)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many of them are waiting: try again later", a.name)
 	default:
 		return HostError("cannot send the message", err)
 	}

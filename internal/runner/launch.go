@@ -18,18 +18,18 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// startTime is how long a shim may take to start a program on a very busy machine.
-const startTime = 30 * time.Second
+// startTimeout is how long a shim may take to start a program on a very busy machine.
+const startTimeout = 30 * time.Second
 
 // launch starts a shim for the run, and returns when the shim has started the program.
 func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
 	pipe, err := host.spawn(run, env)
 	if err != nil {
-		discard(run)
+		discardUnstarted(run)
 		return HostError("cannot start the run's supervisor", err)
 	}
 	defer func() { _ = pipe.Close() }()
-	_ = pipe.SetReadDeadline(time.Now().Add(startTime))
+	_ = pipe.SetReadDeadline(time.Now().Add(startTimeout))
 	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Unix(1, 0)) })()
 
 	var handshake shim.Handshake
@@ -39,7 +39,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 		host.shareProcesses(errors.New(handshake.Error))
 		return host.launch(ctx, agent, h, run, env)
 	case err == nil && handshake.Error != "":
-		discard(run)
+		discardUnstarted(run)
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", handshake.Error)
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err() // the next call finds out whether the program has started
@@ -69,8 +69,8 @@ func (host *Host) shareProcesses(why error) {
 	}
 }
 
-// discard removes a run that was not started. It ignores errors, because the caller already returns one.
-func discard(run shim.Run) { _, _ = settleUnclaimed(run) }
+// discardUnstarted removes a run that was not started. It ignores errors, because the caller already returns one.
+func discardUnstarted(run shim.Run) { _, _ = settleUnclaimed(run) }
 
 // spawn starts the shim. It returns a pipe on which the shim reports whether the program has started.
 func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {

@@ -40,12 +40,12 @@ func askScript(command []string) driver.File {
 }
 
 // Answer implements fleet.Runner.
-func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
+func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	run := w.home.run(r.TaskID)
-	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", w.name)
+	run := a.home.run(r.TaskID)
+	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.name)
 	if _, err := run.Spec(); isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return ended
 	}
@@ -56,9 +56,9 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, shim.ErrNotAsked):
-		return fleet.Errorf(fleet.ReasonQuestionNotFound, "the agent %q never asked the question %s", w.name, q.ID)
+		return fleet.Errorf(fleet.ReasonQuestionNotFound, "the agent %q never asked the question %s", a.name, q.ID)
 	case errors.Is(err, shim.ErrClosed):
-		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q no longer waits for the answer", w.name)
+		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q no longer waits for the answer", a.name)
 	case !errors.Is(err, shim.ErrEnded) && !os.IsNotExist(err):
 		return HostError("cannot send the answer", err)
 	}

@@ -124,9 +124,9 @@ func (r *readableDirs) addEnviron(env []string) {
 	}
 }
 
-// Readable returns the paths that every confined run with the environment may read because of it, and because of the
+// ReadablePaths returns the paths that every confined run with the environment may read because of it, and because of the
 // program. A path that contains the run's directory is an exception. The program may be empty.
-func Readable(env []string, program string) []string {
+func ReadablePaths(env []string, program string) []string {
 	r := &readableDirs{}
 	if program != "" {
 		r.addProgram(program)

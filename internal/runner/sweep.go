@@ -20,9 +20,9 @@ const (
 	voidPrefix = ".void-"
 	// voidRetention is how long the claim of a run that was never started is kept. Its shim has started long before.
 	voidRetention = 24 * time.Hour
-	// keptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
+	// maxKeptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
 	// so that they are never started again.
-	keptRuns = 20
+	maxKeptRuns = 20
 )
 
 // runs returns the agent's runs, oldest first.
@@ -74,7 +74,7 @@ func (h Home) sweep() error {
 			}
 		}
 	}
-	if len(entries) < keptRuns {
+	if len(entries) < maxKeptRuns {
 		return nil
 	}
 	runs, err := h.runs()
@@ -82,7 +82,7 @@ func (h Home) sweep() error {
 		return err
 	}
 	kept, old := 1, len(runs) // the run that is being created counts too
-	for ; old > 0 && kept < keptRuns; old-- {
+	for ; old > 0 && kept < maxKeptRuns; old-- {
 		if !strings.Contains(filepath.Base(string(runs[old-1])), checkMark) { // a task's checks must not displace its run
 			kept++
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 // Attach connects a person's terminal with the run, which Dispatch starts or has started for it, as fleet.Attacher describes.
-func (w Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
-	terminal, err := w.connectTerminal(ctx, w.home.run(r.TaskID))
+func (a Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
+	terminal, err := a.connectTerminal(ctx, a.home.run(r.TaskID))
 	if errors.Is(err, shim.ErrEnded) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (w Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.Termi
 }
 
 // connectTerminal waits until the run has started, and connects with it. It returns shim.ErrEnded if the run has ended.
-func (w Agent) connectTerminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, error) {
+func (a Agent) connectTerminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		terminal, err := run.Attach(ctx)
 		switch {
@@ -58,7 +58,7 @@ func (w Agent) connectTerminal(ctx context.Context, run shim.Run) (*shim.Termina
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, shim.ErrNoTerminal):
-			return nil, fleet.Errorf(fleet.ReasonAgentBusy, "the terminal of agent %q is used already", w.name)
+			return nil, fleet.Errorf(fleet.ReasonAgentBusy, "the terminal of agent %q is used already", a.name)
 		case !errors.Is(err, shim.ErrEnded) && !errors.Is(err, shim.ErrNoAnswer) && !os.IsNotExist(err):
 			return nil, HostError("cannot connect with the program", err)
 		}

@@ -33,7 +33,7 @@ func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteA
 		return nil, err
 	}
 	resp := &fleetv1.ExecuteAgentRequestResponse{
-		Status: fleetv1.ExecutionMetadata_success, Content: textOf(a.Content), ExecutionTime: a.Took.Seconds(),
+		Status: fleetv1.ExecutionMetadata_success, Content: textOf(a.Content), ExecutionTime: a.Duration.Seconds(),
 		TokensUsed: int32Of(a.Tokens()), Warnings: textsOf(a.Warnings),
 		Metadata: &fleetv1.ExecutionMetadata{
 			Model: textOf(a.Model), Agent: textOf(a.Agent), TaskId: a.TaskID, InputTokens: int32Of(int(a.Usage.InputTokens)),
@@ -169,7 +169,7 @@ func namesOrNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func availableOf(l providers.Listed) *fleetv1.AvailableAgent {
+func availableOf(l providers.ListEntry) *fleetv1.AvailableAgent {
 	a := &fleetv1.AvailableAgent{
 		Name: l.Name, Capabilities: l.Capabilities, Description: textOf(l.Description), Model: textOf(l.Model),
 		Kind: fleetv1.AvailableAgent_Kind(fleetv1.AvailableAgent_Kind_value[string(l.Kind)]),

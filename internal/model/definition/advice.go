@@ -16,8 +16,8 @@ import (
 // ownProviders are the providers that the library implements itself. All other providers are in provider.Aliases.
 var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
 
-// changing lists, for each type of toolset, the tools that change something.
-var changing = map[string][]string{
+// changingTools lists, for each type of toolset, the tools that change something.
+var changingTools = map[string][]string{
 	"shell":      {"shell", "run_background_job", "stop_background_job"},
 	"filesystem": {"edit_file", "write_file"},
 	"lsp":        {"lsp_rename", "lsp_format"},
@@ -39,7 +39,7 @@ func (d *Definition) advise(lookup func(string) (string, bool), approve []string
 				advice = append(advice, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, fleet.Shorten(p, 60)))
 			}
 		}
-		refused, limited := d.refused(&a, approve)
+		refused, limited := d.refusedTools(&a, approve)
 		if len(limited) > 0 {
 			advice = append(advice, fmt.Sprintf("agent %q: %s may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others",
 				name, strings.Join(limited, ", ")))
@@ -67,29 +67,29 @@ func (d *Definition) hasProvider(name string) bool {
 	return alias || custom || slices.Contains(ownProviders, name)
 }
 
-// refused returns the agent's tools that change something and that no permission allows, and those that a permission
+// refusedTools returns the agent's tools that change something and that no permission allows, and those that a permission
 // allows with some arguments only. It leaves out tools that the definition denies: their author knows.
-func (d *Definition) refused(a *latest.AgentConfig, approve []string) (names, limited []string) {
-	allowed, some := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
+func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (names, limited []string) {
+	allowed, partly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
 	if p := d.Config.Permissions; p != nil {
 		var tools []string
 		for _, pattern := range p.Allow {
 			tool, _, _ := strings.Cut(pattern, ":")
 			tools = append(tools, tool)
 		}
-		some = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
+		partly = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
 	}
 	for _, t := range a.Toolsets {
 		if slices.Contains(approve, t.Type) {
 			continue
 		}
-		for _, tool := range changing[t.Type] {
+		for _, tool := range changingTools[t.Type] {
 			if len(t.Tools) > 0 && !slices.Contains(t.Tools, tool) {
 				continue // the agent does not have the tool
 			}
 			switch {
 			case allowed.Check(tool) != permissions.Ask:
-			case some.Check(tool) == permissions.Allow:
+			case partly.Check(tool) == permissions.Allow:
 				limited = append(limited, tool)
 			default:
 				names = append(names, tool)

@@ -52,8 +52,8 @@ const LoginDocker = "docker"
 type Catalog struct {
 	config CatalogConfig
 
-	mu   sync.Mutex
-	read map[string]cachedFile // cached files, by path in the directory
+	mu    sync.Mutex
+	cache map[string]cachedFile // cached files, by path in the directory
 }
 
 // cachedFile is a cached definition, with the size and the time of its file when it was read.
@@ -74,7 +74,7 @@ func NewCatalog(c CatalogConfig) *Catalog {
 	if c.LookupEnv == nil {
 		c.LookupEnv = os.LookupEnv
 	}
-	return &Catalog{config: c, read: map[string]cachedFile{}}
+	return &Catalog{config: c, cache: map[string]cachedFile{}}
 }
 
 const (
@@ -109,7 +109,7 @@ func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 		case len(all) == maxFiles:
 			return fs.SkipAll
 		}
-		all = append(all, c.file(dir, name))
+		all = append(all, c.readDefinition(dir, name))
 		return nil
 	})
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 		return fleet.Definition{}, missing
 	}
 	defer func() { _ = dir.Close() }()
-	for _, p := range c.places(name) {
+	for _, p := range c.candidatePaths(name) {
 		for _, p := range []string{p, p + ".yaml", p + ".yml"} {
 			if !isDefinition(p) {
 				continue
@@ -143,7 +143,7 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 			if _, err := dir.Stat(p); err != nil {
 				continue // callers must not be able to tell a missing file from one outside the directory
 			}
-			d := c.file(dir, p)
+			d := c.readDefinition(dir, p)
 			if d.Problem != "" {
 				return d, fleet.Errorf(fleet.ReasonDefinitionInvalid, "the definition %q cannot be used: %s", d.Path, d.Problem)
 			}
@@ -153,9 +153,9 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 	return fleet.Definition{}, missing
 }
 
-// places returns the paths in the agents directory that name may mean. A relative path may be relative to the agents
+// candidatePaths returns the paths in the agents directory that name may mean. A relative path may be relative to the agents
 // directory, or to the server's working directory if it then leads into the agents directory.
-func (c *Catalog) places(name string) (all []string) {
+func (c *Catalog) candidatePaths(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)
 	if err != nil {
 		return nil
@@ -184,8 +184,8 @@ func (c *Catalog) places(name string) (all []string) {
 	return all
 }
 
-// file reads a definition. If the definition cannot be used, its Problem says why.
-func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
+// readDefinition reads a definition. If the definition cannot be used, its Problem says why.
+func (c *Catalog) readDefinition(dir *os.Root, name string) fleet.Definition {
 	d := fleet.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: fleet.DefinitionFiles, Path: name}
 	info, err := dir.Stat(name)
 	switch {
@@ -200,7 +200,7 @@ func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 		return d
 	}
 	c.mu.Lock()
-	old, ok := c.read[name]
+	old, ok := c.cache[name]
 	c.mu.Unlock()
 	if ok && old.size == info.Size() && old.time.Equal(info.ModTime()) {
 		return old.def
@@ -217,10 +217,10 @@ func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.read) > 2*maxFiles {
-		clear(c.read)
+	if len(c.cache) > 2*maxFiles {
+		clear(c.cache)
 	}
-	c.read[name] = cachedFile{info.Size(), info.ModTime(), d}
+	c.cache[name] = cachedFile{info.Size(), info.ModTime(), d}
 	return d
 }
 

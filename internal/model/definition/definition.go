@@ -25,7 +25,7 @@ const MaxDocument = 256 << 10
 const (
 	maxDepth    = 200     // of nested brackets, and of nested lists in one line
 	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
-	root        = "root"  // the agent with which the library starts
+	rootAgent   = "root"  // the agent with which the library starts
 )
 
 // Definition is a parsed document, in which an author has defined agents.
@@ -43,14 +43,14 @@ func Parse(document []byte) (*Definition, error) {
 	}
 	c, warnings, err := load(document)
 	if err != nil {
-		return nil, fmt.Errorf("not a cagent definition: %s", plain(err.Error()))
+		return nil, fmt.Errorf("not a cagent definition: %s", plainText(err.Error()))
 	}
 	d := &Definition{Config: c, Warnings: warnings, Agents: slices.Sorted(maps.Keys(c.Agents))}
 	if len(d.Agents) == 0 {
 		return nil, fmt.Errorf("not a cagent definition: it has no agents")
 	}
-	if i := slices.Index(d.Agents, root); i > 0 {
-		d.Agents = append([]string{root}, slices.Delete(d.Agents, i, i+1)...)
+	if i := slices.Index(d.Agents, rootAgent); i > 0 {
+		d.Agents = append([]string{rootAgent}, slices.Delete(d.Agents, i, i+1)...)
 	}
 	for _, name := range d.Agents {
 		a := c.Agents[name]
@@ -73,9 +73,9 @@ func Parse(document []byte) (*Definition, error) {
 	return d, nil
 }
 
-// Of returns the definition in an agent's configuration. If the configuration has none, it returns a minimal one. It returns an error
+// FromConfig returns the definition in an agent's configuration. If the configuration has none, it returns a minimal one. It returns an error
 // if the definition does not have the agent of the configuration.
-func Of(c *fleet.AgentConfig) (*Definition, error) {
+func FromConfig(c *fleet.AgentConfig) (*Definition, error) {
 	document := c.Document
 	if document == "" {
 		document = "agents:\n  root:\n    model: auto\n"
@@ -106,13 +106,13 @@ func (d *Definition) description() string {
 }
 
 var (
-	escapes   = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	deepLists = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
+	escapePattern   = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	deepListPattern = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
 )
 
-// plain returns an error text of the library without colors, shortened to 2000 bytes.
-func plain(s string) string {
-	return fleet.Shorten(strings.TrimSpace(escapes.ReplaceAllString(s, "")), 2000)
+// plainText returns an error text of the library without colors, shortened to 2000 bytes.
+func plainText(s string) string {
+	return fleet.Shorten(strings.TrimSpace(escapePattern.ReplaceAllString(s, "")), 2000)
 }
 
 // checkCost refuses documents that are expensive to parse: the parser follows nesting and aliases without a limit.
@@ -124,7 +124,7 @@ func checkCost(document []byte) error {
 		return fmt.Errorf("it is empty")
 	case bytes.IndexByte(document, 0) >= 0:
 		return fmt.Errorf("it is not text: it has NUL bytes")
-	case deepLists.Match(document):
+	case deepListPattern.Match(document):
 		return fmt.Errorf("its lists are nested too deeply")
 	}
 	depth := 0
@@ -144,7 +144,7 @@ func checkCost(document []byte) error {
 	}
 	file, err := parser.ParseBytes(document, 0)
 	if err != nil {
-		return fmt.Errorf("it is not YAML: %s", plain(err.Error()))
+		return fmt.Errorf("it is not YAML: %s", plainText(err.Error()))
 	}
 	w := &aliasSizes{sizes: map[string]int{}}
 	for _, d := range file.Docs {

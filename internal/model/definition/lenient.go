@@ -29,16 +29,16 @@ const maxUnknown = 100
 // library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
 // that restricts rights: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
-	l := &documentTree{}
-	if err := yaml.UnmarshalWithOptions(document, &l.tree, yaml.UseOrderedMap()); err != nil {
+	t := &documentTree{}
+	if err := yaml.UnmarshalWithOptions(document, &t.tree, yaml.UseOrderedMap()); err != nil {
 		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
 		return c, nil, err // the library's error is more precise
 	}
-	l.leaveOutVersion()
-	l.leaveOutParts()
-	l.fillIn()
-	for len(l.warnings) < maxUnknown {
-		text, err := l.text(document)
+	t.lowerVersion()
+	t.removeUnsupported()
+	t.convertParts()
+	for len(t.warnings) < maxUnknown {
+		text, err := t.text(document)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -46,17 +46,17 @@ func load(document []byte) (*latest.Config, []string, error) {
 		if path == nil || slices.Contains(path, any("permissions")) {
 			break
 		}
-		l.leaveOut(path, "is not known to this version of Fleet")
+		t.remove(path, "is not known to this version of Fleet")
 	}
-	for _, path := range l.replaced {
-		l.tree, _ = without(l.tree, path).(yaml.MapSlice)
+	for _, path := range t.replaced {
+		t.tree, _ = withoutNode(t.tree, path).(yaml.MapSlice)
 	}
-	text, err := l.text(document)
+	text, err := t.text(document)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := config.Load(context.Background(), config.NewBytesSource("definition", text))
-	return c, l.warnings, err
+	return c, t.warnings, err
 }
 
 // documentTree is a definition as a tree of yaml.MapSlice, []any and plain values.
@@ -71,25 +71,25 @@ type documentTree struct {
 
 // text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
 // the author's lines.
-func (l *documentTree) text(document []byte) ([]byte, error) {
-	if !l.changed {
+func (t *documentTree) text(document []byte) ([]byte, error) {
+	if !t.changed {
 		return document, nil
 	}
-	return yaml.Marshal(l.tree)
+	return yaml.Marshal(t.tree)
 }
 
-func (l *documentTree) leaveOut(path []any, why string) {
-	l.tree, _ = without(l.tree, path).(yaml.MapSlice)
-	l.warn(path, why)
+func (t *documentTree) remove(path []any, why string) {
+	t.tree, _ = withoutNode(t.tree, path).(yaml.MapSlice)
+	t.warn(path, why)
 }
 
-func (l *documentTree) warn(path []any, why string) {
-	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
-	l.changed = true
+func (t *documentTree) warn(path []any, why string) {
+	t.warnings = append(t.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
+	t.changed = true
 }
 
-// leaveOutVersion changes the version of a definition to the newest known version if it is newer.
-func (l *documentTree) leaveOutVersion() {
+// lowerVersion changes the version of a definition to the newest known version if it is newer.
+func (l *documentTree) lowerVersion() {
 	for i, item := range l.tree {
 		version := fmt.Sprint(item.Value)
 		if item.Key != "version" || config.Parsers()[version] != nil {
@@ -103,17 +103,17 @@ func (l *documentTree) leaveOutVersion() {
 	}
 }
 
-// leaveOutParts removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
+// removeUnsupported removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
 // would come from a registry.
-func (l *documentTree) leaveOutParts() {
-	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
+func (l *documentTree) removeUnsupported() {
+	agents, _ := mapValue(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
 		at := []any{"agents", name}
-		if get(item.Value, "rag") != nil {
-			l.leaveOut(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
+		if mapValue(item.Value, "rag") != nil {
+			l.remove(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
 		}
-		toolsets, _ := get(item.Value, "toolsets").([]any)
+		toolsets, _ := mapValue(item.Value, "toolsets").([]any)
 		replace := func(i int, why string) {
 			toolsets[i] = yaml.MapSlice{{Key: "type", Value: "think"}}
 			path := append(slices.Clone(at), "toolsets", i)
@@ -121,8 +121,8 @@ func (l *documentTree) leaveOutParts() {
 			l.warn(path, why)
 		}
 		for i, t := range slices.Backward(toolsets) { // from the end, so that positions do not shift
-			kind, _ := get(t, "type").(string)
-			ref, _ := get(t, "ref").(string)
+			kind, _ := mapValue(t, "type").(string)
+			ref, _ := mapValue(t, "ref").(string)
 			switch {
 			case kind != "" && !slices.Contains(toolsetTypes, kind):
 				replace(i, fmt.Sprintf("has the type %q, which this build does not have,", fleet.Shorten(kind, 60)))
@@ -130,29 +130,29 @@ func (l *documentTree) leaveOutParts() {
 				replace(i, "refers to a definition of an MCP server, which this build cannot follow,")
 			}
 		}
-		others, _ := get(item.Value, "sub_agents").([]any)
+		others, _ := mapValue(item.Value, "sub_agents").([]any)
 		for i, other := range slices.Backward(others) {
-			if n, ok := other.(string); ok && strings.Contains(n, "/") && get(agents, n) == nil {
-				l.leaveOut(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
+			if n, ok := other.(string); ok && strings.Contains(n, "/") && mapValue(agents, n) == nil {
+				l.remove(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
 			}
 		}
 	}
 }
 
-// fillIn writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
+// convertParts writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
 // false. Newer versions read a list of sources of skills, of which this build has the local one.
-func (l *documentTree) fillIn() {
-	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
+func (l *documentTree) convertParts() {
+	agents, _ := mapValue(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
-		toolsets, _ := get(item.Value, "toolsets").([]any)
+		toolsets, _ := mapValue(item.Value, "toolsets").([]any)
 		for i, t := range toolsets {
-			if get(t, "type") == "memory" && get(t, "path") == nil {
+			if mapValue(t, "type") == "memory" && mapValue(t, "path") == nil {
 				toolsets[i] = append(slices.Clone(t.(yaml.MapSlice)), yaml.MapItem{Key: "path", Value: name + "/memory.db"})
 				l.changed = true
 			}
 		}
-		sources, ok := get(item.Value, "skills").([]any)
+		sources, ok := mapValue(item.Value, "skills").([]any)
 		if !ok {
 			continue
 		}
@@ -170,8 +170,8 @@ func (l *documentTree) fillIn() {
 	}
 }
 
-// get returns the value of the key, or nil if the tree is not a map with the key.
-func get(tree any, key string) any {
+// mapValue returns the value of the key, or nil if the tree is not a map with the key.
+func mapValue(tree any, key string) any {
 	m, _ := tree.(yaml.MapSlice)
 	for _, item := range m {
 		if fmt.Sprint(item.Key) == key {
@@ -181,8 +181,8 @@ func get(tree any, key string) any {
 	return nil
 }
 
-// without returns the tree without the node at the path. The path consists of keys and positions.
-func without(tree any, path []any) any {
+// withoutNode returns the tree without the node at the path. The path consists of keys and positions.
+func withoutNode(tree any, path []any) any {
 	switch at := path[0].(type) {
 	case string:
 		m, ok := tree.(yaml.MapSlice)
@@ -196,7 +196,7 @@ func without(tree any, path []any) any {
 			case len(path) == 1:
 				continue
 			default:
-				item.Value = without(item.Value, path[1:])
+				item.Value = withoutNode(item.Value, path[1:])
 			}
 			kept = append(kept, item)
 		}
@@ -210,7 +210,7 @@ func without(tree any, path []any) any {
 			return slices.Delete(slices.Clone(list), at, at+1)
 		}
 		list = slices.Clone(list)
-		list[at] = without(list[at], path[1:])
+		list[at] = withoutNode(list[at], path[1:])
 		return list
 	}
 	return tree

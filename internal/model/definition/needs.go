@@ -14,7 +14,7 @@ var skillDirs = []string{".claude/skills", ".codex/skills"}
 // Needs returns what a run of the agent with the configuration needs. lookup finds the server's variables. models are the models that the
 // run may use besides those of the definition.
 func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error) {
-	d, err := Of(c)
+	d, err := FromConfig(c)
 	if err != nil {
 		return driver.ModelNeeds{}, err
 	}
@@ -33,16 +33,16 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 }
 
 // programs returns the programs in the definition and in the agent's configuration.
-func (d *Definition) programs(r *fleet.AgentConfig) (all []string) {
+func (d *Definition) programs(c *fleet.AgentConfig) (all []string) {
 	for _, a := range d.Config.Agents {
 		for _, t := range a.Toolsets {
 			all = append(all, t.Command)
 		}
 	}
-	for _, m := range r.MCPServers {
+	for _, m := range c.MCPServers {
 		all = append(all, m.Command)
 	}
-	for _, t := range r.Tools {
+	for _, t := range c.Tools {
 		if len(t.Command) > 0 {
 			all = append(all, t.Command[0])
 		}

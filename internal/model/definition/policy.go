@@ -23,8 +23,8 @@ type Policy struct {
 // DefaultToolsets access only the agent's own directory and conversation.
 var DefaultToolsets = []string{"think", "todo", "memory"}
 
-// keys are the names of the variables with the API keys, by provider. A provider needs no key if its variable is empty.
-var keys = map[string]string{
+// keyVariables are the names of the variables with the API keys, by provider. A provider needs no key if its variable is empty.
+var keyVariables = map[string]string{
 	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
@@ -75,7 +75,7 @@ func (p Policy) check(d *Definition) error {
 			if err := p.checkHost(name, custom.BaseURL); err != nil {
 				return err
 			}
-		} else if _, ok := keys[m.Provider]; !ok {
+		} else if _, ok := keyVariables[m.Provider]; !ok {
 			return fmt.Errorf("its model %q uses the provider %q, which definitions from a registry may not use", name, m.Provider)
 		}
 		if err := p.checkKey(name, m.TokenKey); err != nil {
@@ -130,8 +130,8 @@ func machineAccess(a *latest.AgentConfig) string {
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
 // touchesMachine reports whether runs of the agent use files, programs or code on this machine.
-func (d *Definition) touchesMachine(r *fleet.AgentConfig) bool {
-	if d.startsPrograms(r) != "" {
+func (d *Definition) touchesMachine(c *fleet.AgentConfig) bool {
+	if d.startsPrograms(c) != "" {
 		return true
 	}
 	for _, name := range d.Agents {
@@ -145,16 +145,16 @@ func (d *Definition) touchesMachine(r *fleet.AgentConfig) bool {
 
 // startsPrograms describes the part of the definition or of the agent's configuration that runs programs on this machine. It
 // returns "" if there is none.
-func (d *Definition) startsPrograms(r *fleet.AgentConfig) string {
+func (d *Definition) startsPrograms(c *fleet.AgentConfig) string {
 	if what := d.runsPrograms(); what != "" {
 		return what
 	}
-	for _, m := range r.MCPServers {
+	for _, m := range c.MCPServers {
 		if m.Command != "" {
 			return fmt.Sprintf("its MCP server %q is a program", m.Name)
 		}
 	}
-	for _, t := range r.Tools {
+	for _, t := range c.Tools {
 		if len(t.Command) > 0 || t.MCP != nil && t.MCP.Server.Command != "" {
 			return fmt.Sprintf("its tool %q is a program", t.Name)
 		}
@@ -166,7 +166,7 @@ func (p Policy) checkKey(model, name string) error {
 	if name == "" {
 		return nil
 	}
-	for _, key := range keys {
+	for _, key := range keyVariables {
 		if key == name {
 			return nil
 		}

@@ -57,7 +57,7 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.PulledArtif
 		return fleet.PulledArtifact{}, c.pullError(ctx, ref, err)
 	}
 	a.Owner = who.Name
-	if err := c.keep(a); err != nil {
+	if err := c.store(a); err != nil {
 		return fleet.PulledArtifact{}, hostError("cannot keep the agent", err)
 	}
 	return fleet.PulledArtifact{Digest: a.Digest, Reference: a.Reference}, nil
@@ -73,12 +73,14 @@ func requestedReference(s string) (name.Reference, error) {
 	return ref, nil
 }
 
-// errArtifact is the error for an artifact that is not a usable agent.
-type errArtifact struct{ why string }
+// artifactError is the error for an artifact that is not a usable agent.
+type artifactError struct{ why string }
 
-func (e *errArtifact) Error() string { return e.why }
+func (e *artifactError) Error() string { return e.why }
 
-func refuse(format string, args ...any) error { return &errArtifact{fmt.Sprintf(format, args...)} }
+func newArtifactError(format string, args ...any) error {
+	return &artifactError{fmt.Sprintf(format, args...)}
+}
 
 // fetch downloads the artifact and validates it.
 func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, error) {
@@ -86,14 +88,14 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 	if err != nil {
 		return nil, err
 	}
-	t := newRegistryTransport(ref.Context().RegistryStr(), c.inside(ctx, ref)...)
+	t := newRegistryTransport(ref.Context().RegistryStr(), c.allowedHosts(ctx, ref)...)
 	defer t.base.CloseIdleConnections()
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(t), remote.WithAuth(login))
 	if err != nil {
 		return nil, err
 	}
 	if !desc.MediaType.IsImage() {
-		return nil, refuse("it is of the type %s, which is not an agent", fleet.Shorten(string(desc.MediaType), 100))
+		return nil, newArtifactError("it is of the type %s, which is not an agent", fleet.Shorten(string(desc.MediaType), 100))
 	}
 	img, err := desc.Image()
 	if err != nil {
@@ -105,10 +107,10 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 	}
 	d, err := Parse(document)
 	if err != nil {
-		return nil, refuse("%v", err)
+		return nil, newArtifactError("%v", err)
 	}
 	if err := c.config.Policy.check(d); err != nil {
-		return nil, refuse("%v; the setting sessions.pulled of the server says what definitions from a registry may have", err)
+		return nil, newArtifactError("%v; the setting sessions.pulled of the server says what definitions from a registry may have", err)
 	}
 	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
 }
@@ -130,7 +132,7 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 	select {
 	case r := <-done:
 		if r.err != nil {
-			return nil, &errLogin{r.err}
+			return nil, &loginError{r.err}
 		}
 		return r.login, nil
 	case <-ctx.Done():
@@ -138,12 +140,12 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 	}
 }
 
-// errLogin is the error if the credentials cannot be read.
-type errLogin struct{ error }
+// loginError is the error if the credentials cannot be read.
+type loginError struct{ error }
 
-// inside returns the hosts to which a pull may connect although they are on the server's own network: the configured
+// allowedHosts returns the hosts to which a pull may connect although they are on the server's own network: the configured
 // registries and, for an admin, the registry of the reference.
-func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
+func (c *Catalog) allowedHosts(ctx context.Context, ref name.Reference) []string {
 	hosts := slices.Clone(c.config.Registries)
 	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin() {
 		hosts = append(hosts, ref.Context().RegistryStr())
@@ -155,16 +157,16 @@ func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 func documentOf(img v1.Image) ([]byte, error) {
 	m, err := img.Manifest()
 	if err != nil {
-		return nil, refuse("its manifest cannot be read: %v", err)
+		return nil, newArtifactError("its manifest cannot be read: %v", err)
 	}
 	if !slices.ContainsFunc(agentAnnotations, func(name string) bool { _, ok := m.Annotations[name]; return ok }) {
-		return nil, refuse("it was not made by `cagent push`: it has no annotation %s", strings.Join(agentAnnotations, " or "))
+		return nil, newArtifactError("it was not made by `cagent push`: it has no annotation %s", strings.Join(agentAnnotations, " or "))
 	}
 	if len(m.Layers) == 0 {
-		return nil, refuse("it is empty: it has no layer")
+		return nil, newArtifactError("it is empty: it has no layer")
 	}
 	if m.Layers[0].Size > MaxDocument {
-		return nil, refuse("its definition is %d bytes, more than %d", m.Layers[0].Size, MaxDocument)
+		return nil, newArtifactError("its definition is %d bytes, more than %d", m.Layers[0].Size, MaxDocument)
 	}
 	layer, err := img.LayerByDigest(m.Layers[0].Digest)
 	if err != nil {
@@ -181,10 +183,10 @@ func documentOf(img v1.Image) ([]byte, error) {
 	}
 	document, err := unpack(raw)
 	if err != nil {
-		return nil, refuse("its definition cannot be unpacked: %v", err)
+		return nil, newArtifactError("its definition cannot be unpacked: %v", err)
 	}
 	if len(document) > MaxDocument {
-		return nil, refuse("its definition is more than %d bytes", MaxDocument)
+		return nil, newArtifactError("its definition is more than %d bytes", MaxDocument)
 	}
 	return document, nil
 }
@@ -192,7 +194,7 @@ func documentOf(img v1.Image) ([]byte, error) {
 // pullError returns the error for the caller when a pull fails with err.
 func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) error {
 	host := ref.Context().RegistryStr()
-	if bad, ok := errors.AsType[*errArtifact](err); ok {
+	if bad, ok := errors.AsType[*artifactError](err); ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not a usable agent: %s", ref, bad.why)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -201,7 +203,7 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if bad, ok := errors.AsType[*errLogin](err); ok {
+	if bad, ok := errors.AsType[*loginError](err); ok {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot read the login for the registry %s: check the credential helpers in the Docker configuration of the server's user", host).WithCause(bad.error)
 	}
 	if t, ok := errors.AsType[*transport.Error](err); ok {
@@ -239,8 +241,8 @@ type registryTransport struct {
 	local bool
 }
 
-func newRegistryTransport(host string, inside ...string) *registryTransport {
-	return &registryTransport{base: dial.Public(inside...), local: loopback.Is((&url.URL{Host: host}).Hostname())}
+func newRegistryTransport(host string, allowedHosts ...string) *registryTransport {
+	return &registryTransport{base: dial.Public(allowedHosts...), local: loopback.Is((&url.URL{Host: host}).Hostname())}
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -31,8 +31,8 @@ type artifact struct {
 	PulledAt  time.Time `json:"pulled_at"`
 }
 
-// short returns the last part of the canonical reference, NAME:TAG. find accepts it too.
-func (a *artifact) short() string {
+// shortName returns the last part of the canonical reference, NAME:TAG. findArtifact accepts it too.
+func (a *artifact) shortName() string {
 	if i := strings.LastIndexByte(a.Canonical, '/'); i >= 0 {
 		return a.Canonical[i+1:]
 	}
@@ -44,8 +44,8 @@ func (c *Catalog) artifactPath(a *artifact) string {
 	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
 }
 
-// keep stores the artifact.
-func (c *Catalog) keep(a *artifact) error {
+// store stores the artifact.
+func (c *Catalog) store(a *artifact) error {
 	if err := os.MkdirAll(c.config.StoreDir, 0o700); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 // definition returns the artifact's definition. It checks the policy again, because the policy may have changed since
 // the pull.
 func (c *Catalog) definition(a *artifact) fleet.Definition {
-	d := fleet.Definition{Name: a.short(), Source: fleet.DefinitionStore, Reference: a.Reference, Digest: a.Digest}
+	d := fleet.Definition{Name: a.shortName(), Source: fleet.DefinitionStore, Reference: a.Reference, Digest: a.Digest}
 	if p := c.describe(&d, []byte(a.Document)); p != nil {
 		err := c.config.Policy.check(p)
 		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server refuses
@@ -117,12 +117,12 @@ func (c *Catalog) definition(a *artifact) fleet.Definition {
 
 // Stored implements fleet.Catalog.
 func (c *Catalog) Stored(ctx context.Context) ([]fleet.Definition, error) {
-	kept, err := c.artifacts(ctx)
+	artifacts, err := c.artifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]fleet.Definition, len(kept))
-	for i, a := range kept {
+	all := make([]fleet.Definition, len(artifacts))
+	for i, a := range artifacts {
 		all[i] = c.definition(a)
 	}
 	return all, nil
@@ -130,7 +130,7 @@ func (c *Catalog) Stored(ctx context.Context) ([]fleet.Definition, error) {
 
 // Artifact implements fleet.Catalog.
 func (c *Catalog) Artifact(ctx context.Context, reference string) (fleet.Definition, error) {
-	a, err := c.find(ctx, "agent", reference)
+	a, err := c.findArtifact(ctx, "agent", reference)
 	if err != nil {
 		return fleet.Definition{}, err
 	}
@@ -146,7 +146,7 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.PulledArt
 	if _, err := requestedReference(reference); err != nil {
 		return fleet.PulledArtifact{}, err
 	}
-	a, err := c.find(ctx, "registry_ref", reference)
+	a, err := c.findArtifact(ctx, "registry_ref", reference)
 	if err != nil {
 		return fleet.PulledArtifact{}, err
 	}
@@ -156,15 +156,15 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.PulledArt
 	return fleet.PulledArtifact{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
-// find returns the artifact with the reference that the context's principal may see. It prefers the principal's own
+// findArtifact returns the artifact with the reference that the context's principal may see. It prefers the principal's own
 // artifacts. field is the request field that errors name.
-func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact, error) {
+func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*artifact, error) {
 	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", fleet.Shorten(reference, 200)).Next("{pull_agent} pulls an agent from its registry")
 	ref, err := parseReference(reference)
 	if err != nil {
 		return nil, missing
 	}
-	kept, err := c.artifacts(ctx)
+	stored, err := c.artifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +174,14 @@ func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact,
 	}
 	for _, own := range []bool{true, false} {
 		var found []*artifact
-		for _, a := range kept {
+		for _, a := range stored {
 			if (a.Owner == who.Name) != own {
 				continue
 			}
 			if a.Canonical == ref.Name() {
 				return a, nil
 			}
-			if a.short() == reference || a.short() == reference+":latest" {
+			if a.shortName() == reference || a.shortName() == reference+":latest" {
 				found = append(found, a)
 			}
 		}

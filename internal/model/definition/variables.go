@@ -27,11 +27,11 @@ var providerVariables = map[string][]string{
 // variables returns the names of the environment variables that a run of the agent may read: those that its definition and its
 // configuration name, including the keys of models. Registered tools may only use those of toolEnv. lookup finds the server's variables.
 // models are those that the run may use besides the definition's, and may be empty.
-func (d *Definition) variables(r *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
-	agentConfig, _ := json.Marshal([]any{r.MCPServers, r.System}) // texts can always be encoded
-	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), named(r.Document), named(string(agentConfig)))
-	if tools, _ := json.Marshal(r.Tools); len(tools) > 0 {
-		for _, name := range named(string(tools)) {
+func (d *Definition) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
+	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.System}) // texts can always be encoded
+	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), variableNames(c.Document), variableNames(string(agentConfig)))
+	if tools, _ := json.Marshal(c.Tools); len(tools) > 0 {
+		for _, name := range variableNames(string(tools)) {
 			if slices.Contains(toolEnv, name) {
 				names = append(names, name)
 			}
@@ -60,7 +60,7 @@ func (d *Definition) variables(r *fleet.AgentConfig, toolEnv []string, lookup fu
 		providers[p] = true
 	}
 	for p := range providers {
-		names = append(names, provider.Aliases[p].TokenEnvVar, keys[p])
+		names = append(names, provider.Aliases[p].TokenEnvVar, keyVariables[p])
 		names = append(names, providerVariables[p]...)
 	}
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
@@ -73,14 +73,14 @@ type environment func(name string) (string, bool)
 func (v environment) Get(_ context.Context, name string) (string, bool) { return v(name) }
 
 var (
-	references = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)
-	identifier = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	referencePattern  = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)
+	identifierPattern = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// named returns the identifiers in references such as $A, ${A} and ${env.A || "none"}. They may be names of variables.
-func named(text string) (names []string) {
-	for _, r := range references.FindAllString(text, -1) {
-		names = append(names, identifier.FindAllString(r, -1)...)
+// variableNames returns the identifiers in references such as $A, ${A} and ${env.A || "none"}. They may be names of variables.
+func variableNames(text string) (names []string) {
+	for _, r := range referencePattern.FindAllString(text, -1) {
+		names = append(names, identifierPattern.FindAllString(r, -1)...)
 	}
 	return names
 }

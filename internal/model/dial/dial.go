@@ -53,10 +53,10 @@ func IsPublic(ip netip.Addr) bool {
 // Public returns a transport that connects only to public addresses and to the hosts in inside, given as host
 // or host:port. A proxy from the environment resolves names itself. So with a proxy, only URLs with a literal address
 // are checked here.
-func Public(inside ...string) *http.Transport {
+func Public(allowedHosts ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	allowed := func(host, port string) bool {
-		return slices.ContainsFunc(inside, func(h string) bool {
+		return slices.ContainsFunc(allowedHosts, func(h string) bool {
 			return strings.EqualFold(h, host) || strings.EqualFold(h, net.JoinHostPort(host, port))
 		})
 	}

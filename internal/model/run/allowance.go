@@ -19,9 +19,9 @@ const (
 	allowanceNotice   = time.Second
 )
 
-// await waits until the run may use more than it has used. It returns false if the run must end. So the run exceeds its allowance by at
+// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end. So the run exceeds its allowance by at
 // most one answer for each agent that asks its model at the same time, also while no server counts.
-func (g *gate) await(ctx context.Context) bool {
+func (g *gate) awaitAllowance(ctx context.Context) bool {
 	for begun, noticed := time.Now(), false; g.usedUp(); {
 		select {
 		case <-time.After(allowanceInterval): // the server replaces the file
@@ -32,7 +32,7 @@ func (g *gate) await(ctx context.Context) bool {
 		}
 		if !noticed && time.Since(begun) > allowanceNotice {
 			noticed = true
-			g.waits()
+			g.onWait()
 		}
 	}
 	return true

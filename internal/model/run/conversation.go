@@ -21,21 +21,21 @@ import (
 // session.Store for one run, and writes each message as soon as it is complete.
 type conversation struct {
 	session.Store
-	path    string
-	id      string
-	written int
-	lost    bool        // a write has failed
-	failed  func(error) // called when a write fails
+	path        string
+	id          string
+	written     int
+	writeFailed bool        // a write has failed
+	onError     func(error) // called when a write fails
 }
 
 // openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
 func openConversation(path string) (*conversation, []session.Item, error) {
-	items, whole, err := readItems(path)
+	items, completeSize, err := readItems(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if whole >= 0 {
-		if err := os.Truncate(path, whole); err != nil { // removes an incomplete line, so that the next line is valid
+	if completeSize >= 0 {
+		if err := os.Truncate(path, completeSize); err != nil { // removes an incomplete line, so that the next line is valid
 			return nil, nil, err
 		}
 	}
@@ -44,7 +44,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 
 // readItems returns the items. If the last line is incomplete, whole is the length of the file without that line, in
 // bytes; otherwise it is -1.
-func readItems(path string) (items []session.Item, whole int64, err error) {
+func readItems(path string) (items []session.Item, completeSize int64, err error) {
 	f, err := agentfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, -1, nil
@@ -53,14 +53,14 @@ func readItems(path string) (items []session.Item, whole int64, err error) {
 		return nil, -1, err
 	}
 	defer func() { _ = f.Close() }()
-	whole = 0
+	completeSize = 0
 	for r := bufio.NewReader(f); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			if len(line) == 0 {
 				return items, -1, nil
 			}
-			return items, whole, nil
+			return items, completeSize, nil
 		}
 		if err != nil {
 			return nil, -1, err
@@ -69,7 +69,7 @@ func readItems(path string) (items []session.Item, whole int64, err error) {
 		if err := json.Unmarshal(line, &item); err != nil {
 			return nil, -1, err
 		}
-		whole += int64(len(line))
+		completeSize += int64(len(line))
 		items = append(items, item)
 	}
 }
@@ -86,12 +86,12 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 // that a crash of the machine does not let the agent forget what its tools may have done. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
 	items := s.Messages[c.written:]
-	if c.lost || len(items) == 0 {
+	if c.writeFailed || len(items) == 0 {
 		return
 	}
 	if err := c.append(items); err != nil {
-		c.lost = true
-		c.failed(err)
+		c.writeFailed = true
+		c.onError(err)
 		return
 	}
 	c.written += len(items)
@@ -99,14 +99,14 @@ func (c *conversation) save(s *session.Session) {
 
 func (c *conversation) append(items []session.Item) error {
 	var b bytes.Buffer
-	uses := false
+	hasToolCalls := false
 	for _, item := range items {
 		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
 			m := *item.Message
 			m.Message.ToolDefinitions = nil // the definition has them already
 			item.Message = &m
 		}
-		uses = uses || item.Message != nil && len(item.Message.Message.ToolCalls) > 0
+		hasToolCalls = hasToolCalls || item.Message != nil && len(item.Message.Message.ToolCalls) > 0
 		line, err := json.Marshal(item)
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func (c *conversation) append(items []session.Item) error {
 		return err
 	}
 	_, err = f.Write(b.Bytes())
-	if err == nil && uses {
+	if err == nil && hasToolCalls {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

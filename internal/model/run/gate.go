@@ -24,15 +24,15 @@ import (
 // tokens are the token counts of one request.
 type tokens struct{ input, output, cached, written int64 }
 
-// in returns the number of input tokens, including cached tokens.
-func (t tokens) in() int64 { return t.input + t.cached + t.written }
+// inputTotal returns the number of input tokens, including cached tokens.
+func (t tokens) inputTotal() int64 { return t.input + t.cached + t.written }
 
 // requestUsage is the usage of one answered request.
 type requestUsage struct {
 	model string
 	tokens
-	usd float64
-	cut bool // the answer ended at the limit of tokens
+	usd       float64
+	truncated bool // the answer ended at the limit of tokens
 }
 
 // gate is between a run and its models. When the run is over, the gate sends no more requests to the models. Instead,
@@ -41,20 +41,20 @@ type gate struct {
 	prices  *price.List
 	log     *slog.Logger
 	secrets *secrets
-	over    func() bool // reports whether the run must end
-	limit   func()      // called when the limit of requests is reached
-	told    func()      // called when the usage changes
+	isOver  func() bool // reports whether the run must end
+	onLimit func()      // called when the limit of requests is reached
+	onUsage func()      // called when the usage changes
 
 	allowance string          // path of driver.AllowanceFile; empty: there is no limit
 	quit      <-chan struct{} // closed when the run must end
-	waits     func()          // called when a request has waited for a larger allowance for a while
+	onWait    func()          // called when a request has waited for a larger allowance for a while
 
 	mu       sync.Mutex
 	requests int
-	used     []requestUsage            // usage that take has not returned yet
+	untaken  []requestUsage            // usage that takeUsage has not returned yet
 	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
-	flight   map[*exchange]*gatedModel // active requests
+	active   map[*exchange]*gatedModel // active requests
 }
 
 // spent returns the usage and cost of the run, active requests included.
@@ -62,10 +62,10 @@ func (g *gate) spent() (fleet.Usage, float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	total, usd := g.total, g.usd
-	for x, m := range g.flight {
+	for x, m := range g.active {
 		if t, _ := x.state(); t != nil {
-			total.InputTokens, total.OutputTokens = total.InputTokens+t.in(), total.OutputTokens+t.output
-			usd += g.priceOf(m.ID()).USD(t.used())
+			total.InputTokens, total.OutputTokens = total.InputTokens+t.inputTotal(), total.OutputTokens+t.output
+			usd += g.priceOf(m.ID()).USD(t.stepUsage())
 		}
 	}
 	return total, usd
@@ -81,48 +81,48 @@ func (g *gate) priceOf(id string) fleet.Price {
 func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.flight == nil {
-		g.flight = map[*exchange]*gatedModel{}
+	if g.active == nil {
+		g.active = map[*exchange]*gatedModel{}
 	}
-	g.flight[x] = m
+	g.active[x] = m
 }
 
 // end removes an active request and adds its usage. u is nil if the usage is unknown.
 func (g *gate) end(x *exchange, u *requestUsage) {
 	g.mu.Lock()
-	delete(g.flight, x)
+	delete(g.active, x)
 	if u != nil {
-		g.used = append(g.used, *u)
+		g.untaken = append(g.untaken, *u)
 		g.total.Model = u.model
-		g.total.InputTokens += u.in()
+		g.total.InputTokens += u.inputTotal()
 		g.total.OutputTokens += u.output
 		g.usd += u.usd
 	}
 	g.mu.Unlock()
 	if u != nil {
-		g.told()
+		g.onUsage()
 	}
 }
 
-// take returns the usage since the last call.
-func (g *gate) take() []requestUsage {
+// takeUsage returns the usage since the last call.
+func (g *gate) takeUsage() []requestUsage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u := g.used
-	g.used = nil
+	u := g.untaken
+	g.untaken = nil
 	return u
 }
 
-// asked returns the number of requests so far.
-func (g *gate) asked() int {
+// requestCount returns the number of requests so far.
+func (g *gate) requestCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
 
-// pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
-func (g *gate) pass(max int) bool {
-	if g.over() {
+// admit reports whether the next request may be sent, and counts it if so. After maxRequests requests, it ends the run.
+func (g *gate) admit(max int) bool {
+	if g.isOver() {
 		return false
 	}
 	g.mu.Lock()
@@ -132,7 +132,7 @@ func (g *gate) pass(max int) bool {
 	}
 	g.mu.Unlock()
 	if full {
-		g.limit()
+		g.onLimit()
 	}
 	return !full
 }
@@ -140,9 +140,9 @@ func (g *gate) pass(max int) bool {
 // gatedModel is a model whose requests pass the gate.
 type gatedModel struct {
 	provider.Provider
-	gate   *gate
-	max    int // maximum number of requests in a run
-	change changes
+	gate        *gate
+	maxRequests int // maximum number of requests in a run
+	edits       bodyEdits
 }
 
 // BaseConfig implements provider.Provider. It returns an empty configuration, because with a complete one the library
@@ -151,17 +151,17 @@ func (m *gatedModel) BaseConfig() base.Config { return base.Config{} }
 
 // CreateChatCompletionStream implements provider.Provider.
 func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
-	if !m.gate.await(ctx) || !m.gate.pass(m.max) {
+	if !m.gate.awaitAllowance(ctx) || !m.gate.admit(m.maxRequests) {
 		return emptyStream{}, nil
 	}
-	x := &exchange{change: m.change, told: m.gate.told}
+	x := &exchange{edits: m.edits, onUsage: m.gate.onUsage}
 	m.gate.begin(x, m)
 	defer func() {
 		if p := recover(); p != nil {
 			m.gate.log.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
 			err = errors.New("the model's client panicked")
 		}
-		err = m.hidden(x, err)
+		err = m.publicError(x, err)
 	}()
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
@@ -172,12 +172,12 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
 }
 
-// hidden returns the error of a request without secrets. io.EOF and cancellation stay recognisable for errors.Is.
-func (m *gatedModel) hidden(x *exchange, err error) error {
+// publicError returns the error of a request without secrets. io.EOF and cancellation stay recognisable for errors.Is.
+func (m *gatedModel) publicError(x *exchange, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if m.gate.over() {
+	if m.gate.isOver() {
 		return context.Canceled // whatever error the client returned
 	}
 	if _, named := x.state(); named != nil {
@@ -191,7 +191,7 @@ func (m *gatedModel) hidden(x *exchange, err error) error {
 func completeToolResults(messages []chat.Message) []chat.Message {
 	var out []chat.Message
 	var open []tools.ToolCall
-	settle := func() {
+	answerOpenCalls := func() {
 		for _, c := range open {
 			out = append(out, chat.Message{
 				Role: chat.MessageRoleTool, ToolCallID: c.ID,
@@ -208,12 +208,12 @@ func completeToolResults(messages []chat.Message) []chat.Message {
 			}
 			open = append(open[:i:i], open[i+1:]...)
 		} else {
-			settle()
+			answerOpenCalls()
 			open = m.ToolCalls
 		}
 		out = append(out, m)
 	}
-	settle()
+	answerOpenCalls()
 	return out
 }
 
@@ -231,12 +231,12 @@ func indexOfCall(calls []tools.ToolCall, id string) int {
 // and the usage, or not at all. So meteredStream removes their finish reasons, and adds one at the end.
 type meteredStream struct {
 	chat.MessageStream
-	model    *gatedModel
-	exchange *exchange
-	name     string
-	last     *chat.Usage
-	called   bool // the answer has tool calls
-	ended    bool
+	model        *gatedModel
+	exchange     *exchange
+	modelName    string
+	lastUsage    *chat.Usage
+	hasToolCalls bool // the answer has tool calls
+	ended        bool
 }
 
 // Recv implements chat.MessageStream.
@@ -251,28 +251,28 @@ func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 	}
 	r, err = s.MessageStream.Recv()
 	if r.Usage != nil {
-		s.last, r.Usage = r.Usage, nil
+		s.lastUsage, r.Usage = r.Usage, nil
 	}
 	if r.Model != "" {
-		s.name = r.Model
+		s.modelName = r.Model
 	}
 	for i := range r.Choices {
 		r.Choices[i].FinishReason = ""
-		s.called = s.called || len(r.Choices[i].Delta.ToolCalls) > 0
+		s.hasToolCalls = s.hasToolCalls || len(r.Choices[i].Delta.ToolCalls) > 0
 	}
 	if errors.Is(err, io.EOF) {
 		if _, err = s.exchange.state(); err == nil {
 			return s.finish(), nil
 		}
 	}
-	return r, s.model.hidden(s.exchange, err)
+	return r, s.model.publicError(s.exchange, err)
 }
 
 // finish returns the last part of the answer.
 func (s *meteredStream) finish() chat.MessageStreamResponse {
 	s.ended = true
 	reason := chat.FinishReasonStop
-	if s.called {
+	if s.hasToolCalls {
 		reason = chat.FinishReasonToolCalls
 	}
 	u := s.usage()
@@ -287,12 +287,12 @@ func (s *meteredStream) usage() tokens {
 	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
 		return *told
 	}
-	if s.last == nil {
+	if s.lastUsage == nil {
 		return tokens{}
 	}
-	t := tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
+	t := tokens{s.lastUsage.InputTokens, s.lastUsage.OutputTokens, s.lastUsage.CachedInputTokens, s.lastUsage.CacheWriteTokens}
 	if strings.HasPrefix(s.model.ID(), "google/") { // of Vertex AI, whose answers do not pass modelTransport
-		t.input, t.output = max(0, t.input-t.cached), t.output+s.last.ReasoningTokens
+		t.input, t.output = max(0, t.input-t.cached), t.output+s.lastUsage.ReasoningTokens
 	}
 	return t
 }
@@ -301,12 +301,12 @@ func (s *meteredStream) usage() tokens {
 func (s *meteredStream) Close() {
 	s.MessageStream.Close()
 	g := s.model.gate
-	u := requestUsage{model: s.name, tokens: s.usage(), cut: s.exchange.wasCutOff()}
+	u := requestUsage{model: s.modelName, tokens: s.usage(), truncated: s.exchange.isTruncated()}
 	id := s.model.ID()
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")
 	}
-	u.usd = g.priceOf(id).USD(u.used())
+	u.usd = g.priceOf(id).USD(u.stepUsage())
 	g.end(s.exchange, &u)
 }
 

@@ -23,9 +23,9 @@ import (
 
 // rules say which tools a run may use.
 type rules struct {
-	deny  *permissions.Checker
-	allow *permissions.Checker // tools that are allowed by name
-	only  bool                 // other tools are not allowed
+	deny      *permissions.Checker
+	allow     *permissions.Checker // tools that are allowed by name
+	allowOnly bool                 // other tools are not allowed
 }
 
 func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rules {
@@ -37,14 +37,14 @@ func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rul
 	}
 	r := rules{deny: check(nil, slices.Concat(doc.Deny, agentConfig.Deny)), allow: check(doc.Allow, nil)}
 	if agentConfig.Allow != nil {
-		r.allow, r.only = check(agentConfig.Allow, nil), true
+		r.allow, r.allowOnly = check(agentConfig.Allow, nil), true
 	}
 	return r
 }
 
-// refuses returns why the tool must not be used, or "" if it may be used. approved means that the tools of its toolset
+// refusal returns why the tool must not be used, or "" if it may be used. approved means that the tools of its toolset
 // need no permission.
-func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
+func (r rules) refusal(t *tools.Tool, arguments string, approved bool) string {
 	var args map[string]any
 	_ = json.Unmarshal([]byte(arguments), &args) // if the arguments are not an object, match by name only
 	switch {
@@ -52,7 +52,7 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 		return "is denied by the agent's definition"
 	case r.allow.CheckWithArgs(t.Name, args) == permissions.Allow:
 		return ""
-	case r.only:
+	case r.allowOnly:
 		return "is not among the tools that the agent may use"
 	case approved || t.Annotations.ReadOnlyHint:
 		return ""
@@ -64,15 +64,15 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 // panicking tools.
 type guard struct {
 	tools.ToolSet
-	what     string // names the toolset in warnings
+	name     string // names the toolset in warnings
 	run      *run
 	rules    rules
 	approved bool
 
-	mu      sync.Mutex
-	started bool
-	broken  bool // the toolset did not start, and Start has reported that
-	silent  bool // the toolset has not listed its tools, and Tools has reported that
+	mu          sync.Mutex
+	started     bool
+	startFailed bool // the toolset did not start, and Start has reported that
+	listFailed  bool // the toolset has not listed its tools, and Tools has reported that
 }
 
 // missingToolset stands for a toolset that could not be created, for example because the definition of its MCP server could not
@@ -88,9 +88,9 @@ func (m *missingToolset) Start(context.Context) error { return m.err }
 // Tools implements tools.ToolSet.
 func (m *missingToolset) Tools(context.Context) ([]tools.Tool, error) { return nil, m.err }
 
-// works reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
+// isStarted reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
 // a lock forever.
-func (g *guard) works() bool {
+func (g *guard) isStarted() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.started
@@ -100,15 +100,15 @@ func (g *guard) works() bool {
 func (g *guard) usable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.broken
+	return !g.startFailed
 }
 
 // errNoAnswer means that a call of a tool or toolset did not return in time.
 var errNoAnswer = errors.New("it did not answer in time")
 
-// bounded calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
+// callWithTimeout calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
 // If f panics, bounded returns an error.
-func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
+func callWithTimeout[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -142,17 +142,17 @@ func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(con
 // Start implements tools.ToolSet.
 func (g *guard) Start(ctx context.Context) error {
 	g.mu.Lock()
-	broken := g.broken
+	broken := g.startFailed
 	g.mu.Unlock()
 	if broken {
 		return nil // the toolset has no tools, and is not started again
 	}
-	_, err := bounded(ctx, g.run, g.run.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
+	_, err := callWithTimeout(ctx, g.run, g.run.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.started, g.broken = err == nil, err != nil
+	g.started, g.startFailed = err == nil, err != nil
 	if err != nil {
-		return g.run.hide(fmt.Errorf("%s did not start, so its tools are missing: %w", g.what, err))
+		return g.run.hide(fmt.Errorf("%s did not start, so its tools are missing: %w", g.name, err))
 	}
 	return nil
 }
@@ -180,16 +180,16 @@ func (g *guard) SetManagedOAuth(managed bool) {
 
 // Stop implements tools.ToolSet.
 func (g *guard) Stop(ctx context.Context) error {
-	if !g.works() {
+	if !g.isStarted() {
 		return nil
 	}
-	_, err := bounded(ctx, g.run, endGrace, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Stop(ctx) })
+	_, err := callWithTimeout(ctx, g.run, endGrace, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Stop(ctx) })
 	return g.run.hide(err)
 }
 
 // Instructions implements tools.ToolSet.
 func (g *guard) Instructions() (s string) {
-	if !g.works() {
+	if !g.isStarted() {
 		return ""
 	}
 	defer func() {
@@ -202,37 +202,37 @@ func (g *guard) Instructions() (s string) {
 
 // Tools implements tools.ToolSet.
 func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
-	if !g.works() {
+	if !g.isStarted() {
 		return nil, nil
 	}
-	all, err := bounded(ctx, g.run, g.run.startTimeout(), g.ToolSet.Tools)
+	all, err := callWithTimeout(ctx, g.run, g.run.startTimeout(), g.ToolSet.Tools)
 	if err != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.silent || g.run.over() {
+		if g.listFailed || g.run.isOver() {
 			return nil, nil
 		}
-		g.silent = true
-		return nil, g.run.hide(fmt.Errorf("%s did not list its tools, so they are missing: %w", g.what, err))
+		g.listFailed = true
+		return nil, g.run.hide(fmt.Errorf("%s did not list its tools, so they are missing: %w", g.name, err))
 	}
-	guarded := make([]tools.Tool, len(all))
+	wrapped := make([]tools.Tool, len(all))
 	for i, t := range all {
 		inner := t.Handler
-		guarded[i] = t
-		guarded[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		wrapped[i] = t
+		wrapped[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 			return g.call(ctx, &t, inner, c), nil
 		}
 	}
-	return guarded, nil
+	return wrapped, nil
 }
 
 // call runs the tool if the rules allow it. It returns a result for the model in every case, also after an error.
 func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
 	r := g.run
-	if why := r.ended(); why != nil {
+	if why := r.whyEnded(); why != nil {
 		return tools.ResultError(fmt.Sprintf("The tool was not used: %v.", why))
 	}
-	if why := g.rules.refuses(t, c.Function.Arguments, g.approved); why != "" {
+	if why := g.rules.refusal(t, c.Function.Arguments, g.approved); why != "" {
 		return tools.ResultError(fmt.Sprintf("The tool %q %s.", t.Name, why))
 	}
 	if c.Function.Arguments == "" {
@@ -243,11 +243,11 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 	go func() {
 		select {
 		case <-r.quit:
-			cancel(r.ended())
+			cancel(r.whyEnded())
 		case <-ctx.Done():
 		}
 	}()
-	res, err := bounded(ctx, r, r.settings.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
+	res, err := callWithTimeout(ctx, r, r.settings.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
 	switch {
 	case errors.Is(err, errNoAnswer):
 		return tools.ResultError(fmt.Sprintf("The tool %q did not answer within %s and was given up.", t.Name, r.settings.ToolTimeout))

@@ -57,13 +57,13 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 			return err
 		}
 	}
-	out := &output{file: os.Stdout, spent: filepath.Join(files, driver.SpentFile)}
+	out := &output{file: os.Stdout, spentPath: filepath.Join(files, driver.SpentFile)}
 	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}
 	r.gate.allowance = os.Getenv(driver.AllowanceVariable)
-	r.home, r.marks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + files}
+	r.home, r.processMarks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + files}
 	if job.Skills != "" {
 		if err := os.Setenv("HOME", job.Skills); err != nil {
 			return err
@@ -72,13 +72,13 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 	supervisor := os.Getppid()
 	go func() {
 		for range signals {
-			r.conclude(errInterrupted)
+			r.end(errInterrupted)
 			if os.Getppid() != supervisor {
 				time.AfterFunc(abandonedGrace, func() { os.Exit(1) })
 			}
 		}
 	}()
-	o := r.do(ctx, string(prompt))
+	o := r.execute(ctx, string(prompt))
 	payload := filepath.Join(files, "payload")
 	if err := os.Remove(payload); err != nil && !os.IsNotExist(err) {
 		return err
@@ -89,5 +89,5 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 		}
 		o.Payload = nil
 	}
-	return out.end(driver.OutputLine{Outcome: &o})
+	return out.finish(driver.OutputLine{Outcome: &o})
 }

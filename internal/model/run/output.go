@@ -14,10 +14,10 @@ import (
 
 // output is the pipe to the supervisor of the run, to which a run writes its outputs, one per line.
 type output struct {
-	limit int64
-	spent string // path of driver.SpentFile; empty: it is not written
+	limit     int64
+	spentPath string // path of driver.SpentFile; empty: it is not written
 
-	telling sync.Mutex
+	spentMu sync.Mutex
 
 	mu   sync.Mutex
 	file *os.File
@@ -26,34 +26,34 @@ type output struct {
 	err  error
 }
 
-// tell writes what the run has used so far, as bill says, to the file and to the output.
-func (o *output) tell(bill func(*fleet.Outcome)) error {
-	o.telling.Lock() // so that the newest figures are written last
-	defer o.telling.Unlock()
+// writeSpent writes what the run has used so far, as setUsage says, to the file and to the output.
+func (o *output) writeSpent(bill func(*fleet.Outcome)) error {
+	o.spentMu.Lock() // so that the newest figures are written last
+	defer o.spentMu.Unlock()
 	var spent fleet.Outcome
 	bill(&spent)
-	err := o.keep(spent)
-	o.add(driver.OutputLine{Spent: &spent})
+	err := o.writeSpentFile(spent)
+	o.writeLine(driver.OutputLine{Spent: &spent})
 	return err
 }
 
-func (o *output) keep(spent fleet.Outcome) error {
-	if o.spent == "" {
+func (o *output) writeSpentFile(spent fleet.Outcome) error {
+	if o.spentPath == "" {
 		return nil
 	}
 	data, err := json.Marshal(spent)
 	if err != nil {
 		return err
 	}
-	tmp := o.spent + ".new"
+	tmp := o.spentPath + ".new"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, o.spent) // a reader sees either figures
+	return os.Rename(tmp, o.spentPath) // a reader sees either figures
 }
 
-// add writes a line. It does nothing if the output is full or a write has failed.
-func (o *output) add(p driver.OutputLine) {
+// writeLine writes a line. It does nothing if the output is full or a write has failed.
+func (o *output) writeLine(p driver.OutputLine) {
 	line, err := json.Marshal(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,12 +70,12 @@ func (o *output) add(p driver.OutputLine) {
 	o.full = o.size > o.limit
 }
 
-// end writes a last line, even if the output is full, and closes the file.
-func (o *output) end(p driver.OutputLine) error {
+// finish writes a last line, even if the output is full, and closes the file.
+func (o *output) finish(p driver.OutputLine) error {
 	o.mu.Lock()
 	o.full = false
 	o.mu.Unlock()
-	o.add(p)
+	o.writeLine(p)
 	_, err := o.state()
 	return errors.Join(err, o.close())
 }

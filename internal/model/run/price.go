@@ -12,8 +12,8 @@ import (
 	"fleet/internal/price"
 )
 
-// used returns the tokens as the usage of a request.
-func (t tokens) used() fleet.RequestUsage {
+// stepUsage returns the tokens as the usage of a request.
+func (t tokens) stepUsage() fleet.RequestUsage {
 	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
 }
 

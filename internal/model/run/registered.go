@@ -15,9 +15,9 @@ import (
 	"fleet/internal/model/tool"
 )
 
-// server creates the toolset of an MCP server. The host must be public, or listed in inside. env provides the variables
+// mcpServer creates the toolset of an MCP server. The host must be public, or listed in inside. env provides the variables
 // to which headers and environment variables refer.
-func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
+func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 	}
@@ -32,8 +32,8 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, i
 	return tool.MCPRemote(m.Name, m.URL, "", headers, inside...), nil
 }
 
-// registered creates the toolsets for the tools that are registered for the agent.
-func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
+// registeredTools creates the toolsets for the tools that are registered for the agent.
+func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.toolSecrets
 	own := &tool.Registry{}
 	sets := []tools.ToolSet{own}
@@ -42,7 +42,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		case t.MCP != nil:
 			m := t.MCP.Server
 			m.Name = "" // so that the tool's name gets no prefix
-			s, err := b.server(ctx, m, env, b.agentConfig.Inside...)
+			s, err := b.mcpServer(ctx, m, env, b.agentConfig.Inside...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}

@@ -49,26 +49,26 @@ const (
 
 // run is the run of this process.
 type run struct {
-	job         driver.ModelJob
-	settings    driver.ModelSettings
-	log         *slog.Logger
-	secrets     *secrets // secrets that definitions may use
-	toolSecrets *secrets // secrets that registered tools may use
-	home        string   // HOME of the agents' programs
-	marks       []string // variables by which a supervisor recognises the processes of a run
-	out         *output
-	gate        *gate
+	job          driver.ModelJob
+	settings     driver.ModelSettings
+	log          *slog.Logger
+	secrets      *secrets // secrets that definitions may use
+	toolSecrets  *secrets // secrets that registered tools may use
+	home         string   // HOME of the agents' programs
+	processMarks []string // variables by which a supervisor recognises the processes of a run
+	out          *output
+	gate         *gate
 
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
 
-	settled bool // the agent has answered, so that nothing else counts any more
+	answered bool // the agent has answered, so that nothing else counts any more
 
-	mu       sync.Mutex
-	why      error // why the run is over, else nil; active requests may still complete
-	reported *fleet.Outcome
+	mu        sync.Mutex
+	endReason error // why the run is over, else nil; active requests may still complete
+	reported  *fleet.Outcome
 
-	calls atomic.Int64 // number of tool calls
+	toolCalls atomic.Int64 // number of tool calls
 }
 
 // newRun returns the run of the job, and its context.
@@ -79,7 +79,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	registerSchemes()
 	r := &run{
 		job: job, settings: job.Settings, log: log, out: out, quit: make(chan struct{}),
-		secrets: &secrets{}, toolSecrets: &secrets{only: append([]string{}, job.Settings.ToolEnv...)},
+		secrets: &secrets{}, toolSecrets: &secrets{allowed: append([]string{}, job.Settings.ToolEnv...)},
 	}
 	c := &r.settings
 	if c.Approve == nil {
@@ -89,7 +89,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
 	out.limit = cmp.Or(c.MaxOutput, 32<<20)
 	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
-	r.gate = &gate{quit: r.quit, waits: r.tellWaits, prices: c.Prices, log: log, secrets: r.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }, told: r.tellSpent}
+	r.gate = &gate{quit: r.quit, onWait: r.reportWait, prices: c.Prices, log: log, secrets: r.secrets, isOver: r.isOver, onLimit: func() { r.end(errTooOften) }, onUsage: r.reportUsage}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r, nil
 }
@@ -99,46 +99,46 @@ func (r *run) startTimeout() time.Duration { return min(r.settings.ToolTimeout, 
 
 // environ returns the environment of the agent's programs. pass names additional variables of this process.
 func (r *run) environ(pass []string) []string {
-	env := append([]string{"HOME=" + r.home}, r.marks...)
+	env := append([]string{"HOME=" + r.home}, r.processMarks...)
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
-		if v, ok := os.LookupEnv(name); ok && !runner.Reserved(name) {
+		if v, ok := os.LookupEnv(name); ok && !runner.IsReserved(name) {
 			env = append(env, name+"="+v)
 		}
 	}
 	return env
 }
 
-// tellSpent reports the usage and the cost so far, so that a killed run has them too.
-func (r *run) tellSpent() {
-	if err := r.out.tell(r.bill); err != nil {
+// reportUsage reports the usage and the cost so far, so that a killed run has them too.
+func (r *run) reportUsage() {
+	if err := r.out.writeSpent(r.setUsage); err != nil {
 		r.log.Error("cannot write what the run has used", "error", err)
 	}
 }
 
-// tellWaits reports that the run waits for a larger allowance.
-func (r *run) tellWaits() {
+// reportWait reports that the run waits for a larger allowance.
+func (r *run) reportWait() {
 	const text = "it has used what is reserved for it, and waits until Fleet reserves more"
 	data := fleet.Step{Type: fleet.StepWarning, Message: text}
-	r.out.add(driver.OutputLine{Step: true, Text: "warning: " + text, Data: data.JSON()})
+	r.out.writeLine(driver.OutputLine{Step: true, Text: "warning: " + text, Data: data.JSON()})
 }
 
-// ended returns why no new request may start, or nil.
-func (r *run) ended() error {
+// whyEnded returns why no new request may start, or nil.
+func (r *run) whyEnded() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.why
+	return r.endReason
 }
 
-// over reports whether no new request may start.
-func (r *run) over() bool { return r.ended() != nil }
+// isOver reports whether no new request may start.
+func (r *run) isOver() bool { return r.whyEnded() != nil }
 
-// conclude ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
-// conclude is called several times, the first reason counts.
-func (r *run) conclude(why error) {
+// end ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
+// end is called several times, the first reason counts.
+func (r *run) end(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.why == nil {
-		r.why = why
+	if r.endReason == nil {
+		r.endReason = why
 	}
 	select {
 	case <-r.quit:
@@ -149,7 +149,7 @@ func (r *run) conclude(why error) {
 
 // kill ends the run for the reason why and cancels everything in it.
 func (r *run) kill(why error) {
-	r.conclude(why)
+	r.end(why)
 	r.cancel(why)
 }
 
@@ -157,12 +157,12 @@ func (r *run) kill(why error) {
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.reported == nil && r.why == nil {
+	if r.reported == nil && r.endReason == nil {
 		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.secrets.hide(summary), Reported: true}
 		if payload != nil {
 			o.Payload = []byte(r.secrets.hide(string(payload)))
 		}
-		r.reported, r.why = o, errReported
+		r.reported, r.endReason = o, errReported
 	}
 	// The tools are not cancelled, because the call that reports is a tool call and must still return.
 }
@@ -175,19 +175,19 @@ func (r *run) hide(err error) error {
 	return errors.New(r.secrets.hide(err.Error()))
 }
 
-// do executes the task and returns its outcome.
-func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
+// execute executes the task and returns its outcome.
+func (r *run) execute(ctx context.Context, prompt string) fleet.Outcome {
 	final, err := r.converse(ctx, prompt)
 	r.cancel(nil)
-	return r.conclusion(final, err)
+	return r.outcome(final, err)
 }
 
-// conclusion returns the outcome of the run. final is the agent's last text, and err the error of the conversation.
-func (r *run) conclusion(final string, err error) fleet.Outcome {
+// outcome returns the outcome of the run. final is the agent's last text, and err the error of the conversation.
+func (r *run) outcome(final string, err error) fleet.Outcome {
 	r.mu.Lock()
-	why, reported := r.why, r.reported
+	why, reported := r.endReason, r.reported
 	r.mu.Unlock()
-	if r.settled {
+	if r.answered {
 		why = nil
 	}
 	final = strings.TrimSpace(driver.Clean([]byte(r.secrets.hide(final))))
@@ -206,26 +206,26 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	case errors.Is(why, errTooMuch):
 		fail("its output exceeded the limit of %d bytes", r.out.limit)
 	case errors.Is(why, errTooOften):
-		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.asked())
+		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.requestCount())
 		o.ReasonCode = fleet.CodeMaxTurns
 	case why != nil:
 		fail("%v", why)
 	case err != nil:
 		fail("%v", err)
-	case final == "" && r.calls.Load() == 0:
+	case final == "" && r.toolCalls.Load() == 0:
 		fail("the model gave an empty answer")
 	}
 	if len(r.job.Options.OutputSchema) > 0 && o.Status == fleet.TaskCompleted {
 		o.Output = driver.ObjectIn(final)
 	}
-	r.bill(&o)
+	r.setUsage(&o)
 	return o
 }
 
-// bill sets the usage and the cost of the run in the outcome.
-func (r *run) bill(o *fleet.Outcome) {
+// setUsage sets the usage and the cost of the run in the outcome.
+func (r *run) setUsage(o *fleet.Outcome) {
 	o.Usage, o.CostUSD = r.gate.spent()
-	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
+	o.Usage.ToolCalls, o.Turns = int(r.toolCalls.Load()), r.gate.requestCount()
 }
 
 // converse continues the agent's conversation with the prompt until the agent has finished. It returns the agent's last
@@ -245,12 +245,12 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", fmt.Errorf("cannot use its directory %s", r.job.Work)
 	}
-	talk, items, err := openConversation(filepath.Join(r.job.State, "conversation.jsonl"))
+	conversation, items, err := openConversation(filepath.Join(r.job.State, "conversation.jsonl"))
 	if err != nil {
-		return "", r.failure("cannot read the agent's conversation", err)
+		return "", r.logFailure("cannot read the agent's conversation", err)
 	}
-	c, err := r.agentTeam(ctx) // also makes the secrets known
-	if r.over() {
+	c, err := r.newTeam(ctx) // also makes the secrets known
+	if r.isOver() {
 		return "", nil
 	}
 	if err != nil {
@@ -258,34 +258,34 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	defer r.stopTools(c)
 	w := &watcher{run: r}
-	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
+	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.job.Work), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
 	if err != nil {
 		return "", err
 	}
 	s := session.New(session.WithTitle(r.job.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.job.Work), session.WithSendUserMessage(false))
 	s.Messages = items
-	talk.id = s.ID
-	talk.failed = func(err error) { r.conclude(r.failure("cannot write the agent's conversation", err)) }
+	conversation.id = s.ID
+	conversation.onError = func(err error) { r.end(r.logFailure("cannot write the agent's conversation", err)) }
 	w.rt = rt
 	s.AddMessage(session.UserMessage(driver.Clean([]byte(prompt))))
-	talk.save(s)
+	conversation.save(s)
 	if !w.watch(ctx, rt.RunStream(ctx, s)) {
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
-	talk.save(s)
-	r.settled = w.err == nil && !r.over()
-	return lastSaid(s.Messages[len(items):]), w.err
+	conversation.save(s)
+	r.answered = w.err == nil && !r.isOver()
+	return lastText(s.Messages[len(items):]), w.err
 }
 
-// failure logs an error of this machine, and returns one for the agent and its user.
-func (r *run) failure(what string, err error) error {
+// logFailure logs an error of this machine, and returns one for the agent and its user.
+func (r *run) logFailure(what string, err error) error {
 	r.log.Error(what, "error", err)
 	return errors.New(what)
 }
 
-// failedPrefixes removes the library's prefixes from errors of toolsets.
-var failedPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
+// toolsetErrorPrefixes removes the library's prefixes from errors of toolsets.
+var toolsetErrorPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
 
 // stopTools ends the agents' toolsets.
 func (r *run) stopTools(c *agentTeam) {
@@ -302,8 +302,8 @@ func (r *run) stopTools(c *agentTeam) {
 	wg.Wait()
 }
 
-// lastSaid returns the last text that an agent wrote, or "".
-func lastSaid(items []session.Item) string {
+// lastText returns the last text that an agent wrote, or "".
+func lastText(items []session.Item) string {
 	for i := len(items) - 1; i >= 0; i-- {
 		if m := items[i].Message; m != nil && m.Message.Role == chat.MessageRoleAssistant && strings.TrimSpace(m.Message.Content) != "" {
 			return m.Message.Content

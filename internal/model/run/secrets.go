@@ -15,23 +15,23 @@ import (
 // secrets provides variables of the environment, and records the values that were read so that hide can remove them
 // from texts. It implements the library's environment.Provider.
 type secrets struct {
-	only []string // names of the allowed variables; nil: all except the server's own
+	allowed []string // names of the allowed variables; nil: all except the server's own
 
 	mu     sync.Mutex
 	values []string // longest first
 }
 
-// shortest is the minimum length of a hidden value, in bytes. Shorter values are not secrets, and occur in ordinary
+// minSecret is the minimum length of a hidden value, in bytes. Shorter values are not secrets, and occur in ordinary
 // words.
-const shortest = 6
+const minSecret = 6
 
 // Get implements environment.Provider.
 func (s *secrets) Get(_ context.Context, name string) (string, bool) {
-	if s.only != nil && !slices.Contains(s.only, name) || runner.Reserved(name) {
+	if s.allowed != nil && !slices.Contains(s.allowed, name) || runner.IsReserved(name) {
 		return "", false
 	}
 	v, ok := os.LookupEnv(name)
-	if ok && len(v) >= shortest {
+	if ok && len(v) >= minSecret {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !slices.Contains(s.values, v) {

@@ -13,10 +13,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// shape converts the events of a model's stream, of any API, to events that the library's clients understand. The
+// streamConverter converts the events of a model's stream, of any API, to events that the library's clients understand. The
 // library fails on some events that it does not know, drops the text of others, and does not read all usage. So only
 // events and parts that it knows pass, and their text is where it looks for text.
-type shape struct {
+type streamConverter struct {
 	ended  bool // the answer is complete; its usage may follow
 	closed bool // no event follows
 
@@ -60,8 +60,8 @@ type chunk struct {
 	} `json:"content_block"`
 }
 
-// event returns the events for the client in place of the event. It records usage and errors in the exchange.
-func (s *shape) event(x *exchange, name string, data []byte) []sse {
+// convert returns the events for the client in place of the event. It records usage and errors in the exchange.
+func (s *streamConverter) convert(x *exchange, name string, data []byte) []sse {
 	if string(data) == "[DONE]" {
 		s.ended, s.closed = true, true
 		return []sse{{name, data}}
@@ -74,7 +74,7 @@ func (s *shape) event(x *exchange, name string, data []byte) []sse {
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" || c.Type == "error" {
 		s.ended, s.closed = true, true
-		_ = x.fail(errors.New("it reported an error in its answer: " + fleet.Shorten(errorText(c), 1000)))
+		_ = x.setError(errors.New("it reported an error in its answer: " + fleet.Shorten(errorText(c), 1000)))
 		return []sse{{name, data}}
 	}
 	switch {
@@ -103,10 +103,10 @@ func errorText(c chunk) string {
 }
 
 // gemini reads an event of the Gemini API.
-func (s *shape) gemini(x *exchange, c chunk) {
+func (s *streamConverter) gemini(x *exchange, c chunk) {
 	for _, one := range c.Candidates {
 		s.ended = s.ended || one.FinishReason != ""
-		x.cutOff(one.FinishReason == "MAX_TOKENS")
+		x.setTruncated(one.FinishReason == "MAX_TOKENS")
 	}
 	s.ended = s.ended || c.PromptFeedback != nil && len(c.Candidates) == 0
 	if c.GeminiUsage != nil {
@@ -115,15 +115,15 @@ func (s *shape) gemini(x *exchange, c chunk) {
 }
 
 // responses converts an event of the Responses API.
-func (s *shape) responses(x *exchange, c chunk, data []byte) []sse {
+func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sse {
 	name := c.Type
 	switch c.Type {
 	case "response.failed":
 		s.ended, s.closed = true, true
-		_ = x.fail(errors.New("it reported an error in its answer: " + fleet.Shorten(cmp.Or(c.Response.Error.Message, "unknown error"), 1000)))
+		_ = x.setError(errors.New("it reported an error in its answer: " + fleet.Shorten(cmp.Or(c.Response.Error.Message, "unknown error"), 1000)))
 	case "response.incomplete": // the library does not know it
 		name = "response.completed"
-		x.cutOff(true)
+		x.setTruncated(true)
 		fallthrough
 	case "response.completed", "response.done":
 		s.ended, s.closed = true, true
@@ -134,7 +134,7 @@ func (s *shape) responses(x *exchange, c chunk, data []byte) []sse {
 		x.replaceUsage(c.Response.Usage.tokens())
 	}
 	if name != c.Type {
-		data = edited(data, func(e map[string]any) { e["type"] = name })
+		data = editJSON(data, func(e map[string]any) { e["type"] = name })
 	}
 	return []sse{{name, data}}
 }
@@ -155,7 +155,7 @@ type chatChoice struct {
 }
 
 // chat converts an event of chat completions.
-func (s *shape) chat(x *exchange, c chunk, data []byte) []sse {
+func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sse {
 	for _, raw := range []json.RawMessage{c.Groq.Usage, c.Usage} {
 		var u *chatUsage
 		if json.Unmarshal(raw, &u) == nil && u != nil {
@@ -168,7 +168,7 @@ func (s *shape) chat(x *exchange, c chunk, data []byte) []sse {
 	}
 	for i, choice := range c.Choices {
 		s.ended = s.ended || choice.FinishReason != ""
-		x.cutOff(choice.FinishReason == "length")
+		x.setTruncated(choice.FinishReason == "length")
 		delta := func(change func(map[string]any)) {
 			changes = append(changes, func(e map[string]any) {
 				choices, _ := e["choices"].([]any)
@@ -198,7 +198,7 @@ func (s *shape) chat(x *exchange, c chunk, data []byte) []sse {
 		}
 	}
 	if len(changes) > 0 {
-		data = edited(data, func(e map[string]any) {
+		data = editJSON(data, func(e map[string]any) {
 			for _, change := range changes {
 				change(e)
 			}
@@ -224,7 +224,7 @@ func textOf(content []byte) string {
 }
 
 // messages converts an event of the Messages API.
-func (s *shape) messages(x *exchange, c chunk, data []byte) []sse {
+func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sse {
 	pass := []sse{{c.Type, data}}
 	switch c.Type {
 	case "message_start":
@@ -232,19 +232,19 @@ func (s *shape) messages(x *exchange, c chunk, data []byte) []sse {
 			Usage *messagesUsage `json:"usage"`
 		}
 		if json.Unmarshal(c.Message, &m) == nil && m.Usage != nil {
-			x.count(*m.Usage)
+			x.mergeUsage(*m.Usage)
 		}
 		return pass
 	case "message_delta":
 		var u *messagesUsage
 		if json.Unmarshal(c.Usage, &u) == nil && u != nil {
-			x.count(*u)
+			x.mergeUsage(*u)
 		}
 		var d struct {
 			StopReason string `json:"stop_reason"`
 		}
 		_ = json.Unmarshal(c.Delta, &d) // without a reason, the answer was not cut off
-		x.cutOff(d.StopReason == "max_tokens" || d.StopReason == "model_context_window_exceeded")
+		x.setTruncated(d.StopReason == "max_tokens" || d.StopReason == "model_context_window_exceeded")
 		return pass
 	case "message_stop":
 		s.ended, s.closed = true, true
@@ -265,7 +265,7 @@ var knownBlocks = map[string]bool{"text": true, "thinking": true, "redacted_thin
 // knownDeltas are the types of parts of content blocks that the library reads. It fails on others.
 var knownDeltas = map[string]bool{"text_delta": true, "thinking_delta": true, "signature_delta": true, "input_json_delta": true}
 
-func (s *shape) blockStart(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockStart(c chunk, pass []sse) []sse {
 	b := &block{known: knownBlocks[c.Block.Type]}
 	if s.blocks == nil {
 		s.blocks = map[int]*block{}
@@ -283,7 +283,7 @@ func (s *shape) blockStart(c chunk, pass []sse) []sse {
 	return pass
 }
 
-func (s *shape) blockDelta(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockDelta(c chunk, pass []sse) []sse {
 	var d struct {
 		Type string `json:"type"`
 	}
@@ -300,7 +300,7 @@ func (s *shape) blockDelta(c chunk, pass []sse) []sse {
 	return pass
 }
 
-func (s *shape) blockStop(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockStop(c chunk, pass []sse) []sse {
 	b := s.blocks[c.Index]
 	switch {
 	case b != nil && !b.known:
@@ -317,8 +317,8 @@ func blockPart(index int, delta map[string]any) sse {
 	return sse{"content_block_delta", data}
 }
 
-// edited returns the JSON object with a change.
-func edited(data []byte, change func(map[string]any)) []byte {
+// editJSON returns the JSON object with a change.
+func editJSON(data []byte, change func(map[string]any)) []byte {
 	var e map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

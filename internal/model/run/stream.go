@@ -15,26 +15,26 @@ import (
 // maxEvent limits the size of an event in a stream, in bytes.
 const maxEvent = 16 << 20
 
-// answer is the body of a model's answer. In a stream, it passes on only events that the library's clients understand,
+// answerBody is the body of a model's answer. In a stream, it passes on only events that the library's clients understand,
 // in the form that they expect (shape.go). It also counts the usage, and checks that the stream is complete.
-type answer struct {
+type answerBody struct {
 	io.ReadCloser
-	from     *http.Request
+	request  *http.Request
 	exchange *exchange
 	stream   bool
 
-	lines *bufio.Reader
-	out   bytes.Buffer // events that the client has not read yet
-	shape shape
-	began bool
-	err   error // what Read returns after out
+	lines     *bufio.Reader
+	out       bytes.Buffer // events that the client has not read yet
+	converter streamConverter
+	hasEvents bool
+	err       error // what Read returns after out
 }
 
 // Read implements io.Reader.
-func (a *answer) Read(p []byte) (int, error) {
+func (a *answerBody) Read(p []byte) (int, error) {
 	if !a.stream {
 		n, err := a.ReadCloser.Read(p)
-		return n, a.precise(err)
+		return n, a.preciseError(err)
 	}
 	for a.out.Len() == 0 && a.err == nil {
 		a.err = a.readEvent()
@@ -47,7 +47,7 @@ func (a *answer) Read(p []byte) (int, error) {
 
 // readEvent reads the next event and adds the events for the client to out. It returns io.EOF after the last event,
 // even if the connection stays open.
-func (a *answer) readEvent() error {
+func (a *answerBody) readEvent() error {
 	if a.lines == nil {
 		a.lines = bufio.NewReaderSize(a.ReadCloser, 64<<10)
 	}
@@ -70,8 +70,8 @@ func (a *answer) readEvent() error {
 			continue
 		}
 		if data = bytes.TrimSpace(data); len(data) > 0 {
-			a.began = true
-			for _, e := range a.shape.event(a.exchange, name, data) {
+			a.hasEvents = true
+			for _, e := range a.converter.convert(a.exchange, name, data) {
 				e.write(&a.out)
 			}
 		}
@@ -79,8 +79,8 @@ func (a *answer) readEvent() error {
 		case errors.Is(err, io.EOF):
 			return a.end()
 		case err != nil:
-			return a.precise(err)
-		case a.shape.closed:
+			return a.preciseError(err)
+		case a.converter.closed:
 			return io.EOF
 		}
 		return nil
@@ -88,7 +88,7 @@ func (a *answer) readEvent() error {
 }
 
 // readLine reads a line of at most limit bytes.
-func (a *answer) readLine(limit int) (line []byte, err error) {
+func (a *answerBody) readLine(limit int) (line []byte, err error) {
 	for {
 		part, err := a.lines.ReadSlice('\n')
 		if line = append(line, part...); len(line) > limit {
@@ -101,29 +101,29 @@ func (a *answer) readLine(limit int) (line []byte, err error) {
 }
 
 // end returns the error for the end of the stream.
-func (a *answer) end() error {
-	if a.from.Context().Err() == nil {
+func (a *answerBody) end() error {
+	if a.request.Context().Err() == nil {
 		switch {
-		case !a.began:
-			return a.exchange.fail(fmt.Errorf("%s answered with an empty stream", a.from.URL.Host))
-		case !a.shape.ended:
-			return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
+		case !a.hasEvents:
+			return a.exchange.setError(fmt.Errorf("%s answered with an empty stream", a.request.URL.Host))
+		case !a.converter.ended:
+			return a.exchange.setError(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.request.URL.Host))
 		}
 	}
 	return io.EOF
 }
 
-// precise returns a precise error for an error of the connection.
-func (a *answer) precise(err error) error {
+// preciseError returns a precise error for an error of the connection.
+func (a *answerBody) preciseError(err error) error {
 	switch {
-	case err == nil, errors.Is(err, io.EOF), a.from.Context().Err() != nil:
+	case err == nil, errors.Is(err, io.EOF), a.request.Context().Err() != nil:
 		return err
 	case errors.Is(err, syscall.ECONNRESET):
-		return a.exchange.fail(fmt.Errorf("%s reset the connection in the middle of the answer", a.from.URL.Host))
+		return a.exchange.setError(fmt.Errorf("%s reset the connection in the middle of the answer", a.request.URL.Host))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
+		return a.exchange.setError(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.request.URL.Host))
 	}
-	return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: %w", a.from.URL.Host, err))
+	return a.exchange.setError(fmt.Errorf("the answer of %s is incomplete: %w", a.request.URL.Host, err))
 }
 
 // sse is an event of a stream.

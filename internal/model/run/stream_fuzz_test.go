@@ -27,8 +27,8 @@ func FuzzModelStream(f *testing.F) {
 		if at < 0 || at > len(stream) || len(stream) > maxEvent/2 {
 			t.Skip()
 		}
-		read := func(parts ...io.Reader) (*answer, string, bool) {
-			a := &answer{ReadCloser: io.NopCloser(io.MultiReader(parts...)), from: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
+		read := func(parts ...io.Reader) (*answerBody, string, bool) {
+			a := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), request: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
 			text, err := io.ReadAll(struct{ io.Reader }{a})
 			return a, madeID.ReplaceAllString(string(text), ""), err == nil
 		}
@@ -36,7 +36,7 @@ func FuzzModelStream(f *testing.F) {
 		split, same, alsoFine := read(bytes.NewReader(stream[:at]), bytes.NewReader(stream[at:]))
 		require.Equal(t, text, same)
 		require.Equal(t, fine, alsoFine)
-		require.Equal(t, whole.shape.ended, split.shape.ended)
+		require.Equal(t, whole.converter.ended, split.converter.ended)
 		require.Equal(t, whole.exchange.usage, split.exchange.usage)
 		if u := whole.exchange.usage; u != nil {
 			require.GreaterOrEqual(t, min(u.input, u.output, u.cached, u.written), int64(0))

@@ -41,10 +41,10 @@ type agentTeam struct {
 	sets  []*guard
 }
 
-// agentTeam creates the agents of the run's definition, with their models and toolsets.
-func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
+// newTeam creates the agents of the run's definition, with their models and toolsets.
+func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 	agentConfig := r.job.Config
-	d, err := definition.Of(agentConfig)
+	d, err := definition.FromConfig(agentConfig)
 	if err == nil && r.settings.NoPrograms {
 		err = d.CheckPrograms()
 	}
@@ -69,8 +69,8 @@ func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
 	}
 	for _, n := range d.Agents {
 		c := d.Config.Agents[n]
-		agent.WithSubAgents(pick(agents, c.SubAgents)...)(agents[n])
-		agent.WithHandoffs(pick(agents, c.Handoffs)...)(agents[n])
+		agent.WithSubAgents(agentsNamed(agents, c.SubAgents)...)(agents[n])
+		agent.WithHandoffs(agentsNamed(agents, c.Handoffs)...)(agents[n])
 	}
 	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.Config.Permissions), agentConfig.Deny...)})
 	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
@@ -83,7 +83,7 @@ func denied(p *latest.PermissionsConfig) []string {
 	return slices.Clone(p.Deny)
 }
 
-func pick(agents map[string]*agent.Agent, names []string) []*agent.Agent {
+func agentsNamed(agents map[string]*agent.Agent, names []string) []*agent.Agent {
 	var out []*agent.Agent
 	for _, n := range names {
 		out = append(out, agents[n])
@@ -103,22 +103,22 @@ type builder struct {
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
-	model, want := c.Model, c.Instruction
+	model, instruction := c.Model, c.Instruction
 	if name == b.main {
 		if b.agentConfig.Model != "" {
 			model = b.agentConfig.Model
 		}
-		want = strings.Join(nonEmpty(want, b.run.job.Spec, b.agentConfig.System), "\n\n")
+		instruction = strings.Join(nonEmpty(instruction, b.run.job.Spec, b.agentConfig.System), "\n\n")
 		if b.agentConfig.SystemOnly {
-			want = b.agentConfig.System
+			instruction = b.agentConfig.System
 		}
 		if m := b.run.job.Options.Model; m != "" {
 			model = m
 		}
-		want = strings.Join(nonEmpty(want, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
+		instruction = strings.Join(nonEmpty(instruction, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
 	}
 	// The library would also search parent directories, and follow links out of the directory.
-	want = strings.Join(nonEmpty(append([]string{want}, tool.ReadFiles(b.work, b.run.job.Plain, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")
+	instruction = strings.Join(nonEmpty(append([]string{instruction}, tool.ReadFiles(b.work, b.run.job.Plain, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")
 	opts := []agent.Opt{
 		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
 		agent.WithNumHistoryItems(c.NumHistoryItems),
@@ -142,7 +142,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 	if err != nil {
 		return nil, err
 	}
-	return agent.New(name, want, append(opts, agent.WithToolSets(sets...))...), nil
+	return agent.New(name, instruction, append(opts, agent.WithToolSets(sets...))...), nil
 }
 
 func nonEmpty(all ...string) []string {
@@ -178,22 +178,22 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if m.MaxTokens != nil {
 		limit = *m.MaxTokens
 	}
-	change, err := changesOf(&m)
+	change, err := bodyEditsOf(&m)
 	if err != nil {
 		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
 	}
 	routeThroughTransport(&m, b.def.Config.Providers)
-	p, err := provider.NewWithModels(ctx, &m, b.routed(&m), env, options.WithStructuredOutput(c.StructuredOutput),
+	p, err := provider.NewWithModels(ctx, &m, b.routableModels(&m), env, options.WithStructuredOutput(c.StructuredOutput),
 		options.WithProviders(b.def.Config.Providers), options.WithMaxTokens(limit))
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	return &gatedModel{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
+	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: requests, edits: change}, nil
 }
 
-// routed returns the models to which the rules of a routing model can refer, by name: the definition's models, and the
+// routableModels returns the models to which the rules of a routing model can refer, by name: the definition's models, and the
 // models that the rules name as provider/model.
-func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
+func (b *builder) routableModels(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	all := map[string]latest.ModelConfig{}
 	for name, other := range b.def.Config.Models {
 		routeThroughTransport(&other, b.def.Config.Providers)
@@ -222,11 +222,11 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	r := b.run
 	var sets []tools.ToolSet
 	add := func(what string, s tools.ToolSet, approved bool) {
-		g := &guard{ToolSet: s, what: what, run: r, rules: b.rules, approved: approved}
+		g := &guard{ToolSet: s, name: what, run: r, rules: b.rules, approved: approved}
 		sets, b.sets = append(sets, g), append(b.sets, g)
 	}
 	for _, t := range c.Toolsets {
-		s, err := bounded(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
+		s, err := callWithTimeout(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
 		if err != nil {
 			s = &missingToolset{err: err}
 		}
@@ -237,14 +237,14 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	if name == b.main {
 		for _, m := range b.agentConfig.MCPServers {
 			// The operator has configured the host, so it need not be public.
-			s, err := b.server(ctx, m, r.secrets, dial.Host(m.URL))
+			s, err := b.mcpServer(ctx, m, r.secrets, dial.Host(m.URL))
 			if err != nil {
 				return nil, err
 			}
 			add(fmt.Sprintf("the MCP server %q", m.Name), s, true)
 		}
 		if len(b.agentConfig.Tools) > 0 {
-			s, err := b.registered(ctx)
+			s, err := b.registeredTools(ctx)
 			if err != nil {
 				return nil, err
 			}

@@ -22,20 +22,20 @@ import (
 	"github.com/docker/cagent/pkg/model/provider"
 )
 
-// prefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and their
+// schemePrefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and their
 // transport cannot be set. With the special scheme, their requests go through modelTransport, and other requests do
 // not.
-const prefix = "fleet-"
+const schemePrefix = "fleet-"
 
 // registerSchemes registers modelTransport for the special schemes, once per process.
 var registerSchemes = sync.OnceFunc(func() {
 	t := http.DefaultTransport.(*http.Transport)
-	t.RegisterProtocol(prefix+"http", modelTransport{t})
-	t.RegisterProtocol(prefix+"https", modelTransport{t})
+	t.RegisterProtocol(schemePrefix+"http", modelTransport{t})
+	t.RegisterProtocol(schemePrefix+"https", modelTransport{t})
 })
 
-// bases are the default URLs of the providers that the library implements, and the variables that override them.
-var bases = map[string]struct{ variable, address string }{
+// defaultURLs are the default URLs of the providers that the library implements, and the variables that override them.
+var defaultURLs = map[string]struct{ variable, address string }{
 	"anthropic": {"ANTHROPIC_BASE_URL", "https://api.anthropic.com/"},
 	"openai":    {"OPENAI_BASE_URL", "https://api.openai.com/v1"},
 	"google":    {"GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/"},
@@ -44,34 +44,34 @@ var bases = map[string]struct{ variable, address string }{
 // routeThroughTransport sets a URL with the special scheme as the model's base URL. It leaves a model of Vertex AI
 // unchanged, since its client does not support that.
 func routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
-	known := bases[m.Provider]
+	known := defaultURLs[m.Provider]
 	set, _ := os.LookupEnv(known.variable)
 	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
 	vertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
 	if !vertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
-		m.BaseURL = prefix + address
+		m.BaseURL = schemePrefix + address
 	}
 }
 
 // withoutPrefix returns the text with the prefix removed from all URLs in it.
-func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+"http", "http") }
+func withoutPrefix(text string) string { return strings.ReplaceAll(text, schemePrefix+"http", "http") }
 
 // exchange is one request to a model, as modelTransport sees it.
 type exchange struct {
-	change changes
-	told   func() // called when the usage changes; nil: not called
+	edits   bodyEdits
+	onUsage func() // called when the usage changes; nil: not called
 
-	mu    sync.Mutex
-	err   error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
-	usage *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
-	cut   bool    // the answer ended at the limit of tokens
+	mu        sync.Mutex
+	err       error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
+	usage     *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
+	truncated bool    // the answer ended at the limit of tokens
 }
 
 type exchangeKey struct{}
 
-// fail records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
+// setError records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
 // last attempt counts. A nil error means that the attempt succeeded.
-func (x *exchange) fail(err error) error {
+func (x *exchange) setError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.err = err
@@ -88,27 +88,27 @@ func (x *exchange) state() (usage *tokens, err error) {
 	return usage, x.err
 }
 
-// cutOff records that the answer ended at the limit of tokens, if cut is true.
-func (x *exchange) cutOff(cut bool) {
+// setTruncated records that the answer ended at the limit of tokens, if cut is true.
+func (x *exchange) setTruncated(cut bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.cut = x.cut || cut
+	x.truncated = x.truncated || cut
 }
 
-func (x *exchange) wasCutOff() bool {
+func (x *exchange) isTruncated() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cut
+	return x.truncated
 }
 
-// changes are modifications of a request's body.
-type changes struct {
+// bodyEdits are modifications of a request's body.
+type bodyEdits struct {
 	Set  map[string]any `json:"set"`
 	Drop []string       `json:"drop"`
 }
 
-// changesOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
-func changesOf(m *latest.ModelConfig) (c changes, err error) {
+// bodyEditsOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
+func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
 	opts, ok := m.ProviderOpts["request"]
 	if !ok {
 		return c, nil
@@ -123,7 +123,7 @@ func changesOf(m *latest.ModelConfig) (c changes, err error) {
 }
 
 // apply makes the changes in the request's body if the body is a JSON object.
-func (c changes) apply(r *http.Request) error {
+func (c bodyEdits) apply(r *http.Request) error {
 	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
 		return nil
 	}
@@ -158,18 +158,18 @@ type modelTransport struct{ base http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	r := q.Clone(q.Context())
-	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, prefix)
+	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, schemePrefix)
 	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	if x == nil {
 		x = &exchange{}
 	}
-	if err := x.change.apply(r); err != nil {
+	if err := x.edits.apply(r); err != nil {
 		return nil, err
 	}
-	_ = x.fail(nil)
+	_ = x.setError(nil)
 	res, err := w.base.RoundTrip(r)
 	if err != nil {
-		return nil, x.fail(networkError(r, err))
+		return nil, x.setError(networkError(r, err))
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	page := kind == "text/html" || kind == "application/xhtml+xml"
@@ -180,20 +180,20 @@ func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 		if to, err := res.Location(); err == nil {
 			where = "to " + to.Host
 		}
-		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s redirects %s (HTTP %d), which is not followed because it would get the key: set base_url to the address of the API", host, where, res.StatusCode))), nil
+		return apiErrorResponse(res, http.StatusBadRequest, x.setError(fmt.Errorf("%s redirects %s (HTTP %d), which is not followed because it would get the key: set base_url to the address of the API", host, where, res.StatusCode))), nil
 	case page && res.StatusCode < 300:
-		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s answered with a web page (HTTP %d) and not as a model API: check base_url", host, res.StatusCode))), nil
+		return apiErrorResponse(res, http.StatusBadRequest, x.setError(fmt.Errorf("%s answered with a web page (HTTP %d) and not as a model API: check base_url", host, res.StatusCode))), nil
 	case page:
-		return refused(res, res.StatusCode, x.fail(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
+		return apiErrorResponse(res, res.StatusCode, x.setError(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
 	case res.StatusCode < 300:
-		res.Body = &answer{ReadCloser: res.Body, from: r, exchange: x, stream: kind == "text/event-stream"}
+		res.Body = &answerBody{ReadCloser: res.Body, request: r, exchange: x, stream: kind == "text/event-stream"}
 	}
 	return res, nil
 }
 
-// refused returns an API error with the message why, in place of a response that clients would misinterpret. Clients do
+// apiErrorResponse returns an API error with the message why, in place of a response that clients would misinterpret. Clients do
 // not retry it if the status is 400.
-func refused(res *http.Response, status int, why error) *http.Response {
+func apiErrorResponse(res *http.Response, status int, why error) *http.Response {
 	_ = res.Body.Close()
 	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded
 	out := *res

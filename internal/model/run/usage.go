@@ -64,9 +64,9 @@ func (u geminiUsage) tokens() tokens {
 	return tokens{input: u.Prompt + u.Tools - cached, output: u.Candidates + u.Thoughts, cached: cached}
 }
 
-// count updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
-// count keeps the largest.
-func (x *exchange) count(u messagesUsage) {
+// mergeUsage updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
+// mergeUsage keeps the largest.
+func (x *exchange) mergeUsage(u messagesUsage) {
 	if len(u.Steps) > 0 {
 		var sum tokens
 		for _, step := range u.Steps {
@@ -97,7 +97,7 @@ func (x *exchange) count(u messagesUsage) {
 func (x *exchange) replaceUsage(u tokens) {
 	u = tokens{max(0, u.input), max(0, u.output), max(0, u.cached), max(0, u.written)}
 	x.updateUsage(func(t *tokens) {
-		if u.in()+u.output > 0 && u.output >= t.output {
+		if u.inputTotal()+u.output > 0 && u.output >= t.output {
 			*t = u
 		}
 	})
@@ -106,8 +106,8 @@ func (x *exchange) replaceUsage(u tokens) {
 // updateUsage calls change with the usage of the exchange.
 func (x *exchange) updateUsage(change func(*tokens)) {
 	defer func() {
-		if x.told != nil {
-			x.told()
+		if x.onUsage != nil {
+			x.onUsage()
 		}
 	}()
 	x.mu.Lock()

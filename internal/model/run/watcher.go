@@ -43,7 +43,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 				return true
 			}
 			had := w.line.Len()
-			w.take(ctx, e)
+			w.handle(ctx, e)
 			if had == 0 && w.line.Len() > 0 {
 				flush.Reset(flushAfter)
 			}
@@ -51,7 +51,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			case full:
 				w.run.kill(errTooMuch)
 			case err != nil: // its supervisor was killed; what active requests cost is still recorded
-				w.run.conclude(errUnread)
+				w.run.end(errUnread)
 			}
 		case <-flush.C:
 			w.flush(false)
@@ -69,30 +69,30 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 
 func (w *watcher) end() {
 	w.flush(true)
-	w.count()
+	w.writeUsage()
 }
 
-// take handles one event.
-func (w *watcher) take(ctx context.Context, e runtime.Event) {
+// handle handles one event.
+func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 	if name := e.GetAgentName(); name != "" && name != w.agent {
 		w.flush(true) // the previous speaker's text
 		w.agent = name
 	}
 	switch e := e.(type) {
 	case *runtime.AgentChoiceEvent:
-		w.write(e.Content)
+		w.addText(e.Content)
 	case *runtime.ToolCallEvent:
-		w.run.calls.Add(1)
-		w.called(e.ToolCall)
+		w.run.toolCalls.Add(1)
+		w.writeToolCall(e.ToolCall)
 	case *runtime.ToolCallResponseEvent:
 		failed := e.Result != nil && e.Result.IsError
-		w.returned(e.ToolCall, e.Response, failed)
+		w.writeToolResult(e.ToolCall, e.Response, failed)
 	case *runtime.TokenUsageEvent:
 		w.flush(true)
-		w.count()
+		w.writeUsage()
 	case *runtime.WarningEvent:
-		w.step()
-		w.warn(fleet.Shorten(failedPrefixes.Replace(e.Message), maxData))
+		w.flushMessage()
+		w.warn(fleet.Shorten(toolsetErrorPrefixes.Replace(e.Message), maxData))
 	case *runtime.ErrorEvent:
 		text := e.Error
 		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
@@ -100,26 +100,26 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		}
 		w.err = errors.New(text)
 	case *runtime.ElicitationRequestEvent:
-		w.answer(ctx, func() error {
+		w.retryAnswer(ctx, func() error {
 			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
 		})
 	case *runtime.ToolCallConfirmationEvent:
-		w.answer(ctx, func() error { // approved tools do not ask, so this tool has bypassed the guard
+		w.retryAnswer(ctx, func() error { // approved tools do not ask, so this tool has bypassed the guard
 			w.rt.Resume(ctx, runtime.ResumeTypeReject)
 			return nil
 		})
 	}
 }
 
-func (w *watcher) called(c tools.ToolCall) {
-	w.step()
+func (w *watcher) writeToolCall(c tools.ToolCall) {
+	w.flushMessage()
 	w.open++
-	w.put(callStep(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
+	w.writeStep(callStep(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
 }
 
-// returned outputs the result of a call.
-func (w *watcher) returned(c tools.ToolCall, result string, failed bool) {
-	w.step()
+// writeToolResult outputs the result of a call.
+func (w *watcher) writeToolResult(c tools.ToolCall, result string, failed bool) {
+	w.flushMessage()
 	w.open = max(0, w.open-1)
 	text := c.Function.Name + " answered"
 	data := fleet.Step{Type: fleet.StepToolResult, ID: c.ID, Name: c.Function.Name, Result: fleet.Shorten(result, maxData), IsError: failed}
@@ -129,12 +129,12 @@ func (w *watcher) returned(c tools.ToolCall, result string, failed bool) {
 	if result != "" {
 		text += ": " + result
 	}
-	w.put(text, data)
+	w.writeStep(text, data)
 }
 
-// answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
+// retryAnswer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
 // library does not wait for the answer yet, and the library does not signal when it waits.
-func (w *watcher) answer(ctx context.Context, f func() error) {
+func (w *watcher) retryAnswer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
@@ -151,8 +151,8 @@ func (w *watcher) answer(ctx context.Context, f func() error) {
 	}()
 }
 
-// write adds text of the agent and outputs the lines that are complete.
-func (w *watcher) write(s string) {
+// addText adds text of the agent and outputs the lines that are complete.
+func (w *watcher) addText(s string) {
 	s = driver.Clean([]byte(s))
 	w.text.WriteString(s)
 	w.line.WriteString(s)
@@ -164,7 +164,7 @@ func (w *watcher) write(s string) {
 		}
 		w.line.Reset()
 		w.line.WriteString(all[cut:])
-		w.say(all[:cut])
+		w.writeText(all[:cut])
 	}
 }
 
@@ -179,46 +179,46 @@ func (w *watcher) flush(end bool) {
 	if end && !strings.HasSuffix(s, "\n") {
 		s += "\n"
 	}
-	w.say(s)
+	w.writeText(s)
 }
 
-func (w *watcher) say(s string) {
+func (w *watcher) writeText(s string) {
 	if s != "" {
-		w.run.out.add(driver.OutputLine{Open: w.open, Text: w.run.secrets.hide(s), Data: w.data(fleet.Step{Type: fleet.StepText})})
+		w.run.out.writeLine(driver.OutputLine{Open: w.open, Text: w.run.secrets.hide(s), Data: w.stepData(fleet.Step{Type: fleet.StepText})})
 	}
 }
 
-// step outputs the remaining text. It is called before each step.
-func (w *watcher) step() {
+// flushMessage outputs the remaining text. It is called before each step.
+func (w *watcher) flushMessage() {
 	w.flush(true)
 	w.text.Reset()
 }
 
-func (w *watcher) put(text string, data fleet.Step) {
-	w.run.out.add(driver.OutputLine{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.data(data)})
+func (w *watcher) writeStep(text string, data fleet.Step) {
+	w.run.out.writeLine(driver.OutputLine{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.stepData(data)})
 }
 
 func (w *watcher) warn(text string) {
-	w.put("warning: "+text, fleet.Step{Type: fleet.StepWarning, Message: text})
+	w.writeStep("warning: "+text, fleet.Step{Type: fleet.StepWarning, Message: text})
 }
 
-// data returns the structured data of an output as JSON, with the name of the current agent and without secrets.
-func (w *watcher) data(s fleet.Step) json.RawMessage {
+// stepData returns the structured data of an output as JSON, with the name of the current agent and without secrets.
+func (w *watcher) stepData(s fleet.Step) json.RawMessage {
 	s.Agent = w.agent
 	return json.RawMessage(w.run.secrets.hide(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
 }
 
-// count outputs the usage of each request that was answered since the last call, and keeps the sum.
-func (w *watcher) count() {
-	used := w.run.gate.take()
+// writeUsage outputs the usage of each request that was answered since the last call, and keeps the sum.
+func (w *watcher) writeUsage() {
+	used := w.run.gate.takeUsage()
 	if len(used) == 0 {
 		return
 	}
 	for _, u := range used {
-		spent := u.used()
+		spent := u.stepUsage()
 		spent.Model, spent.CostUSD = u.model, u.usd
-		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &spent})
-		if u.cut {
+		w.writeStep(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.inputTotal(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &spent})
+		if u.truncated {
 			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
 		}
 	}

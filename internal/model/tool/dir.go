@@ -21,9 +21,9 @@ const maxStored = 64 << 20
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// locked calls do while it holds the lock of the directory, which excludes other goroutines and processes. An agent that never releases
+// withLock calls do while it holds the lock of the directory, which excludes other goroutines and processes. An agent that never releases
 // the lock only stops its own tools.
-func (d dir) locked(do func() error) error {
+func (d dir) withLock(do func() error) error {
 	unlock, err := lockedfile.MutexAt(d.path(".lock")).Lock()
 	if err != nil {
 		return errors.New("cannot lock the directory")

@@ -33,18 +33,18 @@ const (
 // that the server's user can open.
 type files struct {
 	tools.BaseToolSet
-	dir      string
-	plain    bool // the path of dir may not contain symbolic links
-	git      bool // includes files that git ignores
-	postEdit []latest.PostEditConfig
-	env      []string // environment of the postEdit commands
-	limit    int      // the largest result, in bytes
+	dir            string
+	plain          bool // the path of dir may not contain symbolic links
+	includeIgnored bool // includes files that git ignores
+	postEdit       []latest.PostEditConfig
+	env            []string // environment of the postEdit commands
+	limit          int      // the largest result, in bytes
 }
 
 // NewFiles returns the tools of the toolset t for files in the directory. If plain is set, its path may not contain symbolic links.
 // env is the environment of commands that run after edits, and limit the largest result, in bytes.
 func NewFiles(dir string, plain bool, t *latest.Toolset, env []string, limit int) tools.ToolSet {
-	return &files{dir: dir, plain: plain, git: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
+	return &files{dir: dir, plain: plain, includeIgnored: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
 }
 
 // Instructions implements tools.ToolSet.
@@ -65,13 +65,13 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 		return nil, err
 	}
 	handlers := map[string]tools.ToolHandler{
-		builtin.ToolNameReadFile:           within(f, f.readFile),
-		builtin.ToolNameReadMultipleFiles:  within(f, f.readFiles),
-		builtin.ToolNameWriteFile:          within(f, f.writeFile),
-		builtin.ToolNameEditFile:           within(f, f.editFile),
-		builtin.ToolNameListDirectory:      within(f, f.list),
-		builtin.ToolNameDirectoryTree:      within(f, f.tree),
-		builtin.ToolNameSearchFilesContent: within(f, f.search),
+		builtin.ToolNameReadFile:           withDir(f, f.readFile),
+		builtin.ToolNameReadMultipleFiles:  withDir(f, f.readFiles),
+		builtin.ToolNameWriteFile:          withDir(f, f.writeFile),
+		builtin.ToolNameEditFile:           withDir(f, f.editFile),
+		builtin.ToolNameListDirectory:      withDir(f, f.list),
+		builtin.ToolNameDirectoryTree:      withDir(f, f.tree),
+		builtin.ToolNameSearchFilesContent: withDir(f, f.search),
 	}
 	known := all[:0]
 	for _, t := range all {
@@ -83,8 +83,8 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return known, nil
 }
 
-// within returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
-func within[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
+// withDir returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
+func withDir[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
 		dir, err := openWork(f.dir, f.plain)
 		if err != nil {
@@ -140,14 +140,14 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// name returns the path relative to the directory. It returns an error if the path leads out of the directory.
-func (f *files) name(p string) (string, error) {
+// relativePath returns the path relative to the directory. It returns an error if the path leads out of the directory.
+func (f *files) relativePath(p string) (string, error) {
 	if strings.ContainsRune(p, 0) {
 		return "", errors.New("the path contains a NUL character")
 	}
 	name := filepath.Clean(p)
 	if filepath.IsAbs(name) {
-		for _, dir := range []string{f.dir, resolved(f.dir)} {
+		for _, dir := range []string{f.dir, resolveLinks(f.dir)} {
 			if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
 				return rel, nil
 			}
@@ -159,8 +159,8 @@ func (f *files) name(p string) (string, error) {
 	return name, nil
 }
 
-// resolved returns the path without symbolic links, or unchanged if it cannot be resolved.
-func resolved(p string) string {
+// resolveLinks returns the path without symbolic links, or unchanged if it cannot be resolved.
+func resolveLinks(p string) string {
 	if r, err := filepath.EvalSymlinks(p); err == nil {
 		return r
 	}
@@ -191,7 +191,7 @@ func contents(dir *os.Root, name string, limit int64) ([]byte, error) {
 }
 
 func (f *files) readFile(_ context.Context, dir *os.Root, args builtin.ReadFileArgs) (string, error) {
-	name, err := f.name(args.Path)
+	name, err := f.relativePath(args.Path)
 	if err != nil {
 		return "", err
 	}
@@ -230,10 +230,10 @@ func (f *files) readFiles(ctx context.Context, dir *os.Root, args builtin.ReadMu
 	return out.String(), nil
 }
 
-// writable returns the relative path of a file that the agent may write. It refuses git's own files, because they can
+// writablePath returns the relative path of a file that the agent may write. It refuses git's own files, because they can
 // name programs that git runs.
-func (f *files) writable(p string) (string, error) {
-	name, err := f.name(p)
+func (f *files) writablePath(p string) (string, error) {
+	name, err := f.relativePath(p)
 	if err != nil {
 		return "", err
 	}
@@ -244,7 +244,7 @@ func (f *files) writable(p string) (string, error) {
 			break
 		}
 	}
-	rel, err := filepath.Rel(resolved(f.dir), full)
+	rel, err := filepath.Rel(resolveLinks(f.dir), full)
 	if err != nil {
 		return "", err
 	}
@@ -257,14 +257,14 @@ func (f *files) writable(p string) (string, error) {
 }
 
 func (f *files) writeFile(ctx context.Context, dir *os.Root, args builtin.WriteFileArgs) (string, error) {
-	name, err := f.writable(args.Path)
+	name, err := f.writablePath(args.Path)
 	if err != nil {
 		return "", err
 	}
 	if err := dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return "", err
 	}
-	if err := put(dir, name, args.Content); err != nil {
+	if err := replaceContent(dir, name, args.Content); err != nil {
 		return "", err
 	}
 	if err := f.afterEdit(ctx, name); err != nil {
@@ -273,8 +273,8 @@ func (f *files) writeFile(ctx context.Context, dir *os.Root, args builtin.WriteF
 	return fmt.Sprintf("File written successfully: %s (%d bytes)", args.Path, len(args.Content)), nil
 }
 
-// put replaces the content of a regular file, or creates the file.
-func put(dir *os.Root, name, content string) error {
+// replaceContent replaces the content of a regular file, or creates the file.
+func replaceContent(dir *os.Root, name, content string) error {
 	file, err := open(dir, name, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func put(dir *os.Root, name, content string) error {
 }
 
 func (f *files) editFile(ctx context.Context, dir *os.Root, args builtin.EditFileArgs) (string, error) {
-	name, err := f.writable(args.Path)
+	name, err := f.writablePath(args.Path)
 	if err != nil {
 		return "", err
 	}
@@ -305,7 +305,7 @@ func (f *files) editFile(ctx context.Context, dir *os.Root, args builtin.EditFil
 		}
 		text = strings.Replace(text, e.OldText, e.NewText, 1)
 	}
-	if err := put(dir, name, text); err != nil {
+	if err := replaceContent(dir, name, text); err != nil {
 		return "", err
 	}
 	if err := f.afterEdit(ctx, name); err != nil {
@@ -333,7 +333,7 @@ func (f *files) afterEdit(ctx context.Context, name string) error {
 }
 
 func (f *files) list(_ context.Context, dir *os.Root, args builtin.ListDirectoryArgs) (string, error) {
-	name, err := f.name(args.Path)
+	name, err := f.relativePath(args.Path)
 	if err != nil {
 		return "", err
 	}
@@ -341,11 +341,11 @@ func (f *files) list(_ context.Context, dir *os.Root, args builtin.ListDirectory
 	if err != nil {
 		return "", err
 	}
-	ignore := newIgnored(dir, f.git)
+	ignore := newIgnoreRules(dir, f.includeIgnored)
 	var out strings.Builder
 	shown := 0
 	for _, e := range entries {
-		if ignore.has(path.Join(filepath.ToSlash(name), e.Name()), e.IsDir()) {
+		if ignore.ignores(path.Join(filepath.ToSlash(name), e.Name()), e.IsDir()) {
 			continue
 		}
 		if shown++; shown > maxEntries {

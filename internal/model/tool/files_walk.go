@@ -26,17 +26,17 @@ const (
 
 // ignoreRules finds out which files git ignores. It reads each .gitignore once, through the root.
 type ignoreRules struct {
-	dir  *os.Root
-	off  bool
-	read map[string][]gitignore.Pattern // patterns in effect, by directory
+	dir           *os.Root
+	off           bool
+	patternsByDir map[string][]gitignore.Pattern // patterns in effect, by directory
 }
 
-func newIgnored(dir *os.Root, off bool) *ignoreRules {
-	return &ignoreRules{dir: dir, off: off, read: map[string][]gitignore.Pattern{}}
+func newIgnoreRules(dir *os.Root, off bool) *ignoreRules {
+	return &ignoreRules{dir: dir, off: off, patternsByDir: map[string][]gitignore.Pattern{}}
 }
 
-// has reports whether git ignores the file or stores its own data in it.
-func (i *ignoreRules) has(name string, isDir bool) bool {
+// ignores reports whether git ignores the file or stores its own data in it.
+func (i *ignoreRules) ignores(name string, isDir bool) bool {
 	switch {
 	case i.off || name == ".":
 		return false
@@ -47,7 +47,7 @@ func (i *ignoreRules) has(name string, isDir bool) bool {
 }
 
 func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
-	if p, ok := i.read[dir]; ok {
+	if p, ok := i.patternsByDir[dir]; ok {
 		return p
 	}
 	var all []gitignore.Pattern
@@ -64,19 +64,19 @@ func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
 			}
 		}
 	}
-	i.read[dir] = all
+	i.patternsByDir[dir] = all
 	return all
 }
 
 // walk calls visit for p, and for the files and directories below p that git does not ignore. It does not follow
 // symbolic links.
 func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(name string, e fs.DirEntry) error) error {
-	name, err := f.name(p)
+	name, err := f.relativePath(p)
 	if err != nil {
 		return err
 	}
 	name = filepath.ToSlash(name)
-	ignore := newIgnored(dir, f.git)
+	ignore := newIgnoreRules(dir, f.includeIgnored)
 	return fs.WalkDir(dir.FS(), name, func(at string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -85,7 +85,7 @@ func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(nam
 			return err
 		case err != nil:
 			return nil //nolint:nilerr // skip what cannot be read
-		case at != name && ignore.has(at, e.IsDir()):
+		case at != name && ignore.ignores(at, e.IsDir()):
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -141,7 +141,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 			start = name
 		}
 		switch {
-		case name != start && excluded(args.ExcludePatterns, strings.TrimPrefix(name, start+"/")):
+		case name != start && isExcluded(args.ExcludePatterns, strings.TrimPrefix(name, start+"/")):
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -182,8 +182,8 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 	return strings.Join(found, "\n"), nil
 }
 
-// excluded reports whether the path, one of its directories or its base name matches a pattern.
-func excluded(patterns []string, name string) bool {
+// isExcluded reports whether the path, one of its directories or its base name matches a pattern.
+func isExcluded(patterns []string, name string) bool {
 	for _, p := range patterns {
 		p = strings.TrimSuffix(filepath.ToSlash(p), "/*")
 		for at := name; at != "."; at = path.Dir(at) {

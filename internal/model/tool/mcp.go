@@ -24,7 +24,7 @@ type mcpServer struct {
 	tools.BaseToolSet
 	name      string // prefix of the tools' names; may be empty
 	transport func(ctx context.Context) mcp.Transport
-	idle      func() // closes idle connections; may be nil
+	closeIdle func() // closes idle connections; may be nil
 
 	session *mcp.ClientSession
 	end     context.CancelFunc // ends the session
@@ -45,11 +45,11 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 func MCPRemote(name, url, kind string, headers map[string]string, inside ...string) tools.ToolSet {
 	base := dial.Public(inside...)
 	client := &http.Client{
-		Transport: &withHeaders{base, dial.Host(url), headers},
+		Transport: &headerTransport{base, dial.Host(url), headers},
 		// Redirects are not followed, because the headers may hold secrets for this server only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &mcpServer{name: name, idle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
+	return &mcpServer{name: name, closeIdle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
 		if kind == "sse" {
 			return &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client}
 		}
@@ -57,16 +57,16 @@ func MCPRemote(name, url, kind string, headers map[string]string, inside ...stri
 	}}
 }
 
-// withHeaders adds headers to requests to one host. The server may refer the client to other hosts, which must not
+// headerTransport adds headers to requests to one host. The server may refer the client to other hosts, which must not
 // receive the headers.
-type withHeaders struct {
+type headerTransport struct {
 	base    http.RoundTripper
 	host    string
 	headers map[string]string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Hostname() == w.host {
 		r = r.Clone(r.Context())
 		for k, v := range w.headers {
@@ -86,9 +86,9 @@ func (s *mcpServer) Start(ctx context.Context) error {
 		_ = session.Close()
 		err = ctx.Err()
 	}
-	if s.idle != nil {
+	if s.closeIdle != nil {
 		cut := end
-		end = func() { cut(); s.idle() }
+		end = func() { cut(); s.closeIdle() }
 	}
 	if err != nil {
 		end()
@@ -129,7 +129,7 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 		if s.name != "" {
 			name = s.name + "_" + name
 		}
-		tool := tools.Tool{Name: name, Description: t.Description, Parameters: t.InputSchema, OutputSchema: t.OutputSchema, Handler: s.caller(t.Name)}
+		tool := tools.Tool{Name: name, Description: t.Description, Parameters: t.InputSchema, OutputSchema: t.OutputSchema, Handler: s.toolHandler(t.Name)}
 		if t.Annotations != nil {
 			tool.Annotations = tools.ToolAnnotations(*t.Annotations)
 		}
@@ -138,8 +138,8 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// caller returns a handler that calls the tool by the name that the server uses.
-func (s *mcpServer) caller(name string) tools.ToolHandler {
+// toolHandler returns a handler that calls the tool by the name that the server uses.
+func (s *mcpServer) toolHandler(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {

@@ -36,7 +36,7 @@ func NewMemories(where, path string) tools.ToolSet {
 // change calls do with the memories and writes the result if do reports a change. It holds the lock of the directory
 // meanwhile.
 func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
-	return m.dir.locked(func() error {
+	return m.dir.withLock(func() error {
 		var all []database.UserMemory
 		if err := m.dir.read(m.name, &all); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.New("cannot read the memories")

@@ -71,7 +71,7 @@ func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 // listHandler returns a handler that reads the list, calls do, and writes the list if do has changed it.
 func listHandler[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(_ context.Context, args T) (res *tools.ToolCallResult, err error) {
-		err = t.dir.locked(func() error {
+		err = t.dir.withLock(func() error {
 			var list []builtin.Todo
 			if err := t.dir.read(t.file, &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return errors.New("cannot read the list")

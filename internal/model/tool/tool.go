@@ -136,11 +136,11 @@ func (r *Registry) Add(t fleet.Tool, h tools.ToolHandler) {
 	if json.Unmarshal(t.Parameters, &parameters) != nil || parameters == nil {
 		parameters = map[string]any{"type": "object", "properties": map[string]any{}}
 	}
-	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: parameters, Handler: checked(parameters, h)})
+	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: parameters, Handler: checkArguments(parameters, h)})
 }
 
-// checked returns a handler that calls h only with arguments that match the parameters.
-func checked(parameters any, h tools.ToolHandler) tools.ToolHandler {
+// checkArguments returns a handler that calls h only with arguments that match the parameters.
+func checkArguments(parameters any, h tools.ToolHandler) tools.ToolHandler {
 	text, err := json.Marshal(parameters)
 	if err != nil {
 		return h
@@ -186,7 +186,7 @@ func (r *renamedTool) Tools(ctx context.Context) ([]tools.Tool, error) {
 	if r.as.Description != "" {
 		t.Description = r.as.Description
 	}
-	t.Handler = checked(t.Parameters, t.Handler)
+	t.Handler = checkArguments(t.Parameters, t.Handler)
 	return []tools.Tool{t}, nil
 }
 
@@ -228,8 +228,8 @@ func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...str
 	}
 }
 
-// childTime is how long child processes of a tool's program may continue to print after the program has ended.
-const childTime = time.Minute
+// childGrace is how long child processes of a tool's program may continue to print after the program has ended.
+const childGrace = time.Minute
 
 // Command returns a handler that runs a program with the arguments on its standard input. The result is the
 // standard output of the program and its child processes.
@@ -237,12 +237,12 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)
-		out, said := &process.Head{Max: limit + 1}, &process.Head{Max: 4 << 10}
-		cmd.Stdout, cmd.Stderr = out, said
+		out, stderr := &process.Head{Max: limit + 1}, &process.Head{Max: 4 << 10}
+		cmd.Stdout, cmd.Stderr = out, stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
 		cmd.WaitDelay = time.Second                                                          // if the program does not read its input
-		err := process.Run(ctx, cmd, childTime)
+		err := process.Run(ctx, cmd, childGrace)
 		if ctx.Err() != nil {
 			if cmd.Process != nil {
 				_ = cmd.Cancel() // kills child processes that still run
@@ -250,7 +250,7 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return tools.ResultError(strings.TrimSpace(fmt.Sprintf("The command failed: %v\n%s\n%s", err, said, out))), nil
+			return tools.ResultError(strings.TrimSpace(fmt.Sprintf("The command failed: %v\n%s\n%s", err, stderr, out))), nil
 		}
 		return tools.ResultSuccess(out.String()), nil
 	}

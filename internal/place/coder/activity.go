@@ -16,46 +16,46 @@ type activity struct {
 	lastRefresh time.Time               // when List last refreshed an idle workspace
 }
 
-func (w *activity) beginRun(ws uuid.UUID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.runs == nil {
-		w.runs, w.ended = map[uuid.UUID]int{}, map[uuid.UUID]time.Time{}
+func (a *activity) beginRun(ws uuid.UUID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runs == nil {
+		a.runs, a.ended = map[uuid.UUID]int{}, map[uuid.UUID]time.Time{}
 	}
-	w.runs[ws]++
-	delete(w.ended, ws)
+	a.runs[ws]++
+	delete(a.ended, ws)
 }
 
-func (w *activity) endRun(ws uuid.UUID, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.runs[ws]--; w.runs[ws] <= 0 {
-		delete(w.runs, ws)
-		w.ended[ws] = now
+func (a *activity) endRun(ws uuid.UUID, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runs[ws]--; a.runs[ws] <= 0 {
+		delete(a.runs, ws)
+		a.ended[ws] = now
 	}
 }
 
 // isQuiet reports whether the workspace is idle: it has no run, and its last run ended at least quietAfter ago.
-func (w *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.runs[ws] > 0 {
+func (a *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runs[ws] > 0 {
 		return false
 	}
-	if endedAt, ok := w.ended[ws]; ok && now.Sub(endedAt) < quietAfter {
+	if endedAt, ok := a.ended[ws]; ok && now.Sub(endedAt) < quietAfter {
 		return false
 	}
-	delete(w.ended, ws)
+	delete(a.ended, ws)
 	return true
 }
 
 // claimRefresh reports whether it is time to refresh an idle workspace. If so, it records the time.
-func (w *activity) claimRefresh(now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now.Sub(w.lastRefresh) < quietPause {
+func (a *activity) claimRefresh(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.lastRefresh) < quietPause {
 		return false
 	}
-	w.lastRefresh = now
+	a.lastRefresh = now
 	return true
 }

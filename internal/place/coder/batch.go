@@ -28,44 +28,44 @@ type batch struct {
 	byID     map[uuid.UUID]codersdk.Workspace
 }
 
-func (c *batch) init() { c.changed = map[uuid.UUID]time.Time{} }
+func (b *batch) init() { b.changed = map[uuid.UUID]time.Time{} }
 
 // recordBuild records that a build of the workspace was requested at the time now.
-func (c *batch) recordBuild(id uuid.UUID, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.changed) > 1000 {
-		for id, changedAt := range c.changed {
+func (b *batch) recordBuild(id uuid.UUID, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.changed) > 1000 {
+		for id, changedAt := range b.changed {
 			if now.Sub(changedAt) > time.Minute {
-				delete(c.changed, id)
+				delete(b.changed, id)
 			}
 		}
 	}
-	c.changed[id] = now
+	b.changed[id] = now
 }
 
 // changedAt returns when a build of the workspace was last requested.
-func (c *batch) changedAt(id uuid.UUID) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changed[id]
+func (b *batch) changedAt(id uuid.UUID) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed[id]
 }
 
 // exceedsLookups reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
-func (c *batch) exceedsLookups(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	recent := c.lookups[:0]
-	for _, lookedUpAt := range c.lookups {
+func (b *batch) exceedsLookups(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	recent := b.lookups[:0]
+	for _, lookedUpAt := range b.lookups {
 		if now.Sub(lookedUpAt) < batchWindow {
 			recent = append(recent, lookedUpAt)
 		}
 	}
-	c.lookups = recent
-	if len(c.lookups) >= batchThreshold {
+	b.lookups = recent
+	if len(b.lookups) >= batchThreshold {
 		return true
 	}
-	c.lookups = append(c.lookups, now)
+	b.lookups = append(b.lookups, now)
 	return false
 }
 
@@ -73,29 +73,29 @@ func (c *batch) exceedsLookups(now time.Time) bool {
 // are few lookups, if the list does not have the workspace, or if the list is older than the last requested build of
 // the workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
-	c := &p.batch
-	if p.config.Owner != OwnerSelf || !c.exceedsLookups(p.config.Now()) {
+	b := &p.batch
+	if p.config.Owner != OwnerSelf || !b.exceedsLookups(p.config.Now()) {
 		return nil, nil
 	}
-	c.listMu.Lock()
-	defer c.listMu.Unlock()
+	b.listMu.Lock()
+	defer b.listMu.Unlock()
 	now := p.config.Now()
-	if now.Sub(c.listedAt) >= batchWindow {
+	if now.Sub(b.listedAt) >= batchWindow {
 		all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})
 		if err != nil {
 			return nil, err
 		}
-		c.listedAt, c.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
+		b.listedAt, b.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
 		for _, ws := range all.Workspaces {
-			c.byID[ws.ID] = ws
+			b.byID[ws.ID] = ws
 		}
 	}
-	ws, found := c.byID[id]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !found || !c.listedAt.After(c.changed[id]) {
+	ws, found := b.byID[id]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !found || !b.listedAt.After(b.changed[id]) {
 		return nil, nil
 	}
 	return &ws, nil

@@ -41,7 +41,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 			if err != nil {
 				return err
 			}
-			done, err := p.build(ctx, w, request)
+			done, err := p.requestBuild(ctx, w, request)
 			if err != nil || done {
 				return err
 			}
@@ -75,7 +75,7 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 			}
 		case codersdk.WorkspaceStatusCanceling:
 		default:
-			done, err := p.build(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
+			done, err := p.requestBuild(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
 			if err != nil || done {
 				return err
 			}
@@ -111,7 +111,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		case requestedBuild != uuid.Nil && build.ID == requestedBuild:
 			return "", fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace %s could not be deleted: %s", w.ws.Name, jobError(build.Job))
 		default:
-			id, err := p.start(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionDelete})
+			id, err := p.createBuild(ctx, w, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionDelete})
 			if err != nil && !isConflict(err) {
 				return "", err
 			}
@@ -130,16 +130,16 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return "", nil
 }
 
-// build requests a build. It returns false and no error if another build is active and must end first.
-func (p *Place) build(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
-	_, err := p.start(ctx, w, r)
+// requestBuild requests a build. It returns false and no error if another build is active and must end first.
+func (p *Place) requestBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
+	_, err := p.createBuild(ctx, w, r)
 	if isConflict(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (p *Place) start(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
+func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
 	p.batch.recordBuild(w.ws.ID, p.config.Now())
 	defer func() { p.batch.recordBuild(w.ws.ID, p.config.Now()) }()
 	build, err := callCoder(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+w.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
@@ -167,8 +167,8 @@ func (p *Place) waitAndRefresh(ctx context.Context, w *workspace) (*workspace, e
 	if err := p.sleep(ctx, buildPause); err != nil {
 		return nil, err
 	}
-	there, err := w.refresh(ctx)
-	if err != nil || !there {
+	exists, err := w.refresh(ctx)
+	if err != nil || !exists {
 		return nil, err
 	}
 	return w, nil

@@ -17,8 +17,8 @@ import (
 // catalogAge is the maximum age of the cached list of templates when Fleet lists workspaces.
 const catalogAge = 30 * time.Second
 
-// recentCatalog is the maximum age of the cached list of templates when Fleet looks for a project.
-const recentCatalog = 5 * time.Second
+// recentCatalogAge is the maximum age of the cached list of templates when Fleet looks for a project.
+const recentCatalogAge = 5 * time.Second
 
 // catalog caches templates and their versions.
 type catalog struct {
@@ -37,8 +37,8 @@ func (c *catalog) init() {
 type project struct {
 	fleet.Project
 	Settings
-	template codersdk.Template
-	unsure   bool // the template's version cannot be read, so it is unknown whether the template can host agents
+	template   codersdk.Template
+	unreadable bool // the template's version cannot be read, so it is unknown whether the template can host agents
 }
 
 // Projects implements fleet.Place.
@@ -49,18 +49,18 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	}
 	out := make([]fleet.Project, 0, len(all))
 	for _, proj := range all {
-		if !proj.unsure {
+		if !proj.unreadable {
 			out = append(out, proj.Project)
 		}
 	}
 	return out, nil
 }
 
-// findProject returns the project with the name. It uses a list of templates that is at most recentCatalog old: the calls that
+// findProject returns the project with the name. It uses a list of templates that is at most recentCatalogAge old: the calls that
 // create an agent share one. It returns PROJECT_NOT_FOUND if no template matches.
 func (p *Place) findProject(ctx context.Context, name string) (*project, error) {
 	started := p.config.Now()
-	proj, err := p.findCachedProject(ctx, name, recentCatalog)
+	proj, err := p.findCachedProject(ctx, name, recentCatalogAge)
 	p.catalog.mu.Lock()
 	cached := p.catalog.listedAt.Before(started)
 	p.catalog.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Place) findCachedProject(ctx context.Context, name string, age time.Dur
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(proj *project) bool { return proj.unsure })
+	all = slices.DeleteFunc(slices.Clone(all), func(proj *project) bool { return proj.unreadable })
 	var names []string
 	for _, proj := range all {
 		if proj.Name == name {
@@ -127,10 +127,10 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 			return nil, ctx.Err()
 		}
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: go on with the other templates
-			v, proj.unsure = &version{}, !isListed
+			v, proj.unreadable = &version{}, !isListed
 		}
 		inUse[t.ActiveVersionID] = true
-		if !isListed && !proj.unsure && !proj.canHost(v) {
+		if !isListed && !proj.unreadable && !proj.canHost(v) {
 			continue
 		}
 		display := t.DisplayName

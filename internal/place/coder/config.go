@@ -61,8 +61,8 @@ type Config struct {
 	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. It makes the place refuse
 	// another user's token after a restart too. If it is nil, the first token of this process counts.
 	Remember func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
-	// Renew says for people what to do if Coder does not accept the token, see RenewToken; empty: to use a valid one.
-	Renew string `yaml:"-"`
+	// RenewHint says for people what to do if Coder does not accept the token, see RenewTokenHint; empty: to use a valid one.
+	RenewHint string `yaml:"-"`
 	// Users maps principals to the Coder users with which they have signed in; nil if principals cannot sign in with
 	// Coder.
 	Users Users `yaml:"-"`
@@ -176,7 +176,7 @@ func (c *Config) prepare() (*url.URL, error) {
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("coder.url is %q: write it like https://coder.example.com", redacted(c.URL))
+		return nil, fmt.Errorf("coder.url is %q: write it like https://coder.example.com", redactURL(c.URL))
 	}
 	if u.User != nil || u.RawQuery != "" {
 		return nil, fmt.Errorf("coder.url is %q: leave out everything but scheme, host and path", u.Redacted())
@@ -224,8 +224,8 @@ func (c *Config) prepare() (*url.URL, error) {
 	if c.PollInterval == 0 {
 		c.PollInterval = defaultPollInterval
 	}
-	if c.Renew == "" {
-		c.Renew = "use a valid token"
+	if c.RenewHint == "" {
+		c.RenewHint = "use a valid token"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -237,7 +237,7 @@ func (c *Config) prepare() (*url.URL, error) {
 }
 
 func (c *Config) checkProjects() error {
-	ready := map[string]Project{}
+	projects := map[string]Project{}
 	templates := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Projects)) {
 		p := c.Projects[name]
@@ -256,9 +256,9 @@ func (c *Config) checkProjects() error {
 			return fmt.Errorf("coder.projects.%s: %w", name, err)
 		}
 		p.Settings = p.withDefaults(c.Settings)
-		ready[name] = p
+		projects[name] = p
 	}
-	c.Projects = ready
+	c.Projects = projects
 	return nil
 }
 
@@ -336,8 +336,8 @@ func oneOrAll(one string, list []string) []string {
 	return list
 }
 
-// redacted returns the URL without its password.
-func redacted(address string) string {
+// redactURL returns the URL without its password.
+func redactURL(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()
 	}

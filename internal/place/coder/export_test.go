@@ -23,11 +23,11 @@ func (p *Place) ForgetTemplates() {
 }
 
 // Waiting returns how many messages are waiting for the run.
-func (p *Place) Waiting(taskID string) int { return p.screenRunners.Waiting(taskID) }
+func (p *Place) Waiting(taskID string) int { return p.agentAPIRunners.Waiting(taskID) }
 
 // ForgetRuns clears the state of runs, as if another process took over.
 func (p *Place) ForgetRuns() {
-	p.screenRunners = agentapi.New(agentapi.Config{Now: p.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }})
+	p.agentAPIRunners = agentapi.New(agentapi.Config{Now: p.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }})
 }
 
 // Groups returns the groups to which the project of the template is restricted.

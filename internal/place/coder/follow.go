@@ -35,15 +35,15 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	defer cancel()
 	f.place.activity.beginRun(f.w.ws.ID)
 	defer func() { f.place.activity.endRun(f.w.ws.ID, f.place.config.Now()) }()
-	var sinking sync.Mutex
+	var sinkMu sync.Mutex
 	forward := func(out fleet.Output) error {
-		sinking.Lock()
-		defer sinking.Unlock()
+		sinkMu.Lock()
+		defer sinkMu.Unlock()
 		if out.Cursor != "" {
 			cursor = out.Cursor
 		}
 		if out.Question == nil { // the runner sends questions without a cursor
-			out.Cursor = cursorMark + cursor
+			out.Cursor = runnerCursorPrefix + cursor
 		}
 		return f.sink(out)
 	}
@@ -60,12 +60,12 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if why, ended := f.place.hasStopped(f.w); ended {
 			return lostOutcome(why), nil
 		}
-		r, err := f.place.remote(f.agent, f.w)
+		r, err := f.place.remoteRunner(f.agent, f.w)
 		if err == nil {
 			var o fleet.Outcome
-			sinking.Lock()
+			sinkMu.Lock()
 			runnerCursor := cursor
-			sinking.Unlock()
+			sinkMu.Unlock()
 			if o, err = r.Follow(ctx, f.run, runnerCursor, func(out fleet.Output) error {
 				f.pause = 0
 				return forward(out)

@@ -35,58 +35,58 @@ type workspaceFacts struct {
 	ports    []uint16 // on which programs listen
 }
 
-func (v *factCache) init() {
-	v.byID = map[uuid.UUID]*workspaceFacts{}
-	v.byBuild = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
-	v.failures = map[uuid.UUID]readFailure{}
+func (c *factCache) init() {
+	c.byID = map[uuid.UUID]*workspaceFacts{}
+	c.byBuild = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
+	c.failures = map[uuid.UUID]readFailure{}
 }
 
 // get returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
-func (v *factCache) get(ws codersdk.Workspace) workspaceFacts {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if cached := v.byID[ws.ID]; cached != nil && cached.build == ws.LatestBuild.ID {
+func (c *factCache) get(ws codersdk.Workspace) workspaceFacts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cached := c.byID[ws.ID]; cached != nil && cached.build == ws.LatestBuild.ID {
 		return *cached
 	}
 	return workspaceFacts{build: ws.LatestBuild.ID}
 }
 
 // update calls the function to modify the cached facts about the workspace's latest build.
-func (v *factCache) update(ws codersdk.Workspace, change func(*workspaceFacts)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	known := v.byID[ws.ID]
+func (c *factCache) update(ws codersdk.Workspace, change func(*workspaceFacts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[ws.ID]
 	if known == nil || known.build != ws.LatestBuild.ID {
 		known = &workspaceFacts{build: ws.LatestBuild.ID}
-		v.byID[ws.ID] = known
+		c.byID[ws.ID] = known
 	}
 	change(known)
 }
 
-func (v *factCache) forget(id uuid.UUID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.byID, id)
+func (c *factCache) forget(id uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, id)
 }
 
 // retain removes the facts about workspaces and builds that are not in the sets.
-func (v *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for id := range v.byID {
+func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.byID {
 		if !workspaces[id] {
-			delete(v.byID, id)
+			delete(c.byID, id)
 		}
 	}
-	for id := range v.failures {
+	for id := range c.failures {
 		if !builds[id] {
-			delete(v.failures, id)
+			delete(c.failures, id)
 		}
 	}
-	if len(v.byBuild) > 2*len(builds)+64 {
-		for id := range v.byBuild {
+	if len(c.byBuild) > 2*len(builds)+64 {
+		for id := range c.byBuild {
 			if !builds[id] {
-				delete(v.byBuild, id)
+				delete(c.byBuild, id)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 		})
 		return fleet.StateRunning, "", ctx.Err()
 	}
-	facts := p.facts(w)
+	facts := p.agentAPIFacts(w)
 	if facts.URL == nil {
 		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil
 	}
@@ -173,7 +173,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 // probeAgentAPI asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
 func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
 	wasReady := p.workspaceFacts.get(w.ws).ready
-	ready, err := p.screenRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
+	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
 		_, spec, _ := p.roleAndSpec(ctx, w)
 		return agentapi.Prompt{Text: spec, Task: p.isFirstTask(ctx, w)}
 	})

@@ -134,7 +134,7 @@ func (p *Place) readPorts(ctx context.Context, w *workspace) {
 	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, metadataTime)
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
 	defer cancel()
 	answer, err := callCoder(ctx, "listing the ports of "+w.ws.Name, func(ctx context.Context) (codersdk.WorkspaceAgentListeningPortsResponse, error) {
 		return w.account.sdk.WorkspaceAgentListeningPorts(ctx, agent.ID)

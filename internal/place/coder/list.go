@@ -126,7 +126,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
 	now := p.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
-	failed := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
+	failedAt := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
 	for _, l := range hosted {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
@@ -138,9 +138,9 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 				stale = append(stale, l)
 			}
 		}
-		if u := p.valuesFailure(l.ws.LatestBuild.ID); u != nil && now.Sub(u.failedAt) >= catalogAge {
+		if failed := p.valuesFailure(l.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= catalogAge {
 			missing = append(missing, l)
-			failed[l] = u.failedAt
+			failedAt[l] = failed.failedAt
 		}
 	}
 	sortByAge(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probedAt })
@@ -149,11 +149,11 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 		stale = append(stale, quiet[0])
 	}
 	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.readAt })
-	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failed[l] })
+	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failedAt[l] })
 
 	var mu sync.Mutex
 	var failure error
-	note := func(err error) {
+	setFailure := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if failure == nil {
@@ -176,7 +176,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 	runParallel(running, listProbes, func(l *hostedWorkspace) {
 		if _, _, err := p.probe(ctx, l.workspace); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
-				note(err)
+				setFailure(err)
 				return
 			}
 			p.workspaceFacts.update(l.ws, func(v *workspaceFacts) {
@@ -193,7 +193,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
-			note(err)
+			setFailure(err)
 		default:
 			p.workspaceFacts.addReadFailure(l.ws.LatestBuild.ID, err, now)
 		}
@@ -217,20 +217,20 @@ func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	if _, ok := p.workspaceFacts.byBuild[build]; ok {
 		return nil
 	}
-	u := p.workspaceFacts.failures[build]
-	return &u
+	failure := p.workspaceFacts.failures[build]
+	return &failure
 }
 
 // addReadFailure records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
 // only after valueTries attempts.
-func (v *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	u := v.failures[build]
-	if u.tries++; isAnswer(err) || u.tries >= valueTries {
-		u.err, u.failedAt = err, now
+func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failure := c.failures[build]
+	if failure.tries++; isAnswer(err) || failure.tries >= valueTries {
+		failure.err, failure.failedAt = err, now
 	}
-	v.failures[build] = u
+	c.failures[build] = failure
 }
 
 // listedWorkspace returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
@@ -244,15 +244,15 @@ func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.W
 	if v := p.workspaceFacts.get(l.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	u := p.valuesFailure(l.ws.LatestBuild.ID)
-	w.FleetUnknown = u != nil
-	if u != nil && u.err == nil {
+	failure := p.valuesFailure(l.ws.LatestBuild.ID)
+	w.FleetUnknown = failure != nil
+	if failure != nil && failure.err == nil {
 		return w
 	}
 	w.Name = l.name
 	var err error
-	if u != nil {
-		err = u.err
+	if failure != nil {
+		err = failure.err
 	} else {
 		w.FleetUnknown = p.readFleet(ctx, l.workspace, &w) != nil
 		w.Role, w.Spec, err = p.roleAndSpec(ctx, l.workspace)

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// metadataTime limits how long reading a workspace's metadata may take.
-const metadataTime = 4 * time.Second
+// metadataTimeout limits how long reading a workspace's metadata may take.
+const metadataTimeout = 4 * time.Second
 
 // readMetadata reads the metadata of the workspace's agent into the cache. Errors are only logged, since metadata are
 // optional and are read again later.
@@ -41,7 +41,7 @@ func (p *Place) requestMetadata(ctx context.Context, w *workspace) ([]codersdk.W
 	if wsAgent == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, metadataTime)
+	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
 	defer cancel()
 	res, err := w.account.sdk.Request(ctx, http.MethodGet, fmt.Sprintf("/api/v2/workspaceagents/%s/watch-metadata", wsAgent.ID), nil)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 		}
 	}
 	spec := "" // stays empty if the parameters are unknown
-	if u := p.valuesFailure(w.ws.LatestBuild.ID); u == nil || u.err == nil {
+	if failure := p.valuesFailure(w.ws.LatestBuild.ID); failure == nil || failure.err == nil {
 		_, spec, _ = p.roleAndSpec(ctx, w)
 	}
 	// Coder truncates metadata, and the parameter has the complete text.

@@ -47,13 +47,13 @@ type Users interface {
 	PrincipalOf(ctx context.Context, id, name string) (principal string, err error)
 }
 
-// usersSource separates the source of a principal from the name that the principal has in the source, see
+// sourceSeparator separates the source of a principal from the name that the principal has in the source, see
 // fleet.Subject.
-const usersSource = ":"
+const sourceSeparator = ":"
 
 // userOf returns the Coder user who owns the agent: the id of a user who has signed in, else the owner's name.
 func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
-	if p.config.Users == nil || !strings.Contains(a.Owner, usersSource) {
+	if p.config.Users == nil || !strings.Contains(a.Owner, sourceSeparator) {
 		return a.Owner, nil
 	}
 	id, err := p.config.Users.UserOf(ctx, a.Owner)
@@ -104,14 +104,14 @@ func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	if user == "" || user == uuid.Nil.String() {
 		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent's workspace has no owner in Coder")
 	}
-	m := o.tokens[user]
-	if m == nil {
-		m = &ownerToken{user: user}
-		m.account = p.newAccount(func(ctx context.Context) (string, error) { return p.tokenFor(ctx, user, m) })
-		m.account.onRefused = m.forget
-		o.tokens[user] = m
+	t := o.tokens[user]
+	if t == nil {
+		t = &ownerToken{user: user}
+		t.account = p.newAccount(func(ctx context.Context) (string, error) { return p.tokenFor(ctx, user, t) })
+		t.account.onRefused = t.forget
+		o.tokens[user] = t
 	}
-	return m.account, nil
+	return t.account, nil
 }
 
 // recordUserID records that the user with the name has the id, as Coder has just answered, so that they share a token.
@@ -119,20 +119,20 @@ func (p *Place) recordUserID(name string, id uuid.UUID) {
 	o := &p.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if m := o.tokens[name]; m != nil && o.tokens[id.String()] == nil {
-		o.tokens[id.String()] = m
-		m.user = id.String()
+	if t := o.tokens[name]; t != nil && o.tokens[id.String()] == nil {
+		o.tokens[id.String()] = t
+		t.user = id.String()
 	}
 }
 
 // tokenFor returns a token of the user. If the token expires within ownerTokenRenew, or there is none, it creates a token and
 // revokes the old one.
-func (p *Place) tokenFor(ctx context.Context, user string, m *ownerToken) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (p *Place) tokenFor(ctx context.Context, user string, t *ownerToken) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	now := p.config.Now()
-	if m.key != "" && m.expires.Sub(now) > ownerTokenRenew {
-		return m.key, nil
+	if t.key != "" && t.expires.Sub(now) > ownerTokenRenew {
+		return t.key, nil
 	}
 	var name [4]byte
 	_, _ = rand.Read(name[:]) // never fails
@@ -144,20 +144,20 @@ func (p *Place) tokenFor(ctx context.Context, user string, m *ownerToken) (strin
 	if err != nil {
 		return "", translate("making a token for the Coder user "+user, err)
 	}
-	old := m.key
-	m.key, m.expires = key.Key, now.Add(ownerTokenLife)
+	old := t.key
+	t.key, t.expires = key.Key, now.Add(ownerTokenLife)
 	if old != "" {
 		p.revoke(ctx, user, old)
 	}
-	return m.key, nil
+	return t.key, nil
 }
 
 // forget drops a token that Coder does not accept, for example because somebody has revoked it. The next request makes another.
-func (m *ownerToken) forget(token string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.key == token {
-		m.key = ""
+func (t *ownerToken) forget(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.key == token {
+		t.key = ""
 	}
 }
 
@@ -176,12 +176,12 @@ func (o *owners) close(p *Place) {
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), revokeTimeout)
 	defer cancel()
-	for _, m := range all {
-		m.mu.Lock()
-		if m.key != "" {
-			p.revoke(ctx, m.user, m.key)
+	for _, t := range all {
+		t.mu.Lock()
+		if t.key != "" {
+			p.revoke(ctx, t.user, t.key)
 		}
-		m.key = ""
-		m.mu.Unlock()
+		t.key = ""
+		t.mu.Unlock()
 	}
 }

@@ -21,18 +21,18 @@ type Place struct {
 	self     *account
 	close    func()
 
-	catalog        catalog
-	owners         owners
-	identity       identity
-	index          workspaceIndex
-	workspaceFacts factCache
-	deployment     deployment
-	recent         recentWorkspaces
-	activity       activity
-	batch          batch
-	landers        landers
-	remotes        remote.Clients    // clients of the fleet-runners in workspaces
-	screenRunners  *agentapi.Runners // runners for workspaces that have AgentAPI only
+	catalog         catalog
+	owners          owners
+	identity        identity
+	index           workspaceIndex
+	workspaceFacts  factCache
+	deployment      deployment
+	recent          recentWorkspaces
+	activity        activity
+	batch           batch
+	landers         landers
+	runnerClients   remote.Clients    // clients of the fleet-runners in workspaces
+	agentAPIRunners *agentapi.Runners // runners for workspaces that have AgentAPI only
 
 	// streamLimit limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
 	// that record or replay.
@@ -69,7 +69,7 @@ func New(c Config) (*Place, error) {
 	}
 	p.throttle = &throttle{base: base, now: c.Now, sleep: wait}
 	p.self = p.newAccount(p.verifiedToken)
-	p.screenRunners = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
+	p.agentAPIRunners = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
 	p.catalog.init()
 	p.owners.init()
 	p.index.init()
@@ -107,34 +107,34 @@ type workspaceIndex struct {
 	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
-func (k *workspaceIndex) init() { k.byUID, k.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
+func (x *workspaceIndex) init() { x.byUID, x.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
 
-func (k *workspaceIndex) set(uid string, id uuid.UUID) {
+func (x *workspaceIndex) set(uid string, id uuid.UUID) {
 	if uid == "" {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.byUID[uid], k.agents[id] = id, uid
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.byUID[uid], x.agents[id] = id, uid
 }
 
 // forget removes a deleted workspace and its agent from the cache.
-func (k *workspaceIndex) forget(id uuid.UUID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.byUID, k.agents[id])
-	delete(k.agents, id)
+func (x *workspaceIndex) forget(id uuid.UUID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.byUID, x.agents[id])
+	delete(x.agents, id)
 }
 
-func (k *workspaceIndex) workspace(uid string) (uuid.UUID, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	id, ok := k.byUID[uid]
+func (x *workspaceIndex) workspace(uid string) (uuid.UUID, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, ok := x.byUID[uid]
 	return id, ok
 }
 
-func (k *workspaceIndex) agent(id uuid.UUID) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.agents[id]
+func (x *workspaceIndex) agent(id uuid.UUID) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.agents[id]
 }

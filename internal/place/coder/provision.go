@@ -52,18 +52,18 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	case isConflict(err):
 		return p.handleNameConflict(ctx, a, proj, user, acc, err)
 	}
-	return fleet.Workspace{}, p.nameField(ctx, proj, err)
+	return fleet.Workspace{}, p.withAgentField(ctx, proj, err)
 }
 
-// nameField replaces the name of the parameter in an error of Coder by the field of the agent from which the parameter
+// withAgentField replaces the name of the parameter in an error of Coder by the field of the agent from which the parameter
 // was set.
-func (p *Place) nameField(ctx context.Context, proj *project, err error) error {
+func (p *Place) withAgentField(ctx context.Context, proj *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
 	}
-	v, failed := p.version(ctx, proj.template.ActiveVersionID)
-	if failed != nil {
+	v, verr := p.version(ctx, proj.template.ActiveVersionID)
+	if verr != nil {
 		return err
 	}
 	field := e.Field

@@ -22,10 +22,10 @@ const (
 	// keyParameter is the parameter with Fleet's public key. The runner accepts only requests that are signed with the
 	// key.
 	keyParameter = "fleet_public_key"
-	// remotePatience is how long a runner may be unreachable before its workspace is inspected.
-	remotePatience = 10 * time.Second
-	// cursorMark is the prefix of cursors of runs in a fleet-runner. Cursors of AgentAPI do not have it.
-	cursorMark = "r"
+	// runnerPatience is how long a runner may be unreachable before its workspace is inspected.
+	runnerPatience = 10 * time.Second
+	// runnerCursorPrefix is the prefix of cursors of runs in a fleet-runner. Cursors of AgentAPI do not have it.
+	runnerCursorPrefix = "r"
 )
 
 // hasRunner reports whether the workspace has a fleet-runner.
@@ -40,8 +40,8 @@ func (w *workspace) hasNoApp() bool {
 	return app == nil
 }
 
-// remote returns the agent's runner in its fleet-runner, as client does.
-func (p *Place) remote(a fleet.Agent, w *workspace) (fleet.Runner, error) {
+// remoteRunner returns the agent's runner in its fleet-runner, as client does.
+func (p *Place) remoteRunner(a fleet.Agent, w *workspace) (fleet.Runner, error) {
 	client, err := p.client(a, w)
 	if err != nil {
 		return nil, err
@@ -56,15 +56,15 @@ func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
 	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || w.hasNoApp() {
-		if err := p.offline(a, w); err != nil {
+		if err := p.offlineError(a, w); err != nil {
 			return nil, err
 		}
 	}
 	if len(p.config.RunnerKey) != ed25519.PrivateKeySize {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
-	return p.remotes.Get(remote.ClientConfig{
-		URL: p.runnerURL(w), Key: p.config.RunnerKey, Patience: remotePatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
+	return p.runnerClients.Get(remote.ClientConfig{
+		URL: p.runnerURL(w), Key: p.config.RunnerKey, Patience: runnerPatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
 		HTTP: &http.Client{Transport: appProxy{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
 	}), nil
 }

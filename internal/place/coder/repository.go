@@ -141,19 +141,19 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	r.mu.Lock()
 	r.pushers[c.Commit] = a
 	r.mu.Unlock()
-	there, err := host.Collect(ctx, c.Commit)
-	if err != nil || there.Found && len(there.Large) == 0 {
+	collected, err := host.Collect(ctx, c.Commit)
+	if err != nil || collected.Found && len(collected.Large) == 0 {
 		return err
 	}
 	from, err := r.workspaceOf(ctx, a)
 	if err != nil {
 		return err
 	}
-	if there, err = bringCommit(ctx, from, host, c.Commit, there); err != nil {
+	if collected, err = transferCommit(ctx, from, host, c.Commit, collected); err != nil {
 		return err
 	}
-	for _, digest := range there.Large {
-		ok, err := bring(ctx, func(ctx context.Context, out io.Writer) error { return from.ReadLarge(ctx, digest, out) },
+	for _, digest := range collected.Large {
+		ok, err := transfer(ctx, func(ctx context.Context, out io.Writer) error { return from.ReadLarge(ctx, digest, out) },
 			func(ctx context.Context, in io.Reader) (bool, error) { return host.AddLarge(ctx, digest, in) })
 		if err == nil && !ok {
 			err = fleet.Errorf(fleet.ReasonChangesNotFound, "the content of the Git LFS file %s cannot be read from the workspace of the agent %q", fleet.Shorten(digest, 12), a.Name)
@@ -165,22 +165,24 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	return nil
 }
 
-// bringCommit brings the commit to the host, unless that has it, and returns what the host has then.
-func bringCommit(ctx context.Context, from, host remote.Repository, commit string, there remote.Collected) (remote.Collected, error) {
+// transferCommit brings the commit to the host, unless that has it, and returns what the host has then.
+func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.Collected) (remote.Collected, error) {
 	for _, whole := range []bool{false, true} {
-		if there.Found {
-			return there, nil
+		if collected.Found {
+			return collected, nil
 		}
-		found, err := bring(ctx, func(ctx context.Context, out io.Writer) error { return from.Pack(ctx, commit, there.Have, whole, out) },
+		found, err := transfer(ctx, func(ctx context.Context, out io.Writer) error {
+			return from.Pack(ctx, commit, collected.Have, whole, out)
+		},
 			func(ctx context.Context, in io.Reader) (bool, error) { return host.Unpack(ctx, commit, in) })
 		if err == nil && found {
 			return host.Collect(ctx, commit)
 		}
 		if err != nil {
-			return there, err
+			return collected, err
 		}
 	}
-	return there, errLostWork(commit)
+	return collected, errLostWork(commit)
 }
 
 func errLostWork(commit string) error {
@@ -203,8 +205,8 @@ func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Rep
 	return client.Repository(a, remote.Source{}), nil
 }
 
-// bring brings what read writes in one workspace to another one. Fleet does not look at it.
-func bring(ctx context.Context, read func(context.Context, io.Writer) error, add func(context.Context, io.Reader) (bool, error)) (ok bool, err error) {
+// transfer brings what read writes in one workspace to another one. Fleet does not look at it.
+func transfer(ctx context.Context, read func(context.Context, io.Writer) error, add func(context.Context, io.Reader) (bool, error)) (ok bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, out := io.Pipe()
@@ -232,18 +234,18 @@ func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte)
 	if err != nil {
 		return err
 	}
-	there, err := host.Collect(ctx, c.Commit)
-	if err == nil && !there.Found {
-		if there.Found, err = host.Unpack(ctx, c.Commit, bytes.NewReader(bundle)); err == nil && there.Found {
-			there, err = host.Collect(ctx, c.Commit)
+	collected, err := host.Collect(ctx, c.Commit)
+	if err == nil && !collected.Found {
+		if collected.Found, err = host.Unpack(ctx, c.Commit, bytes.NewReader(bundle)); err == nil && collected.Found {
+			collected, err = host.Collect(ctx, c.Commit)
 		}
 	}
 	switch {
 	case err != nil:
 		return err
-	case len(there.Large) > 0:
-		return fleet.Errorf(fleet.ReasonChangesNotFound, "the work has %d files of Git LFS whose content was only in the deleted workspace", len(there.Large))
-	case !there.Found:
+	case len(collected.Large) > 0:
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the work has %d files of Git LFS whose content was only in the deleted workspace", len(collected.Large))
+	case !collected.Found:
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "what Fleet has kept of the agent's work does not have the commit %s, or needs commits that the project's repository no longer has", fleet.ShortCommit(c.Commit))
 	}
 	return nil

@@ -52,14 +52,14 @@ func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
 // connect returns the runner of the workspace; w is nil if the agent has none.
 func (r runner) connect(w *workspace) (fleet.Runner, error) {
 	if w == nil || w.hasRunner() || w.hasNoApp() {
-		return r.place.remote(r.agent, w)
+		return r.place.remoteRunner(r.agent, w)
 	}
-	return r.screen(w), nil
+	return r.agentAPIRunner(w), nil
 }
 
-// screen returns the runner that uses AgentAPI. w is the workspace if the caller has just read it, else nil.
-func (r runner) screen(w *workspace) fleet.Runner {
-	return r.place.screenRunners.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
+// agentAPIRunner returns the runner that uses AgentAPI. w is the workspace if the caller has just read it, else nil.
+func (r runner) agentAPIRunner(w *workspace) fleet.Runner {
+	return r.place.agentAPIRunners.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		workspace := w
 		if w = nil; workspace == nil {
 			var err error
@@ -67,7 +67,7 @@ func (r runner) screen(w *workspace) fleet.Runner {
 				return nil, err
 			}
 		}
-		return screen{r.place, r.agent, workspace}, nil
+		return agentAPIWorkspace{r.place, r.agent, workspace}, nil
 	})
 }
 
@@ -82,9 +82,9 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	runnerCursor, isRunnerCursor := strings.CutPrefix(cursor, cursorMark)
-	if !isRunnerCursor && r.place.screenRunners.Knows(run.TaskID) {
-		return r.screen(nil).Follow(ctx, run, cursor, sink)
+	runnerCursor, isRunnerCursor := strings.CutPrefix(cursor, runnerCursorPrefix)
+	if !isRunnerCursor && r.place.agentAPIRunners.Knows(run.TaskID) {
+		return r.agentAPIRunner(nil).Follow(ctx, run, cursor, sink)
 	}
 	w, err := r.place.findRecent(ctx, r.agent), error(nil) // the follower requests the workspace when its runner does not answer
 	if w == nil {
@@ -105,7 +105,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	case isRunnerCursor:
 		return lostOutcome(reasonWithoutRunner), nil
 	}
-	return r.screen(w).Follow(ctx, run, cursor, sink)
+	return r.agentAPIRunner(w).Follow(ctx, run, cursor, sink)
 }
 
 // Interrupt implements fleet.Runner. Only a workspace that does not run has certainly no runs: an agent that cannot be
@@ -130,8 +130,8 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 
 // Send implements fleet.Runner.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, text string) error {
-	if r.place.screenRunners.Knows(run.TaskID) {
-		return r.screen(nil).Send(ctx, run, id, text)
+	if r.place.agentAPIRunners.Knows(run.TaskID) {
+		return r.agentAPIRunner(nil).Send(ctx, run, id, text)
 	}
 	next, err := r.connectNow(ctx)
 	if err != nil {

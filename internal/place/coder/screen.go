@@ -8,22 +8,22 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// screen implements agentapi.Workspace.
-type screen struct {
+// agentAPIWorkspace implements agentapi.Workspace.
+type agentAPIWorkspace struct {
 	place *Place
 	agent fleet.Agent
 	w     *workspace
 }
 
 // Facts implements agentapi.Workspace.
-func (s screen) Facts() agentapi.Facts {
-	f := s.place.facts(s.w)
-	f.Offline = s.place.offline(s.agent, s.w)
+func (s agentAPIWorkspace) Facts() agentapi.Facts {
+	f := s.place.agentAPIFacts(s.w)
+	f.Offline = s.place.offlineError(s.agent, s.w)
 	return f
 }
 
-// facts returns the facts about the workspace that package agentapi needs.
-func (p *Place) facts(w *workspace) agentapi.Facts {
+// agentAPIFacts returns the facts about the workspace that package agentapi needs.
+func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 	build := w.ws.LatestBuild
 	f := agentapi.Facts{
 		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: p.throttle.clockSkew(),
@@ -47,10 +47,10 @@ func (p *Place) facts(w *workspace) agentapi.Facts {
 }
 
 // Refresh implements agentapi.Workspace.
-func (s screen) Refresh(ctx context.Context) (bool, error) { return s.w.refresh(ctx) }
+func (s agentAPIWorkspace) Refresh(ctx context.Context) (bool, error) { return s.w.refresh(ctx) }
 
 // Spec implements agentapi.Workspace.
-func (s screen) Spec(ctx context.Context) (string, error) {
+func (s agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 	version, err := s.place.version(ctx, s.w.ws.LatestBuild.TemplateVersionID)
 	if err != nil || s.w.findSpecParameter(version) != nil {
 		return "", err
@@ -59,7 +59,7 @@ func (s screen) Spec(ctx context.Context) (string, error) {
 }
 
 // Translate implements agentapi.Workspace.
-func (screen) Translate(what string, err error) error { return translate(what, err) }
+func (agentAPIWorkspace) Translate(what string, err error) error { return translate(what, err) }
 
 // agentProxy sends requests to AgentAPI through Coder's app proxy. It translates only the proxy's answer for a token
 // that Coder does not accept. The client recognises the proxy's other answers itself.

@@ -32,8 +32,8 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
-// RenewToken says for people what to do if Coder does not accept the token that FindToken finds with the same arguments.
-func RenewToken(getenv func(string) string, home, file string) string {
+// RenewTokenHint says for people what to do if Coder does not accept the token that FindToken finds with the same arguments.
+func RenewTokenHint(getenv func(string) string, home, file string) string {
 	switch {
 	case file != "":
 		return "write a valid token to " + file + " (coder.token_file), which the server reads again at once"

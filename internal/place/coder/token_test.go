@@ -33,7 +33,7 @@ func TestRefusedToken(t *testing.T) {
 			x.fault = c.world
 			p, err := coder.New(coder.Config{
 				URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-				Renew: coder.RenewToken(func(key string) string {
+				RenewHint: coder.RenewTokenHint(func(key string) string {
 					if key == "CODER_SESSION_TOKEN" {
 						return c.env
 					}

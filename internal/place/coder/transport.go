@@ -20,9 +20,9 @@ import (
 
 // Time limits.
 const (
-	requestTime = 20 * time.Second // limit for one request and its answer
-	retryPause  = 250 * time.Millisecond
-	maxThrottle = time.Minute // the longest Retry-After that Fleet respects
+	requestTimeout = 20 * time.Second // limit for one request and its answer
+	retryPause     = 250 * time.Millisecond
+	maxThrottle    = time.Minute // the longest Retry-After that Fleet respects
 )
 
 // throttledError means that Coder's rate limit is reached.
@@ -82,27 +82,27 @@ func newTransport() *http.Transport {
 
 // roundTrip sends the request. It retries a GET once if there was no answer, or if a proxy reported an error. It
 // returns a throttledError while the rate limit is reached.
-func (g *throttle) roundTrip(r *http.Request) (*http.Response, error) {
-	if err := g.checkOpen(); err != nil {
+func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.checkOpen(); err != nil {
 		return nil, err
 	}
-	res, err := g.base.RoundTrip(r)
+	res, err := t.base.RoundTrip(r)
 	if r.Method == http.MethodGet && r.Context().Err() == nil && shouldRetry(res, err) {
 		if res != nil {
 			drain(res.Body)
 		}
-		if err := g.sleep(r.Context(), retryPause); err != nil {
+		if err := t.sleep(r.Context(), retryPause); err != nil {
 			return nil, err
 		}
-		res, err = g.base.RoundTrip(r)
+		res, err = t.base.RoundTrip(r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g.measureSkew(res)
+	t.measureSkew(res)
 	if res.StatusCode == http.StatusTooManyRequests {
 		drain(res.Body)
-		return nil, g.suspend(res.Header.Get("Retry-After"))
+		return nil, t.suspend(res.Header.Get("Retry-After"))
 	}
 	return res, nil
 }
@@ -119,45 +119,45 @@ func shouldRetry(res *http.Response, err error) bool {
 }
 
 // checkOpen returns a throttledError if no requests may be sent now.
-func (g *throttle) checkOpen() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if left := g.suspendedUntil.Sub(g.now()); left > 0 {
+func (t *throttle) checkOpen() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left := t.suspendedUntil.Sub(t.now()); left > 0 {
 		return &throttledError{after: left}
 	}
 	return nil
 }
 
 // suspend stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError.
-func (g *throttle) suspend(retryAfter string) error {
+func (t *throttle) suspend(retryAfter string) error {
 	wait := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {
 		wait = min(time.Duration(n)*time.Second, maxThrottle)
 	} else if at, err := http.ParseTime(retryAfter); err == nil {
-		wait = min(max(at.Sub(g.now()), time.Second), maxThrottle)
+		wait = min(max(at.Sub(t.now()), time.Second), maxThrottle)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.suspendedUntil = g.now().Add(wait)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.suspendedUntil = t.now().Add(wait)
 	return &throttledError{after: wait}
 }
 
 // measureSkew computes the skew from the Date of an answer.
-func (g *throttle) measureSkew(res *http.Response) {
+func (t *throttle) measureSkew(res *http.Response) {
 	if isAppRequest(res.Request) {
 		return // an app in a workspace has answered, and the Date is from its clock
 	}
-	skew := agentapi.ClockSkew(res, g.now())
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.skew = skew
+	skew := agentapi.ClockSkew(res, t.now())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.skew = skew
 }
 
 // clockSkew returns how far Coder's clock is ahead of Fleet's.
-func (g *throttle) clockSkew() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.skew
+func (t *throttle) clockSkew() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.skew
 }
 
 // account sends requests as one Coder user.
@@ -172,7 +172,7 @@ type account struct {
 }
 
 func (p *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{throttle: p.throttle, token: token, renewHint: p.config.Renew}
+	a := &account{throttle: p.throttle, token: token, renewHint: p.config.RenewHint}
 	a.http = &http.Client{
 		Transport: a,
 		// Without a valid token, Coder redirects to its login page.
@@ -246,9 +246,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// callCoder makes one API call with the time limit requestTime, and translates its error. what names the operation.
+// callCoder makes one API call with the time limit requestTimeout, and translates its error. what names the operation.
 func callCoder[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
-	bounded, cancel := context.WithTimeout(ctx, requestTime)
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	v, err := call(bounded)
 	if err == nil {

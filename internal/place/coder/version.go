@@ -30,11 +30,11 @@ type version struct {
 func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &p.catalog
 	c.mu.Lock()
-	u, failed := c.failures[id]
+	failure, failed := c.failures[id]
 	c.mu.Unlock()
 	now := p.config.Now()
-	if failed && now.Sub(u.failedAt) < catalogAge {
-		return u.partial, u.err
+	if failed && now.Sub(failure.failedAt) < catalogAge {
+		return failure.partial, failure.err
 	}
 	v, err := p.version(ctx, id)
 	if ctx.Err() != nil {

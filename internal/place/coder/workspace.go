@@ -106,7 +106,7 @@ func (p *Place) wasCreatedFor(a fleet.Agent, proj *project, ws codersdk.Workspac
 func (p *Place) getByName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
 	ws, err := callCoder(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
-		return ws, ifGone(err)
+		return ws, ignoreNotFound(err)
 	})
 	if err != nil || ws.ID == uuid.Nil {
 		return nil, err
@@ -154,8 +154,8 @@ func newNotShownError(format string, args ...any) error {
 	return unavailable(format, args...).WithCause(errNotShown)
 }
 
-// ifGone returns nil if err means that something does not exist, else err.
-func ifGone(err error) error {
+// ignoreNotFound returns nil if err means that something does not exist, else err.
+func ignoreNotFound(err error) error {
 	if isNotFound(err) {
 		return nil
 	}
@@ -267,8 +267,8 @@ func (p *Place) hasStopped(w *workspace) (why string, ended bool) {
 	}
 }
 
-// offline returns the error that says why the agent cannot be reached, or nil if it can be reached.
-func (p *Place) offline(a fleet.Agent, w *workspace) error {
+// offlineError returns the error that says why the agent cannot be reached, or nil if it can be reached.
+func (p *Place) offlineError(a fleet.Agent, w *workspace) error {
 	state, reason := p.state(w)
 	return fleet.Workspace{State: state, Reason: reason}.CheckRunning(a.Name)
 }

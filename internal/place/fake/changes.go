@@ -25,7 +25,7 @@ func (r *run) change(text string) {
 	if w.files == nil {
 		w.files = map[string]bool{}
 	}
-	w.files[path], w.made = true, append(w.made, path+" "+line+"\n")
+	w.files[path], w.addedLines = true, append(w.addedLines, path+" "+line+"\n")
 	i := slices.IndexFunc(c.List, func(f fleet.FileChange) bool { return f.Path == path })
 	if i < 0 {
 		i = len(c.List)
@@ -39,7 +39,7 @@ func (r *run) change(text string) {
 // Changes returns the changes that the run's script has made, or nil if it has made none.
 func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, err error) {
 	p := r.place
-	err = p.locked(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
+	err = p.callLocked(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
 		if !p.config.Traits.Changes {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", r.agent.Name)
 		}
@@ -59,7 +59,7 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 
 // Compare returns the changes of the run that made the commit, whatever base is.
 func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
-	err = r.locked(ctx, Compare, commit, func(found *run) {
+	err = r.readRunOf(ctx, Compare, commit, func(found *run) {
 		c = &fleet.Changes{
 			Base: base, Commit: commit, Files: found.changes.Files, Insertions: found.changes.Insertions, List: slices.Clone(found.changes.List),
 		}
@@ -69,7 +69,7 @@ func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Chan
 
 // Patch returns a page of the changes as a diff.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	err = r.locked(ctx, Patch, c.Commit, func(found *run) {
+	err = r.readRunOf(ctx, Patch, c.Commit, func(found *run) {
 		for _, f := range found.changes.List {
 			if path == "" || path == f.Path {
 				text = append(text, found.patch[f.Path]...)
@@ -83,10 +83,10 @@ func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	return text, more, err
 }
 
-// locked calls read with the run that made the commit.
-func (r runner) locked(ctx context.Context, m Method, commit string, read func(*run)) error {
+// readRunOf calls read with the run that made the commit.
+func (r runner) readRunOf(ctx context.Context, m Method, commit string, read func(*run)) error {
 	taskID := strings.TrimPrefix(commit, "tree-")
-	return r.place.locked(ctx, Call{Method: m, Agent: r.agent, TaskID: taskID}, func() error {
+	return r.place.callLocked(ctx, Call{Method: m, Agent: r.agent, TaskID: taskID}, func() error {
 		found := r.place.runs[taskID]
 		if found == nil || found.changes == nil {
 			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)

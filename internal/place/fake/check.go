@@ -10,15 +10,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fix is the prefix of lines of feedback with instructions, see instructionsOf.
-const fix = "fix: "
+// fixPrefix is the prefix of lines of feedback with instructions, see instructionsOf.
+const fixPrefix = "fix: "
 
 // instructionsOf returns the script of the run. If the run has feedback with lines that begin with "fix: ", or a prompt that quotes such
 // lines, the script consists of these lines, without the prefix. Otherwise it is the prompt.
 func instructionsOf(r fleet.Run) string {
 	var lines []string
 	for line := range strings.Lines(r.Feedback + "\n" + r.Prompt) {
-		if text, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "# > "), fix); ok {
+		if text, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "# > "), fixPrefix); ok {
 			lines = append(lines, text)
 		}
 	}
@@ -41,7 +41,7 @@ type check struct {
 // "fix: LINE".
 func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
 	p := r.place
-	err = p.call(ctx, Call{Method: Check, Agent: r.agent, TaskID: run.TaskID}, func() error {
+	err = p.callPort(ctx, Call{Method: Check, Agent: r.agent, TaskID: run.TaskID}, func() error {
 		if !p.config.Traits.Checks {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", r.agent.Name)
 		}
@@ -85,16 +85,16 @@ func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check
 	if r.checks == nil {
 		r.checks = map[string]*check{}
 	}
-	r.checks[c.ID], w.checking = k, r
-	w.note("check %s of run %s begins", c.ID, r.task.TaskID)
-	p.working.Go(func() { p.check(r, c, k) })
+	r.checks[c.ID], w.checkedRun = k, r
+	w.logf("check %s of run %s begins", c.ID, r.task.TaskID)
+	p.activeRuns.Go(func() { p.executeCheck(r, c, k) })
 	return k, nil
 }
 
-// check executes the command of the check c, and sets the result of k.
-func (p *Place) check(r *run, c fleet.Check, k *check) {
+// executeCheck executes the command of the check c, and sets the result of k.
+func (p *Place) executeCheck(r *run, c fleet.Check, k *check) {
 	var out strings.Builder
-	command, repair, _ := strings.Cut(c.Command, fix)
+	command, repair, _ := strings.Cut(c.Command, fixPrefix)
 	status, code := fleet.CheckPassed, 0
 	late, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
@@ -135,7 +135,7 @@ func (p *Place) check(r *run, c fleet.Check, k *check) {
 		}
 	}
 	if repair != "" && status == fleet.CheckFailed {
-		fmt.Fprintln(&out, fix+strings.TrimSpace(repair))
+		fmt.Fprintln(&out, fixPrefix+strings.TrimSpace(repair))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,10 +151,10 @@ func (p *Place) check(r *run, c fleet.Check, k *check) {
 	close(k.done)
 }
 
-// checked reports whether a check of the run is active. The caller holds the world's mutex.
-func (r *run) checked() bool {
+// hasActiveCheck reports whether a check of the run is active. The caller holds the world's mutex.
+func (r *run) hasActiveCheck() bool {
 	for _, k := range r.checks {
-		if !closed(k.done) {
+		if !isClosed(k.done) {
 			return true
 		}
 	}
@@ -164,7 +164,7 @@ func (r *run) checked() bool {
 // stopChecks ends the checks of the run. The caller holds the world's mutex.
 func (r *run) stopChecks() {
 	for _, k := range r.checks {
-		if !closed(k.stop) {
+		if !isClosed(k.stop) {
 			close(k.stop)
 		}
 	}
@@ -173,17 +173,17 @@ func (r *run) stopChecks() {
 // Bundle writes the lines that scripts have added in the workspace, as "PATH LINE", instead of a bundle.
 func (r runner) Bundle(ctx context.Context, out io.Writer) error {
 	p := r.place
-	return p.call(ctx, Call{Method: Bundle, Agent: r.agent}, func() error {
+	return p.callPort(ctx, Call{Method: Bundle, Agent: r.agent}, func() error {
 		if !p.config.Traits.Bundles {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", r.agent.Name)
 		}
 		p.mu.Lock()
 		text := ""
-		ws := p.of(r.agent)
+		ws := p.workspaceOf(r.agent)
 		if ws != nil {
-			text = strings.Join(ws.made, "")
+			text = strings.Join(ws.addedLines, "")
 		} else if p.config.Traits.KeepsWork {
-			text = p.left[r.agent.UID]
+			text = p.workOfDeleted[r.agent.UID]
 		}
 		p.mu.Unlock()
 		switch {

@@ -47,8 +47,8 @@ type Call struct {
 	Run    *fleet.Run    // set in calls of Dispatch
 }
 
-// moment is a point in a method: before the method does anything, or after it has done everything except return.
-type moment struct {
+// hookPoint is a point in a method: before the method does anything, or after it has done everything except return.
+type hookPoint struct {
 	method Method
 	after  bool
 }
@@ -75,9 +75,9 @@ func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
 
 func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
 
-func (g *Gate) isOpen() bool { return closed(g.open) }
+func (g *Gate) isOpen() bool { return isClosed(g.open) }
 
-func closed(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -88,13 +88,13 @@ func closed(c <-chan struct{}) bool {
 
 // Fail makes the next calls of the method return err without doing anything. times is the number of these calls. A nil
 // err means BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
-func (p *Place) Fail(m Method, times int, err error) { p.fail(moment{m, false}, times, err) }
+func (p *Place) Fail(m Method, times int, err error) { p.fail(hookPoint{m, false}, times, err) }
 
 // FailAfter makes the next calls of the method take effect but return err, as if the answer were lost. times is the
 // number of these calls. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
-func (p *Place) FailAfter(m Method, times int, err error) { p.fail(moment{m, true}, times, err) }
+func (p *Place) FailAfter(m Method, times int, err error) { p.fail(hookPoint{m, true}, times, err) }
 
-func (p *Place) fail(at moment, times int, err error) {
+func (p *Place) fail(at hookPoint, times int, err error) {
 	if err == nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again")
 	}
@@ -111,17 +111,17 @@ func (p *Place) Delay(m Method, d time.Duration) {
 }
 
 // Hold makes calls of the method wait, before they do anything, until the gate is opened or their context is done.
-func (p *Place) Hold(m Method) *Gate { return p.hold(moment{m, false}) }
+func (p *Place) Hold(m Method) *Gate { return p.hold(hookPoint{m, false}) }
 
 // HoldAfter makes calls of the method wait, after they have taken effect and before they return, until the gate is
 // opened or their context is done. A server that is killed meanwhile does not learn that the call succeeded.
-func (p *Place) HoldAfter(m Method) *Gate { return p.hold(moment{m, true}) }
+func (p *Place) HoldAfter(m Method) *Gate { return p.hold(hookPoint{m, true}) }
 
-func (p *Place) hold(at moment) *Gate {
+func (p *Place) hold(at hookPoint) *Gate {
 	g := newGate()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holds[at] = g
+	p.holdGates[at] = g
 	return g
 }
 
@@ -160,7 +160,7 @@ func (p *Place) Called(m Method, n int) <-chan struct{} {
 		close(reached)
 		return reached
 	}
-	p.awaited = append(p.awaited, callWaiter{m, n, reached})
+	p.callWaiters = append(p.callWaiters, callWaiter{m, n, reached})
 	return reached
 }
 
@@ -174,7 +174,7 @@ type callWaiter struct {
 // count counts a call, and closes the channels of Called whose number is reached. The caller holds mu.
 func (p *Place) count(m Method) {
 	p.calls[m]++
-	p.awaited = slices.DeleteFunc(p.awaited, func(a callWaiter) bool {
+	p.callWaiters = slices.DeleteFunc(p.callWaiters, func(a callWaiter) bool {
 		if a.method != m || p.calls[m] < a.calls {
 			return false
 		}
@@ -191,33 +191,33 @@ func (p *Place) Overlaps() []string {
 	return append([]string(nil), p.overlaps...)
 }
 
-// call runs act as one call of the port, with the hooks, delays and faults that the test has set.
-func (p *Place) call(ctx context.Context, c Call, act func() error) error {
-	defer p.enter(c)()
-	if err := p.moment(ctx, c, false, p.config.Before); err != nil {
+// callPort runs act as one call of the port, with the hooks, delays and faults that the test has set.
+func (p *Place) callPort(ctx context.Context, c Call, act func() error) error {
+	defer p.recordCall(c)()
+	if err := p.applyHook(ctx, c, false, p.config.Before); err != nil {
 		return err
 	}
-	if err := p.refused(c); err != nil {
+	if err := p.refusal(c); err != nil {
 		return err
 	}
 	if err := act(); err != nil {
 		return err
 	}
-	return p.moment(ctx, c, true, p.config.After)
+	return p.applyHook(ctx, c, true, p.config.After)
 }
 
-// locked is call with the world's mutex held during act.
-func (p *Place) locked(ctx context.Context, c Call, act func() error) error {
-	return p.call(ctx, c, func() error {
+// callLocked is callPort with the world's mutex held during act.
+func (p *Place) callLocked(ctx context.Context, c Call, act func() error) error {
+	return p.callPort(ctx, c, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return act()
 	})
 }
 
-// refused returns why the host does not carry out the call: it takes the place for another caller, or it does not show the
+// refusal returns why the host does not carry out the call: it takes the place for another caller, or it does not show the
 // workspace.
-func (p *Place) refused(c Call) error {
+func (p *Place) refusal(c Call) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.otherCaller {
@@ -227,17 +227,17 @@ func (p *Place) refused(c Call) error {
 	case Projects, Roles, List, Inspect, Delete:
 		return nil
 	}
-	if w := p.of(c.Agent); w != nil && w.hidden {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", notShown)
+	if w := p.workspaceOf(c.Agent); w != nil && w.hidden {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", notShownReason)
 	}
 	return nil
 }
 
-// notShown is the reason of a workspace that the host does not show.
-const notShown = "its host does not show its workspace"
+// notShownReason is the reason of a workspace that the host does not show.
+const notShownReason = "its host does not show its workspace"
 
-// enter records the start of a call and returns a function that records its end.
-func (p *Place) enter(c Call) (leave func()) {
+// recordCall records the start of a call and returns a function that records its end.
+func (p *Place) recordCall(c Call) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count(c.Method)
@@ -259,11 +259,11 @@ func (p *Place) enter(c Call) (leave func()) {
 	}
 }
 
-// moment does what the test has set for one moment of a call.
-func (p *Place) moment(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
-	at := moment{c.Method, after}
+// applyHook does what the test has set for one moment of a call.
+func (p *Place) applyHook(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
+	at := hookPoint{c.Method, after}
 	p.mu.Lock()
-	delay, gate := p.delays[c.Method], p.holds[at]
+	delay, gate := p.delays[c.Method], p.holdGates[at]
 	p.mu.Unlock()
 	if delay > 0 && !after {
 		select {

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// keptFor is how long the world says that it keeps a workspace. It never removes one.
-const keptFor = 7 * 24 * time.Hour
+// keptRetention is how long the world says that it keeps a workspace. It never removes one.
+const keptRetention = 7 * 24 * time.Hour
 
 // Kept returns the workspaces that Delete has kept.
 func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
@@ -19,7 +19,7 @@ func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 		if uid == "" || uid == w.AgentUID {
 			all = append(all, fleet.KeptWork{
 				AgentUID: w.AgentUID, AgentName: w.Name, Owner: w.Owner, Project: w.Project, Reason: w.kept,
-				Location: w.Location, Size: 4096, KeptAt: w.keptAt, Until: w.keptAt.Add(keptFor),
+				Location: w.Location, Size: 4096, KeptAt: w.keptAt, Until: w.keptAt.Add(keptRetention),
 			})
 		}
 	}
@@ -30,7 +30,7 @@ func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.of(a); w != nil && w.kept != "" {
+	if w := p.workspaceOf(a); w != nil && w.kept != "" {
 		return w.kept, nil
 	}
 	return "", fleet.Errorf(fleet.ReasonUnimplemented, "the world knows nothing about the work of agent %q", a.Name)

@@ -79,36 +79,36 @@ func DefaultRoles() []fleet.Role {
 
 // Place is a world and its fleet.Place. Its methods are safe for concurrent use.
 type Place struct {
-	config  Config
-	working sync.WaitGroup // active runs
+	config     Config
+	activeRuns sync.WaitGroup // active runs
 
-	mu         sync.Mutex
-	projects   []Project
-	workspaces []*workspace // existing workspaces, oldest first
-	byUID      map[string]*workspace
-	byID       map[string]*workspace
-	made       int // number of workspaces ever created
-	runs       map[string]*run
-	deliveries map[string]int
-	dispatches map[string]int
+	mu                sync.Mutex
+	projects          []Project
+	workspaces        []*workspace // existing workspaces, oldest first
+	byUID             map[string]*workspace
+	byID              map[string]*workspace
+	workspacesCreated int // number of workspaces ever created
+	runs              map[string]*run
+	deliveries        map[string]int
+	dispatches        map[string]int
 
-	builds       *Gate // new builds wait at this gate; may be nil
-	beginning    *Gate // new runs wait at this gate; may be nil
-	failing      map[string][]string
-	gates        map[string]*Gate
-	holds        map[moment]*Gate
-	faults       map[moment]*fault
-	delays       map[Method]time.Duration
-	calls        map[Method]int
-	awaited      []callWaiter
-	changing     map[string]Method // by agent uid
-	overlaps     []string
-	left         map[string]string               // work of deleted agents, by uid
-	kept         []*workspace                    // workspaces that Delete has kept, oldest first
-	branches     map[string]string               // the newest commits of the branches main, by project
-	commitChecks map[[3]string]fleet.CheckResult // by the commit, the id and the command
-	commits      map[string]*commit
-	protected    bool // see ProtectBranches
+	buildGate     *Gate // new builds wait at this gate; may be nil
+	runGate       *Gate // new runs wait at this gate; may be nil
+	buildFailures map[string][]string
+	gates         map[string]*Gate
+	holdGates     map[hookPoint]*Gate
+	faults        map[hookPoint]*fault
+	delays        map[Method]time.Duration
+	calls         map[Method]int
+	callWaiters   []callWaiter
+	changing      map[string]Method // by agent uid
+	overlaps      []string
+	workOfDeleted map[string]string               // work of deleted agents, by uid
+	kept          []*workspace                    // workspaces that Delete has kept, oldest first
+	branches      map[string]string               // the newest commits of the branches main, by project
+	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
+	commits       map[string]*commit
+	protected     bool // see ProtectBranches
 	// otherCaller means that the host takes the place for another caller.
 	otherCaller bool
 }
@@ -134,11 +134,11 @@ func New(c Config) *Place {
 		c.Projects = DefaultProjects()
 	}
 	p := &Place{
-		config: c, projects: sorted(c.Projects),
+		config: c, projects: sortProjects(c.Projects),
 		byUID: map[string]*workspace{}, byID: map[string]*workspace{}, runs: map[string]*run{},
 		deliveries: map[string]int{}, dispatches: map[string]int{},
-		failing: map[string][]string{}, gates: map[string]*Gate{}, holds: map[moment]*Gate{}, faults: map[moment]*fault{},
-		left: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
+		buildFailures: map[string][]string{}, gates: map[string]*Gate{}, holdGates: map[hookPoint]*Gate{}, faults: map[hookPoint]*fault{},
+		workOfDeleted: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
 		branches: map[string]string{}, commits: map[string]*commit{}, commitChecks: map[[3]string]fleet.CheckResult{},
 	}
 	for _, w := range c.Workspaces {
@@ -147,7 +147,7 @@ func New(c Config) *Place {
 	return p
 }
 
-func sorted(projects []Project) []Project {
+func sortProjects(projects []Project) []Project {
 	return slices.SortedFunc(slices.Values(projects), func(x, y Project) int { return cmp.Compare(x.Name, y.Name) })
 }
 
@@ -156,7 +156,7 @@ func (p *Place) Traits() fleet.Traits { return p.config.Traits }
 
 // Projects returns the projects, sorted by name.
 func (p *Place) Projects(ctx context.Context) (projects []fleet.Project, err error) {
-	err = p.locked(ctx, Call{Method: Projects}, func() error {
+	err = p.callLocked(ctx, Call{Method: Projects}, func() error {
 		for _, proj := range p.projects {
 			projects = append(projects, proj.Project)
 		}
@@ -167,7 +167,7 @@ func (p *Place) Projects(ctx context.Context) (projects []fleet.Project, err err
 
 // Roles returns the roles of the project.
 func (p *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, err error) {
-	err = p.locked(ctx, Call{Method: Roles}, func() error {
+	err = p.callLocked(ctx, Call{Method: Roles}, func() error {
 		proj, err := p.project(project)
 		roles = proj.roles()
 		return err
@@ -185,20 +185,20 @@ func (proj Project) roles() []fleet.Role {
 
 // CheckStart checks whether the agent's workspace can be started as Agent.Next says.
 func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
-	err = p.locked(ctx, Call{Method: CheckStart, Agent: a}, func() error {
-		w := p.of(a)
+	err = p.callLocked(ctx, Call{Method: CheckStart, Agent: a}, func() error {
+		w := p.workspaceOf(a)
 		if w == nil {
-			return gone(a)
+			return errGone(a)
 		}
-		_, role, err = p.next(w, a)
+		_, role, err = p.nextRole(w, a)
 		return err
 	})
 	return role, err
 }
 
-// next returns the roles of the version with which the workspace is started next, and the role that the workspace will
+// nextRole returns the roles of the version with which the workspace is started next, and the role that the workspace will
 // have. The world's mutex must be held.
-func (p *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role string, err error) {
+func (p *Place) nextRole(w *workspace, a fleet.Agent) (roles []fleet.Role, role string, err error) {
 	proj, err := p.project(w.Project)
 	roles, role = w.roles, w.Role
 	if a.Next.Update && err == nil || roles == nil {
@@ -220,9 +220,9 @@ func (p *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role stri
 	return roles, found.Name, err
 }
 
-// renew makes the changes of the next start. The world's mutex must be held.
-func (p *Place) renew(w *workspace, a fleet.Agent) error {
-	roles, role, err := p.next(w, a)
+// applyNextStart makes the changes of the next start. The world's mutex must be held.
+func (p *Place) applyNextStart(w *workspace, a fleet.Agent) error {
+	roles, role, err := p.nextRole(w, a)
 	if err != nil {
 		return err
 	}
@@ -247,9 +247,9 @@ func (p *Place) project(name string) (Project, error) {
 
 // Provision creates the agent's workspace.
 func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = p.locked(ctx, Call{Method: Provision, Agent: a}, func() error {
-		if w := p.of(a); w != nil {
-			p.settle(w)
+	err = p.callLocked(ctx, Call{Method: Provision, Agent: a}, func() error {
+		if w := p.workspaceOf(a); w != nil {
+			p.finishBuild(w)
 			ws = w.view()
 			return nil
 		}
@@ -262,7 +262,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 				return fleet.Errorf(fleet.ReasonAgentExists, "a workspace named %q already exists: choose another name", w.Name).With("field", "name")
 			}
 		}
-		w := &workspace{begins: proj.SpecIsTask, roles: proj.roles(), Workspace: fleet.Workspace{
+		w := &workspace{startsItself: proj.SpecIsTask, roles: proj.roles(), Workspace: fleet.Workspace{
 			Host:     fleet.HostFacts{Credential: p.Credential(a.Project)},
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
@@ -277,18 +277,18 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 
 // Start starts the agent's workspace.
 func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
-	return p.locked(ctx, Call{Method: Start, Agent: a}, func() error {
-		w := p.of(a)
+	return p.callLocked(ctx, Call{Method: Start, Agent: a}, func() error {
+		w := p.workspaceOf(a)
 		if w == nil {
 			w = p.restore(a)
 		}
 		if w == nil {
-			return gone(a)
+			return errGone(a)
 		}
-		p.settle(w)
+		p.finishBuild(w)
 		switch w.State {
 		case fleet.StateStopped, fleet.StateFailed, fleet.StateCanceled:
-			if err := p.renew(w, a); err != nil {
+			if err := p.applyNextStart(w, a); err != nil {
 				return err
 			}
 			p.build(w)
@@ -299,10 +299,10 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 
 // Stop stops the agent's workspace. The run in the workspace ends as stopped.
 func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
-	return p.locked(ctx, Call{Method: Stop, Agent: a}, func() error {
-		w := p.of(a)
+	return p.callLocked(ctx, Call{Method: Stop, Agent: a}, func() error {
+		w := p.workspaceOf(a)
 		if w == nil {
-			return gone(a)
+			return errGone(a)
 		}
 		if w.State != fleet.StateStopped {
 			p.halt(w, fleet.TaskStopped)
@@ -313,11 +313,11 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 
 // Delete destroys the agent's workspace. The run in the workspace ends as stopped.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
-	err = p.locked(ctx, Call{Method: Delete, Agent: a}, func() error {
-		switch w := p.of(a); {
+	err = p.callLocked(ctx, Call{Method: Delete, Agent: a}, func() error {
+		switch w := p.workspaceOf(a); {
 		case w == nil:
 		case w.hidden:
-			kept = notShown + "; if it exists, it was not deleted"
+			kept = notShownReason + "; if it exists, it was not deleted"
 		default:
 			kept = w.kept
 			p.destroy(w, fleet.TaskStopped)
@@ -332,19 +332,19 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 
 // Inspect returns the agent's workspace. It counts for Config.BuildLooks.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = p.locked(ctx, Call{Method: Inspect, Agent: a}, func() error {
-		w := p.of(a)
+	err = p.callLocked(ctx, Call{Method: Inspect, Agent: a}, func() error {
+		w := p.workspaceOf(a)
 		if w == nil {
 			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, AgentUID: a.UID}
 			return nil
 		}
 		if w.hidden {
-			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: notShown, AgentUID: a.UID}
+			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: notShownReason, AgentUID: a.UID}
 			return nil
 		}
-		p.settle(w)
+		p.finishBuild(w)
 		ws = w.view()
-		p.look(w)
+		p.countPoll(w)
 		return nil
 	})
 	return ws, err
@@ -352,14 +352,14 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 
 // List returns all workspaces, oldest first. It counts for Config.BuildLooks of each workspace.
 func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
-	err = p.locked(ctx, Call{Method: List}, func() error {
+	err = p.callLocked(ctx, Call{Method: List}, func() error {
 		for _, w := range p.workspaces {
 			if w.hidden {
 				continue
 			}
-			p.settle(w)
+			p.finishBuild(w)
 			all = append(all, w.view())
-			p.look(w)
+			p.countPoll(w)
 		}
 		return nil
 	})
@@ -369,10 +369,10 @@ func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 // Log returns the last n lines of the workspace's log. The log has the events of the workspace and the output of its
 // runs.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
-	err = p.locked(ctx, Call{Method: Log, Agent: a}, func() error {
-		w := p.of(a)
+	err = p.callLocked(ctx, Call{Method: Log, Agent: a}, func() error {
+		w := p.workspaceOf(a)
 		if w == nil {
-			return gone(a)
+			return errGone(a)
 		}
 		first := max(0, len(w.log)-max(n, 0))
 		lines, truncated = slices.Clone(w.log[first:]), first > 0
@@ -387,7 +387,7 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 // Close does nothing: runs continue, and a restarted server can use the Place again. Destroy ends the runs.
 func (p *Place) Close() error { return nil }
 
-func gone(a fleet.Agent) error {
+func errGone(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)
 }
 

@@ -75,8 +75,8 @@ func (r repository) Contains(_ context.Context, id, older string) (bool, error) 
 	return false, nil
 }
 
-// work returns the files that the run with the head has written. The caller holds the world's mutex.
-func (r repository) work(head string) map[string]string {
+// filesOf returns the files that the run with the head has written. The caller holds the world's mutex.
+func (r repository) filesOf(head string) map[string]string {
 	files := map[string]string{}
 	if run := r.place.runs[strings.TrimPrefix(head, "tree-")]; run != nil {
 		for path, patch := range run.patch {
@@ -94,15 +94,15 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	onto := p.commits[c.Onto]
-	files, work := maps.Clone(onto.files), r.work(c.Head)
+	files, work := maps.Clone(onto.files), r.filesOf(c.Head)
 	combined := fleet.CombineResult{Base: c.Since}
 	for _, path := range slices.Sorted(maps.Keys(work)) {
 		if !strings.HasPrefix(work[path], files[path]) && !strings.HasPrefix(files[path], work[path]) {
 			conflict := fleet.Conflict{Path: path, Kind: "content"}
 			for line := range strings.Lines(files[path] + work[path]) {
-				conflict.Hunks += fix + "change " + path + " " + line
+				conflict.Hunks += fixPrefix + "change " + path + " " + line
 			}
-			conflict.Hunks += fix + "done\n"
+			conflict.Hunks += fixPrefix + "done\n"
 			combined.Conflicts = append(combined.Conflicts, conflict)
 			continue
 		}
@@ -130,7 +130,7 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			o := fleet.WorkOverlap{A: a.Name, B: b.Name}
-			one, other := r.work(a.Head), r.work(b.Head)
+			one, other := r.filesOf(a.Head), r.filesOf(b.Head)
 			for _, path := range slices.Sorted(maps.Keys(one)) {
 				if text, both := other[path]; both {
 					o.Files = append(o.Files, fleet.OverlapFile{Path: path, Lines: [][2]int{{0, 0}}})
@@ -156,7 +156,7 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 		return old, nil
 	}
 	result := fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed, StartedAt: p.config.Now(), EndedAt: p.config.Now()}
-	command, repair, _ := strings.Cut(c.Command, fix)
+	command, repair, _ := strings.Cut(c.Command, fixPrefix)
 	code := 0
 	for step := range strings.SplitSeq(command, ";") {
 		switch verb, text, _ := strings.Cut(strings.TrimSpace(step), " "); verb {
@@ -182,7 +182,7 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 		if code != 0 {
 			result.Status = fleet.CheckFailed
 			if repair != "" {
-				result.Output += fix + strings.TrimSpace(repair) + "\n" + fix + "done\n"
+				result.Output += fixPrefix + strings.TrimSpace(repair) + "\n" + fixPrefix + "done\n"
 			}
 			break
 		}

@@ -21,23 +21,23 @@ type run struct {
 	failed    int   // attempts that fail-first has ended, or would have; of the first one
 	claimed   bool  // the agent started the run by itself, and a task was assigned to it later
 
-	outputs   []fleet.Output
-	questions []fleet.Question  // all questions so far
-	open      int               // number of open tool calls
-	messages  []string          // all messages so far
-	sent      map[string]bool   // ids of all messages
-	heard     int               // number of messages that the agent has read
-	lost      string            // why the conversation starts anew, for the next output
-	changes   *fleet.Changes    // nil without changes
-	patch     map[string]string // diffs by path
-	checks    map[string]*check // by the check's id
-	payload   []byte
-	output    []byte
-	gap       fleet.Gap
-	cost      float64
-	turns     int
-	usage     fleet.Usage
-	session   string
+	outputs      []fleet.Output
+	questions    []fleet.Question  // all questions so far
+	open         int               // number of open tool calls
+	messages     []string          // all messages so far
+	sent         map[string]bool   // ids of all messages
+	messagesRead int               // number of messages that the agent has read
+	lostReason   string            // why the conversation starts anew, for the next output
+	changes      *fleet.Changes    // nil without changes
+	patch        map[string]string // diffs by path
+	checks       map[string]*check // by the check's id
+	payload      []byte
+	output       []byte
+	gap          fleet.Gap
+	cost         float64
+	turns        int
+	usage        fleet.Usage
+	session      string
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
@@ -45,43 +45,43 @@ type run struct {
 	deadline *time.Timer
 }
 
-func (r *run) ended() bool { return closed(r.done) }
+func (r *run) ended() bool { return isClosed(r.done) }
 
 func (r *run) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// start starts a run of the task in the workspace. The world's mutex must be held.
-func (p *Place) start(w *workspace, task fleet.Run) *run {
-	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: p.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+// startRun starts a run of the task in the workspace. The world's mutex must be held.
+func (p *Place) startRun(w *workspace, task fleet.Run) *run {
+	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: p.runGate, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
 		r.first = w.run.first
 	}
 	w.run = r
 	p.runs[task.TaskID] = r
 	p.deliveries[task.TaskID]++
-	w.note("run %s begins", task.TaskID)
-	p.limit(r, task.Timeout)
-	p.working.Go(func() { p.work(r) })
+	w.logf("run %s begins", task.TaskID)
+	p.setDeadline(r, task.Timeout)
+	p.activeRuns.Go(func() { p.executeScript(r) })
 	return r
 }
 
-// limit makes the run fail after the time d. The world's mutex must be held.
-func (p *Place) limit(r *run, d time.Duration) {
+// setDeadline makes the run fail after the time d. The world's mutex must be held.
+func (p *Place) setDeadline(r *run, d time.Duration) {
 	if d <= 0 {
 		return
 	}
 	r.deadline = time.AfterFunc(d, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
+		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
 	})
 }
 
-// claim assigns the run that the agent has started by itself to the task. The world's mutex must be held.
-func (p *Place) claim(w *workspace, task fleet.Run) error {
-	r := w.begun
+// claimRun assigns the run that the agent has started by itself to the task. The world's mutex must be held.
+func (p *Place) claimRun(w *workspace, task fleet.Run) error {
+	r := w.selfStartedRun
 	if r == nil || r.claimed {
 		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has not started anything by itself", w.Name)
 	}
@@ -89,13 +89,13 @@ func (p *Place) claim(w *workspace, task fleet.Run) error {
 	p.runs[task.TaskID] = r
 	p.deliveries[task.TaskID]++
 	if !r.ended() {
-		p.limit(r, task.Timeout)
+		p.setDeadline(r, task.Timeout)
 	}
 	return nil
 }
 
-// end ends the run with the outcome. Only the first call for a run has an effect. The world's mutex must be held.
-func (p *Place) end(r *run, o fleet.Outcome) {
+// endRun ends the run with the outcome. Only the first call for a run has an effect. The world's mutex must be held.
+func (p *Place) endRun(r *run, o fleet.Outcome) {
 	if r.ended() {
 		return
 	}
@@ -110,29 +110,29 @@ func (p *Place) end(r *run, o fleet.Outcome) {
 		}
 	}
 	r.outcome = o
-	r.workspace.note("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
+	r.workspace.logf("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
 	close(r.done)
 	r.wake()
 }
 
-// put adds an output to the run, unless the run has ended. The world's mutex must be held.
-func (p *Place) put(r *run, text string, step bool) {
-	p.putData(r, text, step, nil)
+// addOutput adds an output to the run, unless the run has ended. The world's mutex must be held.
+func (p *Place) addOutput(r *run, text string, step bool) {
+	p.addOutputData(r, text, step, nil)
 }
 
-// putData is put with structured data.
-func (p *Place) putData(r *run, text string, step bool, data []byte) {
+// addOutputData is addOutput with structured data.
+func (p *Place) addOutputData(r *run, text string, step bool, data []byte) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Data: data, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lost})
-	r.lost = ""
-	r.workspace.note("%s", text)
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Data: data, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lostReason})
+	r.lostReason = ""
+	r.workspace.logf("%s", text)
 	r.wake()
 }
 
-// work executes the script of the run.
-func (p *Place) work(r *run) {
+// executeScript executes the script of the run.
+func (p *Place) executeScript(r *run) {
 	if r.gate != nil {
 		r.gate.arrive()
 		select {
@@ -160,7 +160,7 @@ func (p *Place) work(r *run) {
 			p.ask(r, in)
 		default:
 			p.mu.Lock()
-			p.do(r, in)
+			p.execute(r, in)
 			p.mu.Unlock()
 		}
 		if r.ended() {
@@ -169,31 +169,31 @@ func (p *Place) work(r *run) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled})
+	p.endRun(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.defaultSummary})
 }
 
-// do executes an instruction that takes no time. The world's mutex must be held.
-func (p *Place) do(r *run, in instruction) {
+// execute executes an instruction that takes no time. The world's mutex must be held.
+func (p *Place) execute(r *run, in instruction) {
 	switch in.verb {
 	case "echo":
-		p.put(r, in.text, false)
+		p.addOutput(r, in.text, false)
 	case "open":
 		r.open = in.count
-		p.put(r, "", false)
+		p.addOutput(r, "", false)
 	case "step":
-		p.put(r, in.text, true)
+		p.addOutput(r, in.text, true)
 	case "warn":
-		p.putData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
+		p.addOutputData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
 	case "data":
 		if s := fleet.ParseStep([]byte(in.text)); s != nil {
-			p.putData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
+			p.addOutputData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
 		}
 	case "lost":
-		r.lost = in.text
-		p.put(r, "a new conversation starts: "+in.text, true)
+		r.lostReason = in.text
+		p.addOutput(r, "a new conversation starts: "+in.text, true)
 	case "repeat":
 		for i := range in.count {
-			p.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)
+			p.addOutput(r, fmt.Sprintf("%s %d", in.text, i+1), false)
 		}
 	case "payload":
 		if r.payload != nil {
@@ -215,21 +215,21 @@ func (p *Place) do(r *run, in instruction) {
 	case "session":
 		r.session = in.text
 	case "done":
-		p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: cmp.Or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
+		p.endRun(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: cmp.Or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.defaultSummary)})
 	case "fail":
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
+		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
 	case "fail-first":
 		if r.first.failed++; r.first.failed <= in.count {
-			p.end(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed"})
+			p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed"})
 		}
 	case "exit":
-		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}
+		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.defaultSummary, ExitCode: &in.count}
 		if in.count != 0 {
 			o = fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("the agent ended with exit code %d", in.count), ExitCode: &in.count}
 		}
-		p.end(r, o)
+		p.endRun(r, o)
 	case "crash":
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
+		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
 	}
 }
 
@@ -238,9 +238,9 @@ func (p *Place) listen(r *run) {
 	for {
 		p.mu.Lock()
 		changed := r.changed
-		if r.heard < len(r.messages) {
-			p.put(r, r.messages[r.heard], false)
-			r.heard++
+		if r.messagesRead < len(r.messages) {
+			p.addOutput(r, r.messages[r.messagesRead], false)
+			r.messagesRead++
 			p.mu.Unlock()
 			return
 		}
@@ -297,11 +297,11 @@ func (p *Place) ask(r *run, in instruction) {
 		case r.ended():
 			return
 		case answered.Status == fleet.QuestionAnswered:
-			p.put(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
+			p.addOutput(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
 			return
 		case over:
 			r.questions[n].Status = fleet.QuestionExpired
-			p.put(r, "no answer", false)
+			p.addOutput(r, "no answer", false)
 			return
 		}
 		changed := r.changed
@@ -316,16 +316,16 @@ func (p *Place) ask(r *run, in instruction) {
 	}
 }
 
-// after returns a consistent view of the run: the outputs from position n, the questions, whether the run has ended,
+// viewFrom returns a consistent view of the run: the outputs from position n, the questions, whether the run has ended,
 // and a channel that is closed at the next change.
-func (p *Place) after(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
+func (p *Place) viewFrom(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(r.outputs[n:]), slices.Clone(r.questions), r.ended(), r.changed
 }
 
-// result returns the outcome of an ended run.
-func (p *Place) result(r *run) fleet.Outcome {
+// outcomeOf returns the outcome of an ended run.
+func (p *Place) outcomeOf(r *run) fleet.Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := r.outcome

@@ -21,28 +21,28 @@ func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 // Dispatch starts the run.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
-	return p.locked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report, Run: &run}, func() error {
+	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report, Run: &run}, func() error {
 		p.dispatches[run.TaskID]++
 		if p.runs[run.TaskID] != nil {
 			return nil
 		}
-		w := p.of(a)
+		w := p.workspaceOf(a)
 		if w == nil {
 			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 		}
-		p.settle(w)
+		p.finishBuild(w)
 		if w.State != fleet.StateRunning {
 			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s: start the agent first", a.Name, w.State)
 		}
 		if run.SelfStarted {
-			return p.claim(w, run)
+			return p.claimRun(w, run)
 		}
 		if w.busy() {
 			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
 		}
-		added := p.start(w, run)
+		added := p.startRun(w, run)
 		for _, a := range run.Attachments {
-			p.put(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
+			p.addOutput(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
 		}
 		return nil
 	})
@@ -51,18 +51,18 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 // Follow passes on the outputs of the run until it ends. The outputs remain available after the workspace was deleted.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
 	p, a := r.place, r.agent
-	err = p.call(ctx, Call{Method: Follow, Agent: a, TaskID: run.TaskID}, func() error {
-		found, next, err := p.followed(a, run, cursor)
+	err = p.callPort(ctx, Call{Method: Follow, Agent: a, TaskID: run.TaskID}, func() error {
+		found, next, err := p.runFromCursor(a, run, cursor)
 		if err != nil {
 			return err
 		}
-		told := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
-		tell := func(all []fleet.Question, waiting bool) error {
+		lastSent := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
+		sendQuestions := func(all []fleet.Question, waiting bool) error {
 			for _, q := range all {
-				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
+				if lastSent[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
 					continue
 				}
-				told[q.ID] = q.Status
+				lastSent[q.ID] = q.Status
 				if err := sink(fleet.Output{Question: &q}); err != nil {
 					return err
 				}
@@ -70,8 +70,8 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 			return nil
 		}
 		for {
-			outputs, asked, ended, changed := p.after(found, next)
-			if err := tell(asked, false); err != nil {
+			outputs, asked, ended, changed := p.viewFrom(found, next)
+			if err := sendQuestions(asked, false); err != nil {
 				return err
 			}
 			for _, out := range outputs {
@@ -83,11 +83,11 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 				}
 				next++
 			}
-			if err := tell(asked, true); err != nil { // new questions come after the outputs that were printed before them
+			if err := sendQuestions(asked, true); err != nil { // new questions come after the outputs that were printed before them
 				return err
 			}
 			if ended {
-				o = p.result(found)
+				o = p.outcomeOf(found)
 				return nil
 			}
 			select {
@@ -100,8 +100,8 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	return o, err
 }
 
-// followed returns the run, and the number of its outputs up to and including the cursor.
-func (p *Place) followed(a fleet.Agent, task fleet.Run, cursor string) (*run, int, error) {
+// runFromCursor returns the run, and the number of its outputs up to and including the cursor.
+func (p *Place) runFromCursor(a fleet.Agent, task fleet.Run, cursor string) (*run, int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, err := p.findRun(a, task)
@@ -118,7 +118,7 @@ func (p *Place) followed(a fleet.Agent, task fleet.Run, cursor string) (*run, in
 // Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	p, a := r.place, r.agent
-	return p.locked(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
+	return p.callLocked(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
 		found, err := p.findRun(a, run)
 		if err != nil {
 			return err
@@ -126,13 +126,13 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 		found.stopChecks()
 		switch {
 		case kill && found.script.ignoreKill:
-			p.put(found, "kill ignored", false)
+			p.addOutput(found, "kill ignored", false)
 		case !kill && found.script.ignoreInterrupt:
-			p.put(found, "interrupt ignored", false)
+			p.addOutput(found, "interrupt ignored", false)
 		case kill:
-			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
+			p.endRun(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
 		default:
-			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
+			p.endRun(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
 		}
 		return nil
 	})
@@ -141,7 +141,7 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 // Send sends a message to the run. The instruction listen reads it.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) error {
 	p, a := r.place, r.agent
-	return p.locked(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {
+	return p.callLocked(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {
 		if p.config.NoMessages {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
 		}
@@ -165,7 +165,7 @@ func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) err
 // Answer answers a question of the run.
 func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
 	p, a := r.place, r.agent
-	return p.locked(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {
+	return p.callLocked(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {
 		if p.config.NoQuestions {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
 		}
@@ -203,7 +203,7 @@ func (p *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 // Output returns a page of the run's output. A negative offset counts from the end.
 func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
 	p := r.place
-	err = p.locked(ctx, Call{Method: Output, Agent: r.agent, TaskID: run.TaskID}, func() error {
+	err = p.callLocked(ctx, Call{Method: Output, Agent: r.agent, TaskID: run.TaskID}, func() error {
 		if !p.config.Traits.Output {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", r.agent.Name)
 		}

@@ -14,7 +14,7 @@ import (
 // script is a parsed prompt.
 type script struct {
 	steps           []instruction
-	handled         string // default summary of the run
+	defaultSummary  string // default summary of the run
 	ignoreInterrupt bool
 	ignoreKill      bool
 	terminal        bool
@@ -34,7 +34,7 @@ type instruction struct {
 
 func parse(prompt string) script {
 	first, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
-	s := script{handled: "Handled: " + strings.TrimSpace(first)}
+	s := script{defaultSummary: "Handled: " + strings.TrimSpace(first)}
 	for line := range strings.Lines(prompt) {
 		line = strings.TrimSpace(line)
 		switch line {

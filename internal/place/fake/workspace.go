@@ -14,33 +14,33 @@ import (
 // workspace is a workspace of the world. The world's mutex guards it.
 type workspace struct {
 	fleet.Workspace
-	run      *run // the last run
-	checking *run // the last run for which a check was started
-	hidden   bool // the host does not show it
-	log      []string
-	kept     string // the result of Delete, and why Delete keeps the workspace
-	keptAt   time.Time
+	run        *run // the last run
+	checkedRun *run // the last run for which a check was started
+	hidden     bool // the host does not show it
+	log        []string
+	kept       string // the result of Delete, and why Delete keeps the workspace
+	keptAt     time.Time
 
-	files map[string]bool // files that runs have changed
-	made  []string        // the lines that runs have added
+	files      map[string]bool // files that runs have changed
+	addedLines []string        // the lines that runs have added
 
-	roles  []fleet.Role // of the version that it was made or updated with; nil: the newest
-	begins bool         // the agent starts to work on its spec by itself
-	begun  *run         // the run that the agent has started by itself
+	roles          []fleet.Role // of the version that it was made or updated with; nil: the newest
+	startsItself   bool         // the agent starts to work on its spec by itself
+	selfStartedRun *run         // the run that the agent has started by itself
 
 	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
 	// will fail.
-	looks   int
-	gate    *Gate
-	failing string
+	looks         int
+	gate          *Gate
+	failureReason string
 }
 
 // busy reports whether a run or a check is active. The world's mutex must be held.
 func (w *workspace) busy() bool {
-	return w.run != nil && !w.run.ended() || w.checking != nil && w.checking.checked()
+	return w.run != nil && !w.run.ended() || w.checkedRun != nil && w.checkedRun.hasActiveCheck()
 }
 
-func (w *workspace) note(format string, args ...any) {
+func (w *workspace) logf(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
@@ -53,35 +53,35 @@ func (w *workspace) view() fleet.Workspace {
 // build starts a build of the workspace. The world's mutex must be held.
 func (p *Place) build(w *workspace) {
 	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
-	w.looks, w.gate = p.config.BuildLooks, p.builds
+	w.looks, w.gate = p.config.BuildLooks, p.buildGate
 	key := strings.ToLower(w.Name)
-	if reasons := p.failing[key]; len(reasons) > 0 {
-		w.failing, p.failing[key] = reasons[0], reasons[1:]
+	if reasons := p.buildFailures[key]; len(reasons) > 0 {
+		w.failureReason, p.buildFailures[key] = reasons[0], reasons[1:]
 	}
-	w.note("build begins")
-	p.settle(w)
+	w.logf("build begins")
+	p.finishBuild(w)
 }
 
-// settle ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
-func (p *Place) settle(w *workspace) {
+// finishBuild ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
+func (p *Place) finishBuild(w *workspace) {
 	switch {
 	case w.State != fleet.StateStarting, w.looks > 0, w.gate != nil && !w.gate.isOpen():
 		return
-	case w.failing != "":
-		w.State, w.Reason, w.failing = fleet.StateFailed, w.failing, ""
-		w.note("build failed: %s", w.Reason)
+	case w.failureReason != "":
+		w.State, w.Reason, w.failureReason = fleet.StateFailed, w.failureReason, ""
+		w.logf("build failed: %s", w.Reason)
 		return
 	}
 	w.State = fleet.StateRunning
-	w.note("workspace runs")
-	if w.begins && w.begun == nil {
-		w.begun = p.start(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
+	w.logf("workspace runs")
+	if w.startsItself && w.selfStartedRun == nil {
+		w.selfStartedRun = p.startRun(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
 	}
 }
 
-// look counts a poll of the workspace for Config.BuildLooks. The world's mutex must be held.
-func (p *Place) look(w *workspace) {
-	p.settle(w)
+// countPoll counts a poll of the workspace for Config.BuildLooks. The world's mutex must be held.
+func (p *Place) countPoll(w *workspace) {
+	p.finishBuild(w)
 	if w.State == fleet.StateStarting && w.looks > 0 {
 		w.looks--
 	}
@@ -89,25 +89,25 @@ func (p *Place) look(w *workspace) {
 
 // halt stops the workspace, and ends the run in it with the status. The world's mutex must be held.
 func (p *Place) halt(w *workspace, status fleet.TaskStatus) {
-	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
-	w.note("workspace stopped")
-	if w.checking != nil {
-		w.checking.stopChecks()
+	w.State, w.Reason, w.failureReason = fleet.StateStopped, "", ""
+	w.logf("workspace stopped")
+	if w.checkedRun != nil {
+		w.checkedRun.stopChecks()
 	}
 	if w.run != nil {
-		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked", ReasonCode: fleet.CodePlaceLost})
+		p.endRun(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked", ReasonCode: fleet.CodePlaceLost})
 	}
 }
 
 // destroy deletes the workspace, and ends the run in it with the status. The world's mutex must be held.
 func (p *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	w.State = fleet.StateDeleted
-	p.left[w.AgentUID] = strings.Join(w.made, "")
-	if w.checking != nil {
-		w.checking.stopChecks()
+	p.workOfDeleted[w.AgentUID] = strings.Join(w.addedLines, "")
+	if w.checkedRun != nil {
+		w.checkedRun.stopChecks()
 	}
 	if w.run != nil {
-		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked", ReasonCode: fleet.CodePlaceLost})
+		p.endRun(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked", ReasonCode: fleet.CodePlaceLost})
 	}
 	p.workspaces = slices.DeleteFunc(p.workspaces, func(x *workspace) bool { return x == w })
 	delete(p.byID, w.ID)
@@ -116,8 +116,8 @@ func (p *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	}
 }
 
-// of returns the agent's workspace, or nil if the agent has none. The world's mutex must be held.
-func (p *Place) of(a fleet.Agent) *workspace {
+// workspaceOf returns the agent's workspace, or nil if the agent has none. The world's mutex must be held.
+func (p *Place) workspaceOf(a fleet.Agent) *workspace {
 	if w := p.byUID[a.UID]; w != nil && a.UID != "" {
 		return w
 	}
@@ -130,8 +130,8 @@ func (p *Place) of(a fleet.Agent) *workspace {
 // add adds a workspace to the world. It sets the id, the location and the time of creation if they are missing. The
 // world's mutex must be held.
 func (p *Place) add(w *workspace) {
-	p.made++
-	w.ID = cmp.Or(w.ID, fmt.Sprintf("workspace-%d", p.made))
+	p.workspacesCreated++
+	w.ID = cmp.Or(w.ID, fmt.Sprintf("workspace-%d", p.workspacesCreated))
 	w.Location = cmp.Or(w.Location, "fake:"+w.Name)
 	if w.CreatedAt.IsZero() {
 		w.CreatedAt = p.config.Now()
@@ -143,9 +143,9 @@ func (p *Place) add(w *workspace) {
 	}
 }
 
-// find returns the workspace with the id, or whose agent has the name or uid. It panics if there is no such workspace,
+// mustFind returns the workspace with the id, or whose agent has the name or uid. It panics if there is no such workspace,
 // because then the test is wrong. The world's mutex must be held.
-func (p *Place) find(ref string) *workspace {
+func (p *Place) mustFind(ref string) *workspace {
 	w := p.lookup(ref)
 	if w == nil {
 		panic(fmt.Sprintf("fake: the world has no workspace %q", ref))

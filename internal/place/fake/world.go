@@ -18,7 +18,7 @@ func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	if w == nil {
 		return fleet.Workspace{}, false
 	}
-	p.settle(w)
+	p.finishBuild(w)
 	return w.view(), true
 }
 
@@ -28,7 +28,7 @@ func (p *Place) Workspaces() []fleet.Workspace {
 	defer p.mu.Unlock()
 	var all []fleet.Workspace
 	for _, w := range p.workspaces {
-		p.settle(w)
+		p.finishBuild(w)
 		all = append(all, w.view())
 	}
 	return all
@@ -47,36 +47,36 @@ func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	return n.view()
 }
 
-// alter changes the workspace.
-func (p *Place) alter(ref string, change func(w *workspace)) {
+// changeWorkspace changes the workspace.
+func (p *Place) changeWorkspace(ref string, change func(w *workspace)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(p.find(ref))
+	change(p.mustFind(ref))
 }
 
 // StopWorkspace stops the workspace. The run in the workspace fails.
 func (p *Place) StopWorkspace(ref string) {
-	p.alter(ref, func(w *workspace) { p.halt(w, fleet.TaskFailed) })
+	p.changeWorkspace(ref, func(w *workspace) { p.halt(w, fleet.TaskFailed) })
 }
 
 // StartWorkspace starts the workspace.
 func (p *Place) StartWorkspace(ref string) {
-	p.alter(ref, func(w *workspace) { p.build(w) })
+	p.changeWorkspace(ref, func(w *workspace) { p.build(w) })
 }
 
 // DeleteWorkspace deletes the workspace. The run in the workspace fails.
 func (p *Place) DeleteWorkspace(ref string) {
-	p.alter(ref, func(w *workspace) { p.destroy(w, fleet.TaskFailed) })
+	p.changeWorkspace(ref, func(w *workspace) { p.destroy(w, fleet.TaskFailed) })
 }
 
 // HideWorkspace makes the host stop showing the workspace, until ShowWorkspace. The run in it continues.
-func (p *Place) HideWorkspace(ref string) { p.hide(ref, true) }
+func (p *Place) HideWorkspace(ref string) { p.setHidden(ref, true) }
 
 // ShowWorkspace undoes HideWorkspace.
-func (p *Place) ShowWorkspace(ref string) { p.hide(ref, false) }
+func (p *Place) ShowWorkspace(ref string) { p.setHidden(ref, false) }
 
-func (p *Place) hide(ref string, hidden bool) {
-	p.alter(ref, func(w *workspace) { w.hidden = hidden })
+func (p *Place) setHidden(ref string, hidden bool) {
+	p.changeWorkspace(ref, func(w *workspace) { w.hidden = hidden })
 }
 
 // ChangeCaller makes the host take the place for another caller, so that every call of the port fails. With other unset,
@@ -89,23 +89,23 @@ func (p *Place) ChangeCaller(other bool) {
 
 // MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
 func (p *Place) MakeUnhealthy(ref, reason string) {
-	p.alter(ref, func(w *workspace) {
+	p.changeWorkspace(ref, func(w *workspace) {
 		w.State, w.Reason = fleet.StateUnhealthy, reason
-		w.note("unhealthy: %s", reason)
+		w.logf("unhealthy: %s", reason)
 	})
 }
 
 // MakeHealthy makes the workspace healthy.
 func (p *Place) MakeHealthy(ref string) {
-	p.alter(ref, func(w *workspace) {
+	p.changeWorkspace(ref, func(w *workspace) {
 		w.State, w.Reason = fleet.StateRunning, ""
-		w.note("healthy")
+		w.logf("healthy")
 	})
 }
 
 // Describe sets the workspace's owner, role, specification and reason.
 func (p *Place) Describe(ref, owner, role, spec, reason string) {
-	p.alter(ref, func(w *workspace) { w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason })
+	p.changeWorkspace(ref, func(w *workspace) { w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason })
 }
 
 // NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep the version that
@@ -124,12 +124,12 @@ func (p *Place) NewVersion(project string, roles []fleet.Role, parameters []flee
 
 // SetHost sets what the host reports about the workspace.
 func (p *Place) SetHost(ref string, h fleet.HostFacts) {
-	p.alter(ref, func(w *workspace) { w.Host = h })
+	p.changeWorkspace(ref, func(w *workspace) { w.Host = h })
 }
 
 // GiveAway makes the workspace another Fleet's, until Start builds it again.
 func (p *Place) GiveAway(ref, to string) {
-	p.alter(ref, func(w *workspace) {
+	p.changeWorkspace(ref, func(w *workspace) {
 		w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
 	})
 }
@@ -140,7 +140,7 @@ func (p *Place) FailBuild(name, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := strings.ToLower(name)
-	p.failing[key] = append(p.failing[key], reason)
+	p.buildFailures[key] = append(p.buildFailures[key], reason)
 }
 
 // HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No
@@ -148,8 +148,8 @@ func (p *Place) FailBuild(name, reason string) {
 func (p *Place) HoldBuilds() *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.builds = newGate()
-	return p.builds
+	p.buildGate = newGate()
+	return p.buildGate
 }
 
 // HoldRuns makes new runs wait before they read their prompt, until the returned gate is opened or the run is ended. So
@@ -157,15 +157,15 @@ func (p *Place) HoldBuilds() *Gate {
 func (p *Place) HoldRuns() *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.beginning = newGate()
-	return p.beginning
+	p.runGate = newGate()
+	return p.runGate
 }
 
 // SetMetadata sets a metadata key of the workspace. An empty value removes the key.
 func (p *Place) SetMetadata(ref, key, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.find(ref)
+	w := p.mustFind(ref)
 	if w.Metadata == nil {
 		w.Metadata = map[string]string{}
 	}
@@ -176,19 +176,19 @@ func (p *Place) SetMetadata(ref, key, value string) {
 
 // SetKept makes Delete keep the workspace, and return the text.
 func (p *Place) SetKept(ref, kept string) {
-	p.alter(ref, func(w *workspace) { w.kept = kept })
+	p.changeWorkspace(ref, func(w *workspace) { w.kept = kept })
 }
 
 // AppendLog adds lines to the workspace's log.
 func (p *Place) AppendLog(ref string, lines ...string) {
-	p.alter(ref, func(w *workspace) { w.log = append(w.log, lines...) })
+	p.changeWorkspace(ref, func(w *workspace) { w.log = append(w.log, lines...) })
 }
 
 // SetProjects replaces the projects.
 func (p *Place) SetProjects(projects ...Project) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.projects = sorted(projects)
+	p.projects = sortProjects(projects)
 }
 
 // CrashRun ends the run as if the agent's process had crashed. It returns false if the run has ended or does not exist.
@@ -199,7 +199,7 @@ func (p *Place) CrashRun(taskID string) bool {
 	if r == nil || r.ended() {
 		return false
 	}
-	p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
+	p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
 	return true
 }
 
@@ -244,8 +244,8 @@ func (p *Place) Destroy() {
 	p.mu.Lock()
 	for _, r := range p.runs {
 		r.stopChecks()
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
+		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
 	}
 	p.mu.Unlock()
-	p.working.Wait()
+	p.activeRuns.Wait()
 }

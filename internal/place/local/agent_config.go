@@ -124,7 +124,7 @@ func configProject(a fleet.Agent) (project, error) {
 			role.PermissionMode = acp.AcceptEdits
 		}
 		role.Tools = nil // the program chooses its own tools, and Fleet allows or denies each call
-		if rule := acp.Unasked(c.Deny); rule != "" {
+		if rule := acp.FindReadRule(c.Deny); rule != "" {
 			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave out the rule, or use claude", c.Driver, rule)
 		}
 	}
@@ -239,7 +239,7 @@ func (p *Place) expandAll(server string, texts map[string]string) (map[string]st
 
 // lookUpVariable returns a variable of the server's environment. It does not find variables that agents may not have.
 func (p *Place) lookUpVariable(name string) (string, bool) {
-	if runner.Reserved(name) {
+	if runner.IsReserved(name) {
 		return "", false
 	}
 	for _, v := range slices.Backward(p.config.Environ) { // the last of several values counts

@@ -348,7 +348,7 @@ func checkVariables(option string, names []string) error {
 		if !variablePattern.MatchString(n) || option == "env" && strings.HasSuffix(n, "*") {
 			return fmt.Errorf("%s: %q is not a valid name of an environment variable", option, n)
 		}
-		if runner.Reserved(n) {
+		if runner.IsReserved(n) {
 			return fmt.Errorf("%s: %q is reserved for Fleet and never passed to agents: leave it out", option, n)
 		}
 	}

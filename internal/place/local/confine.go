@@ -160,7 +160,7 @@ func (p *Place) equip(proj project, h home, r *record, c *confinement) (err erro
 	if r != nil {
 		name = r.Name
 	}
-	e := runner.GitFiles(gitEnviron(p.config), name, proj.Git)
+	e := runner.GitEquipment(gitEnviron(p.config), name, proj.Git)
 	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
 	if e.Caches, err = p.shareCaches(proj, r, c); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (p *Place) equip(proj project, h home, r *record, c *confinement) (err erro
 		e.Links[login] = userFile
 		c.policy.Write = append(c.policy.Write, real)
 	}
-	return runner.Equip(context.Background(), homeDir, e)
+	return runner.EquipHome(context.Background(), homeDir, e)
 }
 
 // serverVariable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

@@ -17,7 +17,7 @@ func (p *Place) environ(proj project, c *confinement, taskVariables map[string]s
 			keys = nil
 		}
 	}
-	env := runner.Pick(p.config.Environ, runner.Basics, keys, all, proj.PassEnv)
+	env := runner.PickVariables(p.config.Environ, runner.BasicVariables, keys, all, proj.PassEnv)
 	if c != nil {
 		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "XDG_") }) // these variables point into the user's home
 		maps.Copy(env, c.env)
@@ -33,5 +33,5 @@ func (p *Place) environ(proj project, c *confinement, taskVariables map[string]s
 // gitEnviron returns the environment for the git commands that the place runs itself. These commands may use the user's
 // SSH agent and credentials.
 func gitEnviron(c Config) []string {
-	return runner.Environ(runner.Pick(c.Environ, runner.Basics, c.PassEnv, []string{"SSH_AUTH_SOCK", "GIT_SSH", "GIT_SSH_COMMAND"}))
+	return runner.Environ(runner.PickVariables(c.Environ, runner.BasicVariables, c.PassEnv, []string{"SSH_AUTH_SOCK", "GIT_SSH", "GIT_SSH_COMMAND"}))
 }

@@ -31,7 +31,7 @@ func MissingKey(proj Project, environ, passEnv []string) string {
 	if len(wanted) == 0 {
 		return ""
 	}
-	env := runner.Pick(environ, d.Keys(), passEnv, proj.PassEnv)
+	env := runner.PickVariables(environ, d.Keys(), passEnv, proj.PassEnv)
 	maps.Copy(env, proj.Env)
 	for variable, value := range env {
 		if value != "" && slices.ContainsFunc(wanted, func(w string) bool {
@@ -41,7 +41,7 @@ func MissingKey(proj Project, environ, passEnv []string) string {
 			return ""
 		}
 	}
-	home := runner.Pick(environ, []string{"HOME"})["HOME"]
+	home := runner.PickVariables(environ, []string{"HOME"})["HOME"]
 	for _, file := range loginFiles[name] {
 		if _, err := os.Stat(filepath.Join(home, file)); home != "" && err == nil {
 			return ""

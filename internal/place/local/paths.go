@@ -105,7 +105,7 @@ func (s *paths) addConfig(c *Config) error {
 	}
 	for _, files := range loginFiles {
 		for _, name := range files {
-			path := filepath.Join(runner.Pick(c.Environ, []string{"HOME"})["HOME"], name)
+			path := filepath.Join(runner.PickVariables(c.Environ, []string{"HOME"})["HOME"], name)
 			if _, err := os.Stat(path); err == nil {
 				s.addFixed(path, "the login of an agent program")
 			}
@@ -129,7 +129,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	env := (&Place{config: *c}).environ(*p, nil, nil)
 	program := ""
 	if name := p.driver.Program(); name != "" {
-		if path, err := runner.Find(name, env, "/"); err == nil { // a missing program is reported to those who need it
+		if path, err := runner.FindProgram(name, env, "/"); err == nil { // a missing program is reported to those who need it
 			program = path
 		}
 	}
@@ -174,7 +174,7 @@ func (s *paths) addReadable(list []string, why string) {
 
 // addVariables adds the paths that agents may read because of their program and their environment.
 func (s *paths) addVariables(env []string, program, why string) {
-	for _, path := range runner.Readable(env, program) {
+	for _, path := range runner.ReadablePaths(env, program) {
 		s.addFixed(path, why)
 		s.read = append(s.read, pathUse{path: lastOf(linkTrail(path)), why: why, variable: true})
 	}

@@ -52,7 +52,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
-	if _, err := runner.Find(proj.driver.Program(), p.environ(proj, nil, nil), ""); err != nil {
+	if _, err := runner.FindProgram(proj.driver.Program(), p.environ(proj, nil, nil), ""); err != nil {
 		return err
 	}
 	r := &record{
@@ -136,7 +136,7 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 	author := proj.Git
 	if mode == sandbox.None { // the agent has the user's home, which Fleet does not change
 		user := runner.Author{Name: p.git.Setting(ctx, r.Repository, "user.name"), Email: p.git.Setting(ctx, r.Repository, "user.email")}
-		missing := user.OfAgent(r.Name)
+		missing := user.WithDefaults(r.Name)
 		if user.Name == "" {
 			author.Name = cmp.Or(author.Name, missing.Name)
 		}
@@ -148,12 +148,12 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 			return t, fleet.Errorf(fleet.ReasonProvisioningFailed,
 				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", hidden)
 		}
-		t.Settings = runner.Unsigned
+		t.Settings = runner.NoSigning
 		if p.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
 			h.log("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")
 		}
 	}
-	t.Settings += author.Settings()
+	t.Settings += author.GitConfig()
 	return t, ctx.Err()
 }
 

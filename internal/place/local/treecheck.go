@@ -39,7 +39,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 	}
 	rec := &record{Name: proj.Name, Project: proj.Name, Repository: t.Path}
 	tree := t.home.tree(rec)
-	if tree.Settings = runner.Unsigned + proj.Git.Settings(); mode != sandbox.None {
+	if tree.Settings = runner.NoSigning + proj.Git.GitConfig(); mode != sandbox.None {
 		if hidden := worktree.InaccessibleDir(t.Path); hidden != "" {
 			return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "confined checks may not read %s: allow everybody to read it, or run the server as its owner", hidden)
 		}

@@ -69,12 +69,12 @@ func TryProgram(ctx context.Context, c Config, name string) error {
 		return err
 	}
 	env := p.environ(proj, confinement, nil)
-	program, err := runner.Find(proj.driver.Program(), env, "/")
+	program, err := runner.FindProgram(proj.driver.Program(), env, "/")
 	if err != nil {
 		return err
 	}
 	policy := confinement.policy
-	policy.Read = append(policy.Read, runner.Readable(env, program)...)
+	policy.Read = append(policy.Read, runner.ReadablePaths(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
 	out := &process.Head{Max: maxVersionOutput}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// claudeEvent is the notification with which claude-agent-acp passes on an event of Claude Code.
-const claudeEvent = "_claude/sdkMessage"
+// claudeEventMethod is the notification with which claude-agent-acp passes on an event of Claude Code.
+const claudeEventMethod = "_claude/sdkMessage"
 
 // claudeEvents are the events of Claude Code that say what the protocol has no update for.
 var claudeEvents = []map[string]string{
@@ -35,8 +35,8 @@ func (j *Job) claudeMeta(program string) map[string]any {
 	return map[string]any{"claudeCode": map[string]any{"options": options, "emitRawSDKMessages": claudeEvents}}
 }
 
-// claudeEvent passes on an event of Claude Code.
-func (c *client) claudeEvent(params json.RawMessage) {
+// passClaudeEvent passes on an event of Claude Code.
+func (c *client) passClaudeEvent(params json.RawMessage) {
 	var p struct {
 		Message json.RawMessage `json:"message"`
 	}

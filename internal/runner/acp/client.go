@@ -23,11 +23,11 @@ import (
 
 // Time limits of requests. The prompt has no limit here, because the supervisor limits the time of the run.
 var (
-	startTime   = 90 * time.Second // for the first answer of a program, which may have to unpack itself first
-	requestTime = 90 * time.Second
-	cancelTime  = 3 * time.Second // until a cancelled turn has ended
-	closeTime   = 2 * time.Second // until a program whose input was closed has ended
-	termTime    = time.Second     // until a program has ended after SIGTERM
+	startTimeout   = 90 * time.Second // for the first answer of a program, which may have to unpack itself first
+	requestTimeout = 90 * time.Second
+	cancelTimeout  = 3 * time.Second // until a cancelled turn has ended
+	closeTimeout   = 2 * time.Second // until a program whose input was closed has ended
+	termTimeout    = time.Second     // until a program has ended after SIGTERM
 )
 
 // client is connected to the program.
@@ -38,7 +38,7 @@ type client struct {
 	lineReader *lineReader
 	conn       *acp.Connection
 	dir        string
-	stop       <-chan struct{} // closed when the run must end
+	stopped    <-chan struct{} // closed when the run must end
 	agent      string          // the program's own name
 	version    string          // the program's version, as the program reports it
 	meta       map[string]any  // what a new session needs besides the protocol's fields
@@ -63,19 +63,19 @@ func run(ctx context.Context, j *Job, out *output) error {
 	if err != nil {
 		return err
 	}
-	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
-	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.update, claude: c.claudeEvent}
+	c := &client{job: j, out: out, program: p, dir: dir, stopped: ctx.Done(), calls: map[string]call{}}
+	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.handleUpdate, claude: c.passClaudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
 	in := mailbox.Open(j.Messages)
 	err = c.runSession(ctx, in)
 	in.Close()
-	patience := closeTime
+	patience := closeTimeout
 	if ctx.Err() != nil {
 		patience = 0 // the program had time to end while its turn was cancelled
 		err = nil
 	}
-	p.End(program.Step{Wait: patience, Signal: syscall.SIGTERM}, program.Step{Wait: termTime, Signal: syscall.SIGKILL})
+	p.End(program.EndStep{Wait: patience, Signal: syscall.SIGTERM}, program.EndStep{Wait: termTimeout, Signal: syscall.SIGKILL})
 	return err
 }
 
@@ -93,24 +93,24 @@ func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 	if resumed {
 		prompt = c.job.Prompt
 	} else if c.job.Session != "" {
-		prompt = Lost + prompt
+		prompt = LostConversationNote + prompt
 	}
 	for ctx.Err() == nil {
-		if err := c.turn(ctx, prompt); err != nil {
+		if err := c.runTurn(ctx, prompt); err != nil {
 			return err
 		}
 		m, more := in.Next()
 		if !more {
 			return nil
 		}
-		in.Taken(m.ID)
+		in.ConfirmTaken(m.ID)
 		prompt = m.Text
 	}
 	return nil
 }
 
-// Lost tells an agent that its earlier conversation is lost.
-const Lost = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
+// LostConversationNote tells an agent that its earlier conversation is lost.
+const LostConversationNote = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
 
 // programName returns the name and the version of the program, for error texts.
 func (c *client) programName() string {
@@ -160,7 +160,7 @@ func (c *client) lastOutput() string {
 
 // closedError returns the error for a program that has closed its output before it answered.
 func (c *client) closedError() error {
-	timer := time.NewTimer(closeTime)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	how := "closed its output"
 	select {
@@ -181,7 +181,7 @@ func (c *client) wrapError(doing string, err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	return failure{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequest(r)}
+	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequest(r)}
 }
 
 // errorText returns the message of the error with its details.
@@ -203,14 +203,14 @@ func errorText(r *acp.RequestError) string {
 // handle answers the program's requests.
 func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *acp.RequestError) {
 	if method == acp.ClientMethodSessionRequestPermission {
-		return c.permission(ctx, params)
+		return c.answerPermission(ctx, params)
 	}
 	// The client has offered neither files nor terminals, and it cannot pass on questions.
 	return nil, acp.NewMethodNotFound(method)
 }
 
-// update handles a notification of the program about its session, and passes it on to the output.
-func (c *client) update(params json.RawMessage) {
+// handleUpdate handles a notification of the program about its session, and passes it on to the output.
+func (c *client) handleUpdate(params json.RawMessage) {
 	var p struct {
 		Update json.RawMessage `json:"update"`
 	}
@@ -255,8 +255,8 @@ func (c *client) update(params json.RawMessage) {
 	}
 }
 
-// turn sends a prompt to the session and waits until the turn has ended.
-func (c *client) turn(ctx context.Context, prompt string) error {
+// runTurn sends a prompt to the session and waits until the turn has ended.
+func (c *client) runTurn(ctx context.Context, prompt string) error {
 	c.out.write(Line{Type: LineState, State: StateRunning})
 	type reply struct {
 		StopReason string `json:"stopReason"`
@@ -265,7 +265,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	// To cancel a prompt, the client sends a notification. The program then still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	patience := cancelTime
+	patience := cancelTimeout
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		c.cancelling = true
@@ -296,11 +296,11 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.agent)}
+		return codedError{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.agent)}
 	case string(acp.StopReasonMaxTurnRequests):
-		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.programName()), fleet.CodeMaxTurns}
+		return codedError{fmt.Errorf("%s reached its limit of requests to its model", c.programName()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):
-		return failure{fmt.Errorf("%s: the model refused the task", c.programName()), fleet.CodeRefused}
+		return codedError{fmt.Errorf("%s: the model refused the task", c.programName()), fleet.CodeRefused}
 	}
 	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.programName(), r.StopReason, c.testedVersion())
 }

@@ -190,11 +190,11 @@ func TestLogin(t *testing.T) {
 
 // TestOtherProtocol checks that a program with another protocol is recognised and cannot block the run.
 func TestOtherProtocol(t *testing.T) {
-	defer func(d time.Duration) { startTime = d }(startTime)
-	startTime = 200 * time.Millisecond
+	defer func(d time.Duration) { startTimeout = d }(startTimeout)
+	startTimeout = 200 * time.Millisecond
 	_, err := play(t, "silent", nil, "say x")
 	require.ErrorContains(t, err, "did not answer initialize within 200ms; Fleet was tested with 6.0")
-	startTime = waittest.Limit
+	startTimeout = waittest.Limit
 	for how, want := range map[string]string{
 		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; Fleet was tested with 6.0",
 		"garbage": `ended by itself before it had answered; its output was "unknown command \"acp\""; Fleet was tested with 6.0`,
@@ -222,9 +222,9 @@ func TestFailures(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	defer func(d time.Duration) { cancelTime = d }(cancelTime)
+	defer func(d time.Duration) { cancelTimeout = d }(cancelTimeout)
 	for how, limit := range map[string]time.Duration{"plain": waittest.Limit, "deaf": 50 * time.Millisecond} {
-		cancelTime = limit
+		cancelTimeout = limit
 		ctx, cancel := context.WithCancel(t.Context())
 		lines, err := playUntil(ctx, t, how, nil, func(l Line) {
 			if l.Type == LineText {

@@ -10,15 +10,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// failure is an error with a code for programs.
-type failure struct {
+// codedError is an error with a code for programs.
+type codedError struct {
 	error
 	code fleet.ReasonCode
 }
 
 // codeOf returns the code of the error, or an empty code.
 func codeOf(err error) fleet.ReasonCode {
-	f, _ := errors.AsType[failure](err)
+	f, _ := errors.AsType[codedError](err)
 	return f.code
 }
 

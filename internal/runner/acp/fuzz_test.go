@@ -70,14 +70,14 @@ func FuzzUpdates(f *testing.F) {
 		var out bytes.Buffer
 		calls, begun := NewCalls(), 0
 		c := &client{job: &Job{}, out: &output{to: &out}, calls: map[string]call{}}
-		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(printed)), claude: c.claudeEvent, update: func(params json.RawMessage) {
-			c.update(params)
+		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(printed)), claude: c.passClaudeEvent, update: func(params json.RawMessage) {
+			c.handleUpdate(params)
 			var p struct{ Update json.RawMessage }
 			if json.Unmarshal(params, &p) == nil {
 				if tool, _, _, _ := calls.Update(p.Update); tool != nil {
 					begun++
 				}
-				require.LessOrEqual(t, calls.Open(), begun)
+				require.LessOrEqual(t, calls.OpenCount(), begun)
 			}
 		}}
 		passed, err := io.ReadAll(r)

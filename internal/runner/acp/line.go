@@ -55,35 +55,35 @@ type Line struct {
 	Code fleet.ReasonCode `json:"code,omitempty"`
 }
 
-// output writes lines. It joins small pieces of text that arrive within holdTime.
+// output writes lines. It joins small pieces of text that arrive within joinTime.
 type output struct {
-	mu    sync.Mutex
-	to    io.Writer
-	held  Line        // a text that is held back, unless its Text is empty
-	timer *time.Timer // writes the text that is held back
+	mu      sync.Mutex
+	to      io.Writer
+	pending Line        // a text that is held back, unless its Text is empty
+	timer   *time.Timer // writes the text that is held back
 }
 
 // How long a text is held back, and the size in bytes from which it is written at once.
 const (
-	holdTime = 300 * time.Millisecond
-	holdSize = 4 << 10
+	joinTime = 300 * time.Millisecond
+	joinSize = 4 << 10
 )
 
 // text adds a piece of a text.
 func (o *output) text(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.held.Type != l.Type || o.held.ID != l.ID || o.held.Parent != l.Parent {
+	if o.pending.Type != l.Type || o.pending.ID != l.ID || o.pending.Parent != l.Parent {
 		o.flush()
 	}
-	l.Text = o.held.Text + l.Text
-	if o.held = l; l.Text == "" {
+	l.Text = o.pending.Text + l.Text
+	if o.pending = l; l.Text == "" {
 		return
 	}
-	if strings.Contains(l.Text, "\n") || len(l.Text) >= holdSize {
+	if strings.Contains(l.Text, "\n") || len(l.Text) >= joinSize {
 		o.flush()
 	} else if o.timer == nil {
-		o.timer = time.AfterFunc(holdTime, func() {
+		o.timer = time.AfterFunc(joinTime, func() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.flush()
@@ -97,8 +97,8 @@ func (o *output) flush() {
 		o.timer.Stop()
 		o.timer = nil
 	}
-	if l := o.held; l.Text != "" {
-		o.held = Line{}
+	if l := o.pending; l.Text != "" {
+		o.pending = Line{}
 		o.encode(l)
 	}
 }

@@ -19,9 +19,9 @@ type option struct {
 	Name string `json:"name"`
 }
 
-// permission answers a request for permission from the agent or from a subagent. It always answers, because the program
+// answerPermission answers a request for permission from the agent or from a subagent. It always answers, because the program
 // waits for the answer without a time limit.
-func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *acp.RequestError) {
+func (c *client) answerPermission(ctx context.Context, params json.RawMessage) (any, *acp.RequestError) {
 	var p struct {
 		Options []option `json:"options"`
 		Call    call     `json:"toolCall"`
@@ -46,7 +46,7 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 		allowed, why = c.askPeople(ctx, p.Call, why)
 		c.addOpenRequests(-1)
 		select {
-		case <-c.stop:
+		case <-c.stopped:
 			return permissionOutcome(""), nil
 		default:
 		}
@@ -75,12 +75,12 @@ func (c *client) askPeople(ctx context.Context, p call, why string) (allowed boo
 	defer cancel()
 	go func() {
 		select {
-		case <-c.stop:
+		case <-c.stopped:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	q := question.Question{Kind: question.Permission, Tool: cmp.Or(p.toolName(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
+	q := question.Question{Kind: question.KindPermission, Tool: cmp.Or(p.toolName(), p.Kind), Text: p.Title, ToolKind: p.Kind, Input: p.RawInput}
 	if q.Tool == "" || q.Tool == "other" {
 		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
 	}
@@ -91,7 +91,7 @@ func (c *client) askPeople(ctx context.Context, p call, why string) (allowed boo
 	case a.Allowed():
 		return true, "allowed by " + a.By
 	}
-	return false, a.Why()
+	return false, a.Reason()
 }
 
 // addOpenRequests changes the number of open requests for permission.

@@ -27,11 +27,11 @@ type Policy struct {
 
 // call is a tool call that needs a permission.
 type call struct {
-	ID       string          `json:"toolCallId"`
-	Title    string          `json:"title"`
-	Kind     string          `json:"kind"`
-	RawInput json.RawMessage `json:"rawInput"`
-	Places   []struct {
+	ID        string          `json:"toolCallId"`
+	Title     string          `json:"title"`
+	Kind      string          `json:"kind"`
+	RawInput  json.RawMessage `json:"rawInput"`
+	Locations []struct {
 		Path string `json:"path"`
 	} `json:"locations"`
 	Content json.RawMessage `json:"content"`
@@ -54,8 +54,8 @@ func (c *call) fillFrom(o call) {
 	if isEmptyInput(c.RawInput) {
 		c.RawInput = o.RawInput
 	}
-	if len(c.Places) == 0 {
-		c.Places = o.Places
+	if len(c.Locations) == 0 {
+		c.Locations = o.Locations
 	}
 	if len(c.changedFiles()) == 0 {
 		c.Content = o.Content
@@ -76,9 +76,9 @@ var toolKinds = map[string]string{
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
 
-// Unasked returns the first rule about reading. Such a rule has no effect, because programs do not ask for permission
-// to read. Unasked returns an empty string if no rule is about reading.
-func Unasked(rules []string) string {
+// FindReadRule returns the first rule about reading. Such a rule has no effect, because programs do not ask for permission
+// to read. FindReadRule returns an empty string if no rule is about reading.
+func FindReadRule(rules []string) string {
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
@@ -118,7 +118,7 @@ func (c call) withTitleCommand() call {
 func (c call) isWithin(dir string) bool {
 	real, ok := resolveLinks(dir)
 	paths := append(c.subjects(), c.changedFiles()...)
-	for _, l := range c.Places {
+	for _, l := range c.Locations {
 		paths = append(paths, l.Path)
 	}
 	for _, path := range paths {

@@ -17,52 +17,52 @@ type lineReader struct {
 	claude func(params json.RawMessage)
 	rest   []byte // unread rest of a line for the connection
 
-	mu   sync.Mutex
-	last string // the last line that is not JSON, such as an error message of a program that does not speak the protocol
+	mu          sync.Mutex
+	lastUnknown string // the last line that is not JSON, such as an error message of a program that does not speak the protocol
 }
 
 // maxUnknownKept limits how much of a line that is not JSON is kept, in bytes.
 const maxUnknownKept = 500
 
 // Read implements io.Reader.
-func (w *lineReader) Read(p []byte) (int, error) {
-	for len(w.rest) == 0 {
-		line, err := w.lines.ReadBytes('\n')
+func (r *lineReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		line, err := r.lines.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			w.handleLine(line)
+			r.handleLine(line)
 		}
-		if err != nil && len(w.rest) == 0 {
+		if err != nil && len(r.rest) == 0 {
 			return 0, err
 		}
 	}
-	n := copy(p, w.rest)
-	w.rest = w.rest[n:]
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
 	return n, nil
 }
 
 // handleLine handles the line if it is an update. It keeps a line that is not JSON for error texts, and any other line for
 // the connection.
-func (w *lineReader) handleLine(line []byte) {
+func (r *lineReader) handleLine(line []byte) {
 	var m struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
 	switch err := json.Unmarshal(line, &m); {
 	case err != nil && !json.Valid(line):
-		w.mu.Lock()
-		w.last = string(line[:min(len(line), maxUnknownKept)])
-		w.mu.Unlock()
+		r.mu.Lock()
+		r.lastUnknown = string(line[:min(len(line), maxUnknownKept)])
+		r.mu.Unlock()
 	case err == nil && m.Method == acp.ClientMethodSessionUpdate:
-		w.update(m.Params)
-	case err == nil && m.Method == claudeEvent:
-		w.claude(m.Params)
+		r.update(m.Params)
+	case err == nil && m.Method == claudeEventMethod:
+		r.claude(m.Params)
 	default:
-		w.rest = append(line, '\n')
+		r.rest = append(line, '\n')
 	}
 }
 
-func (w *lineReader) unknownLine() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last
+func (r *lineReader) unknownLine() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastUnknown
 }

@@ -16,7 +16,7 @@ type Rules struct {
 	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
 }
 
-// maxRule and maxRules limit the rules of Offer: the size of one, in bytes, and their number.
+// maxRule and maxRules limit the rules of Suggest: the size of one, in bytes, and their number.
 const (
 	maxRule  = 500
 	maxRules = 5
@@ -24,24 +24,24 @@ const (
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
-// Offer returns the rules with which r would allow the call without asking, or nil if there are none: r may want to ask or to
+// Suggest returns the rules with which r would allow the call without asking, or nil if there are none: r may want to ask or to
 // deny in any case. It takes those that the program suggests if they allow no more than calls of the same command; it does not
 // trust them, because the agent may have written them. Otherwise it returns a rule for the same command or, for a tool that runs
 // no commands, for the tool. The arguments are those of Decide.
-func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte) []string {
+func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
-		allowed, decided, _ := offered.Decide(tool, title, sort, input)
+		allowed, decided, _ := offered.Decide(tool, title, kind, input)
 		return allowed && decided
 	}
-	c := callOf(tool, title, sort, input)
+	c := callOf(tool, title, kind, input)
 	var commandLine string
 	if c.Kind == "execute" {
 		if all := c.subjects(); len(all) == 1 {
 			commandLine = all[0]
 		}
 	}
-	good := suggested[:0:0]
+	rules := suggested[:0:0]
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, _ := strings.Cut(rule, "(")
 		pattern, patterned := strings.CutSuffix(pattern, ")")
@@ -49,11 +49,11 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 			continue
 		}
 		if c.Kind != "execute" || patterned && startsAlike(pattern, commandLine) {
-			good = append(good, rule)
+			rules = append(rules, rule)
 		}
 	}
-	if len(good) > 0 && allows(good) {
-		return good
+	if len(rules) > 0 && allows(rules) {
+		return rules
 	}
 	switch {
 	case !wordPattern.MatchString(tool):
@@ -61,14 +61,14 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRule || strings.ContainsFunc(commandLine, unicode.IsControl)):
 		return nil
 	case c.Kind == "execute":
-		good = []string{tool + "(" + commandLine + ")"}
+		rules = []string{tool + "(" + commandLine + ")"}
 	default:
-		good = []string{tool}
+		rules = []string{tool}
 	}
-	if !allows(good) {
+	if !allows(rules) {
 		return nil
 	}
-	return good
+	return rules
 }
 
 // startsAlike reports whether everything that the pattern matches begins with the first word of a part of the command.
@@ -84,8 +84,8 @@ func startsAlike(pattern, command string) bool {
 
 // Decide reports whether the rules allow a tool call, and why. decided is false if a person must decide. title is the
 // program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
-func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
-	c := callOf(tool, title, sort, input)
+func (r Rules) Decide(tool, title, kind string, input []byte) (allowed, decided bool, why string) {
+	c := callOf(tool, title, kind, input)
 	seen := c.withTitleCommand()
 	if rule := seen.match(r.Deny, false); rule != "" {
 		return false, true, "denied by the rule " + rule
@@ -100,9 +100,9 @@ func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided 
 }
 
 // callOf returns the call that the arguments of Decide describe.
-func callOf(tool, title, sort string, input []byte) call {
-	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}
-	if tool != sort {
+func callOf(tool, title, kind string, input []byte) call {
+	c := call{Title: cmp.Or(title, tool), Kind: kind, RawInput: input}
+	if tool != kind {
 		c.Meta.Claude.Tool = tool
 	}
 	if c.Kind == "" {

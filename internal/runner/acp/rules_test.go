@@ -65,7 +65,7 @@ func TestOffer(t *testing.T) {
 		{"over ACP", "execute", "execute", `{"command":"touch a"}`, nil, []string{"execute(touch a)"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := r.Offer(tc.suggested, tc.tool, "", tc.sort, []byte(tc.input))
+			got := r.Suggest(tc.suggested, tc.tool, "", tc.sort, []byte(tc.input))
 			require.Equal(t, tc.want, got)
 			if got != nil {
 				allowed, decided, _ := Rules{Allow: got, Deny: r.Deny, Ask: r.Ask}.Decide(tc.tool, "", tc.sort, []byte(tc.input))

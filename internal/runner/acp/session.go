@@ -45,8 +45,8 @@ type initializeResult struct {
 // initialize negotiates the version of the protocol.
 func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	title := "Fleet"
-	g, err := request[initializeResult](ctx, c, startTime, acp.AgentMethodInitialize, acp.InitializeRequest{
-		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: version()},
+	g, err := request[initializeResult](ctx, c, startTimeout, acp.AgentMethodInitialize, acp.InitializeRequest{
+		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: fleetVersion()},
 	})
 	if err != nil {
 		var r *acp.RequestError
@@ -73,8 +73,8 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	return g, nil
 }
 
-// version returns the version of Fleet.
-func version() string {
+// fleetVersion returns the version of Fleet.
+func fleetVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
@@ -140,7 +140,7 @@ func (c *client) startSession(ctx context.Context, g initializeResult) (resumed 
 	if !resumed {
 		params := acp.NewSessionRequest{Meta: c.meta, Cwd: c.dir, McpServers: servers}
 		b, err = withLogin(ctx, c, g, func() (sessionInfo, error) {
-			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
+			return request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionNew, params)
 		})
 		if err != nil {
 			return false, c.wrapError("cannot start a session", err)
@@ -172,9 +172,9 @@ func (c *client) resume(ctx context.Context, g initializeResult, servers []acp.M
 	return withLogin(ctx, c, g, func() (sessionInfo, error) {
 		switch {
 		case g.Capabilities.Session.Resume != nil:
-			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
+			return request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 		case g.Capabilities.Load:
-			b, err := request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
+			b, err := request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 			if err == nil {
 				c.waitForHistory(ctx)
 			}
@@ -184,15 +184,15 @@ func (c *client) resume(ctx context.Context, g initializeResult, servers []acp.M
 	})
 }
 
-// settleTime is how long a program may pause while it repeats the history of a session. Some programs send a part of
+// historyPause is how long a program may pause while it repeats the history of a session. Some programs send a part of
 // the history after their answer.
-var settleTime = 300 * time.Millisecond
+var historyPause = 300 * time.Millisecond
 
 // waitForHistory waits until the program has repeated the history of the session.
 func (c *client) waitForHistory(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	tick := time.NewTicker(settleTime)
+	tick := time.NewTicker(historyPause)
 	defer tick.Stop()
 	for before := -1; ; {
 		c.mu.Lock()
@@ -233,11 +233,11 @@ func withLogin[T any](ctx context.Context, c *client, g initializeResult, f func
 		if _, key := login.Meta["api-key"]; !key && !strings.HasSuffix(login.ID, "api-key") {
 			continue
 		}
-		if _, err := request[json.RawMessage](ctx, c, requestTime, acp.AgentMethodAuthenticate, acp.AuthenticateRequest{MethodId: login.ID}); err == nil {
+		if _, err := request[json.RawMessage](ctx, c, requestTimeout, acp.AgentMethodAuthenticate, acp.AuthenticateRequest{MethodId: login.ID}); err == nil {
 			return f()
 		}
 	}
-	return v, failure{fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
+	return v, codedError{fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
 		c.programName(), errorText(r), strings.Join(names, ", ")), fleet.CodeAuth}
 }
 
@@ -288,7 +288,7 @@ func (c *client) setOption(ctx context.Context, b sessionInfo, category, value s
 	if !slices.Contains(known, value) {
 		return fmt.Errorf("%s has no %s %q: it has %s", c.programName(), category, value, strings.Join(known, ", "))
 	}
-	if _, err := request[json.RawMessage](ctx, c, requestTime, method, params); err != nil {
+	if _, err := request[json.RawMessage](ctx, c, requestTimeout, method, params); err != nil {
 		return c.wrapError("its "+category+" could not be set to "+value, err)
 	}
 	return nil

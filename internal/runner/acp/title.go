@@ -25,9 +25,9 @@ type Edit struct {
 
 // Calls combines the updates about tool calls. A call may have several updates.
 type Calls struct {
-	calls map[string]call
-	begun map[string]bool
-	open  map[string]bool
+	calls    map[string]call
+	reported map[string]bool
+	open     map[string]bool
 	// commandOutput is the output of commands that Codex reports in pieces, up to maxPrinted.
 	commandOutput map[string]string
 }
@@ -37,7 +37,7 @@ const maxPrinted = 256 << 10
 
 // NewCalls returns an empty Calls.
 func NewCalls() *Calls {
-	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}, commandOutput: map[string]string{}}
+	return &Calls{calls: map[string]call{}, reported: map[string]bool{}, open: map[string]bool{}, commandOutput: map[string]string{}}
 }
 
 // Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
@@ -59,7 +59,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		return nil, nil, "", false
 	}
 	before, known := c.calls[now.ID]
-	if !known && u.Kind == "tool_call_update" && c.begun[now.ID] { // the update is about a call that has ended
+	if !known && u.Kind == "tool_call_update" && c.reported[now.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
 	now.fillFrom(before)
@@ -95,8 +95,8 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	return begun, ended, result, u.Status == "failed"
 }
 
-// Denied returns the call, which was denied and no longer counts as open, or nil if it is unknown.
-func (c *Calls) Denied(id string) *Tool {
+// Deny returns the call, which was denied and no longer counts as open, or nil if it is unknown.
+func (c *Calls) Deny(id string) *Tool {
 	delete(c.open, id)
 	now, ok := c.calls[id]
 	if !ok {
@@ -109,18 +109,18 @@ func (c *Calls) Denied(id string) *Tool {
 // that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *Tool {
 	now, ok := c.calls[id]
-	if !ok || c.begun[id] {
+	if !ok || c.reported[id] {
 		return nil
 	}
-	c.begun[id], c.open[id] = true, true
+	c.reported[id], c.open[id] = true, true
 	return now.tool()
 }
 
-// Open returns the number of calls that have started and have not ended.
-func (c *Calls) Open() int { return len(c.open) }
+// OpenCount returns the number of calls that have started and have not ended.
+func (c *Calls) OpenCount() int { return len(c.open) }
 
-// End ends all calls, because the turn has ended.
-func (c *Calls) End() { clear(c.open) }
+// EndAll ends all calls, because the turn has ended.
+func (c *Calls) EndAll() { clear(c.open) }
 
 // toolName returns the name of the tool, or an empty text if the program does not say it. The protocol has no field for it. Gemini
 // CLI, which reports no arguments, begins the ids of calls with it.

@@ -14,13 +14,13 @@ func TestCalls(t *testing.T) {
 	require.Nil(t, begun)
 	begun, _, _, _ = c.Update(json.RawMessage(`{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"in_progress","title":"echo hi","rawInput":{"command":"echo hi","cwd":"/w"}}`))
 	require.Equal(t, "bash: echo hi", begun.Text)
-	require.Equal(t, 1, c.Open())
+	require.Equal(t, 1, c.OpenCount())
 	begun, ended, result, failed := c.Update(json.RawMessage(`{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed","content":[{"type":"content","content":{"type":"text","text":"hi"}}]}`))
 	require.Nil(t, begun)
 	require.Equal(t, "bash", ended.Name)
 	require.Equal(t, "hi", result)
 	require.False(t, failed)
-	require.Zero(t, c.Open())
+	require.Zero(t, c.OpenCount())
 }
 
 // TestCallOfGemini handles a call that Gemini CLI 0.61.0 first reports when it asks for a permission.
@@ -30,9 +30,9 @@ func TestCallOfGemini(t *testing.T) {
 	require.Nil(t, begun)
 	begun = c.Begin("run_shell_command__c1")
 	require.Equal(t, []string{"run_shell_command", "run_shell_command: rm x"}, []string{begun.Name, begun.Text})
-	require.Equal(t, 1, c.Open())
-	require.Equal(t, "run_shell_command: rm x", c.Denied("run_shell_command__c1").Text)
-	require.Zero(t, c.Open())
+	require.Equal(t, 1, c.OpenCount())
+	require.Equal(t, "run_shell_command: rm x", c.Deny("run_shell_command__c1").Text)
+	require.Zero(t, c.OpenCount())
 }
 
 // TestEdits reports the change of a file that describes it best: OpenCode first has the whole file, and Claude Code the changed part.

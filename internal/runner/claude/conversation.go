@@ -19,11 +19,11 @@ import (
 
 // Time limits.
 var (
-	interruptTime  = 2 * time.Second        // until an interrupted turn has ended; a stop of the run may take DefaultStopGrace in all
-	closeTime      = 500 * time.Millisecond // after an interrupted turn, until a program whose input was closed has ended
-	signalTime     = 700 * time.Millisecond // until a program has ended after a signal
-	backgroundTime = 10 * time.Minute       // for work in the background after the last turn
-	receiptTime    = 30 * time.Second       // until Claude Code confirms a message after its last turn
+	interruptTimeout  = 2 * time.Second        // until an interrupted turn has ended; a stop of the run may take DefaultStopGrace in all
+	closeTimeout      = 500 * time.Millisecond // after an interrupted turn, until a program whose input was closed has ended
+	signalTimeout     = 700 * time.Millisecond // until a program has ended after a signal
+	backgroundTimeout = 10 * time.Minute       // for work in the background after the last turn
+	receiptTimeout    = 30 * time.Second       // until Claude Code confirms a message after its last turn
 )
 
 // maxAuthRetries is how often Claude Code may repeat a request that was refused because of its key. Claude Code itself
@@ -35,16 +35,16 @@ const maxLine = 32 << 20
 
 // conversation is the state of a run. Only the goroutine of run uses it.
 type conversation struct {
-	job   *Job
-	out   io.Writer
-	in    *input
-	box   *mailbox.Receiver
-	ask   *question.Server
-	meter *meter
+	job     *Job
+	out     io.Writer
+	in      *input
+	mailbox *mailbox.Receiver
+	ask     *question.Server
+	meter   *meter
 
 	sentRequests int                           // number of requests to Claude Code
 	interruptID  string                        // id of the request that interrupts the turn
-	untaken      map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
+	unconfirmed  map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
 	idle         bool                          // no turn is in progress, and the first one has ended
 	began        bool                          // a turn has begun
 	closed       bool                          // no more messages will come
@@ -60,9 +60,9 @@ type conversation struct {
 
 func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversation {
 	c := &conversation{
-		job: j, out: out, in: &input{to: to}, box: box,
-		untaken: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
-		questions: map[string]context.CancelFunc{}, answered: make(chan string), waitLimit: time.NewTimer(backgroundTime),
+		job: j, out: out, in: &input{to: to}, mailbox: box,
+		unconfirmed: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
+		questions: map[string]context.CancelFunc{}, answered: make(chan string), waitLimit: time.NewTimer(backgroundTimeout),
 	}
 	c.waitLimit.Stop()
 	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
@@ -86,7 +86,7 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	asking, cancel := context.WithCancel(context.Background())
 	c.handleEvents(ctx, asking, lines)
 	cancel() // withdraws open questions
-	c.box.Close()
+	c.mailbox.Close()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -97,7 +97,7 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	_ = p.Stdin.Close()
 	if !c.stopping {
 		// A version that does not report its work in the background waits for that work itself.
-		patience := time.NewTimer(backgroundTime)
+		patience := time.NewTimer(backgroundTimeout)
 		defer patience.Stop()
 		select {
 		case <-p.Ended:
@@ -105,11 +105,11 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 		case <-patience.C:
 		}
 	}
-	p.End(program.Step{Wait: closeTime, Signal: syscall.SIGINT}, program.Step{Wait: signalTime, Signal: syscall.SIGTERM},
-		program.Step{Wait: signalTime, Signal: syscall.SIGKILL})
+	p.End(program.EndStep{Wait: closeTimeout, Signal: syscall.SIGINT}, program.EndStep{Wait: signalTimeout, Signal: syscall.SIGTERM},
+		program.EndStep{Wait: signalTimeout, Signal: syscall.SIGKILL})
 	select {
 	case <-drained:
-	case <-time.After(closeTime): // another process keeps the output open; the supervisor ends it
+	case <-time.After(closeTimeout): // another process keeps the output open; the supervisor ends it
 	}
 	if status = p.Status(); status == 0 && c.failed {
 		status = 1
@@ -165,22 +165,22 @@ func (c *conversation) sendPrompt() {
 
 // sendMessage sends a message to Claude Code. mailboxID is its id in the mailbox, if it comes from there.
 func (c *conversation) sendMessage(id, mailboxID, text string, images ...any) {
-	u := uuid(id)
-	c.untaken[u] = mailboxID
-	c.in.send(message(u, text, images...))
+	u := uuidOf(id)
+	c.unconfirmed[u] = mailboxID
+	c.in.send(userMessage(u, text, images...))
 }
 
 // sendRequest sends a request and returns its id.
 func (c *conversation) sendRequest(request map[string]any) string {
 	c.sentRequests++
 	id := "fleet-" + strconv.Itoa(c.sentRequests)
-	c.in.send(control(id, request))
+	c.in.send(controlRequest(id, request))
 	return id
 }
 
 // handleEvents handles lines, messages and answers until the conversation has ended. asking is the context of questions.
 func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []byte) {
-	messages, closed, stop := c.box.Messages(), c.box.Closed(), ctx.Done()
+	messages, closed, stop := c.mailbox.Messages(), c.mailbox.Closed(), ctx.Done()
 	var patience <-chan time.Time
 	for !c.canEnd() {
 		select {
@@ -204,14 +204,16 @@ func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []
 			return
 		}
 		if c.stopping && patience == nil {
-			messages, stop, patience = nil, nil, time.After(interruptTime)
+			messages, stop, patience = nil, nil, time.After(interruptTimeout)
 		}
 		c.closeMailbox()
 	}
 }
 
 // isDone reports whether Claude Code has nothing left to do.
-func (c *conversation) isDone() bool { return c.idle && len(c.untaken) == 0 && len(c.background) == 0 }
+func (c *conversation) isDone() bool {
+	return c.idle && len(c.unconfirmed) == 0 && len(c.background) == 0
+}
 
 // canEnd reports whether the program can be ended.
 func (c *conversation) canEnd() bool {
@@ -228,7 +230,7 @@ func (c *conversation) closeMailbox() {
 	}
 	if c.isDone() && !c.finishing {
 		c.finishing = true
-		c.box.Finish()
+		c.mailbox.RequestClose()
 	}
 }
 
@@ -250,11 +252,11 @@ func (c *conversation) giveUpWaiting() {
 	if !c.idle {
 		return
 	}
-	for u := range c.untaken { // these messages count as not delivered
-		delete(c.untaken, u)
+	for u := range c.unconfirmed { // these messages count as not delivered
+		delete(c.unconfirmed, u)
 	}
 	if len(c.background) > 0 {
-		c.writeNote(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTime.Seconds())})
+		c.writeNote(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTimeout.Seconds())})
 	}
 	for id := range c.background {
 		c.sendRequest(map[string]any{"subtype": "stop_task", "task_id": id})
@@ -300,17 +302,17 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 		c.handleLifecycle(l)
 		return
 	case "stream_event":
-		c.meter.stream(l.Parent, l.Event)
+		c.meter.handleEvent(l.Parent, l.Event)
 		if !c.job.Requests {
 			return
 		}
 	case "assistant":
-		c.meter.content(l.Message.Content)
+		c.meter.handleContent(l.Message.Content)
 	case "user":
 		if l.IsReplay {
-			c.markTaken(l.UUID)
+			c.confirmTaken(l.UUID)
 		}
-		c.meter.content(l.Message.Content)
+		c.meter.handleContent(l.Message.Content)
 	case "system":
 		c.handleSystem(l)
 	case "rate_limit_event":
@@ -320,7 +322,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 		}
 	case "result":
 		for _, u := range l.Taken {
-			c.markTaken(u)
+			c.confirmTaken(u)
 		}
 		c.handleTurnEnd(l)
 	}
@@ -330,28 +332,28 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 // handleLifecycle handles the state of a message. A message that is completed without being started was begun in an earlier
 // run of the conversation.
 func (c *conversation) handleLifecycle(l line) {
-	_, waiting := c.untaken[l.CommandUUID]
+	_, waiting := c.unconfirmed[l.CommandUUID]
 	switch l.State {
 	case "started":
 		c.idle = false
-		c.markTaken(l.CommandUUID)
+		c.confirmTaken(l.CommandUUID)
 	case "completed":
-		c.markTaken(l.CommandUUID)
-		if waiting && !c.began && l.CommandUUID == uuid(c.job.ID) {
+		c.confirmTaken(l.CommandUUID)
+		if waiting && !c.began && l.CommandUUID == uuidOf(c.job.ID) {
 			c.sendMessage(c.job.ID+" again", "", "Continue with your task.")
 		}
 	}
 }
 
-// markTaken handles the receipt of a message.
-func (c *conversation) markTaken(u string) {
-	mailboxID, ok := c.untaken[u]
+// confirmTaken handles the receipt of a message.
+func (c *conversation) confirmTaken(u string) {
+	mailboxID, ok := c.unconfirmed[u]
 	if !ok {
 		return
 	}
-	delete(c.untaken, u)
+	delete(c.unconfirmed, u)
 	if mailboxID != "" {
-		c.box.Taken(mailboxID)
+		c.mailbox.ConfirmTaken(mailboxID)
 	}
 }
 
@@ -389,14 +391,14 @@ func (c *conversation) handleSystem(l line) {
 // not end them.
 func (c *conversation) handleTurnEnd(l line) {
 	c.idle = true
-	for u, mailboxID := range c.untaken {
+	for u, mailboxID := range c.unconfirmed {
 		if mailboxID == "" { // a version without receipts has taken the message all the same
-			delete(c.untaken, u)
+			delete(c.unconfirmed, u)
 		}
 	}
-	c.waitLimit.Reset(backgroundTime)
-	if len(c.background) == 0 && len(c.untaken) > 0 {
-		c.waitLimit.Reset(receiptTime)
+	c.waitLimit.Reset(backgroundTimeout)
+	if len(c.background) == 0 && len(c.unconfirmed) > 0 {
+		c.waitLimit.Reset(receiptTimeout)
 	}
 	if l.Subtype == "error_max_budget_usd" {
 		for id := range c.subagents {
@@ -409,8 +411,8 @@ func (c *conversation) handleTurnEnd(l line) {
 func (c *conversation) handleRequest(asking context.Context, id string, r request) {
 	switch {
 	case r.Subtype == "mcp_message" && c.ask != nil && r.Server == AskServer:
-		c.ask.Message(asking, r.Message, func(reply json.RawMessage) {
-			c.in.send(answer(id, map[string]any{"mcp_response": reply}))
+		c.ask.HandleMessage(asking, r.Message, func(reply json.RawMessage) {
+			c.in.send(controlResponse(id, map[string]any{"mcp_response": reply}))
 		})
 	case r.Subtype == "can_use_tool" && c.job.Ask != "":
 		ctx, cancel := context.WithCancel(asking)
@@ -418,7 +420,7 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 		go func() {
 			verdict := question.Approve(ctx, c.job.Ask, r.Tool, r.Input, r.rules())
 			if ctx.Err() == nil {
-				c.in.send(answer(id, verdict))
+				c.in.send(controlResponse(id, verdict))
 			}
 			select {
 			case c.answered <- id:
@@ -426,13 +428,13 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 			}
 		}()
 	case r.Subtype == "elicitation":
-		c.in.send(answer(id, map[string]any{"action": "decline"}))
+		c.in.send(controlResponse(id, map[string]any{"action": "decline"}))
 	default:
-		c.in.send(refusal(id, fmt.Sprintf("Fleet does not answer %q", clip(r.Subtype))))
+		c.in.send(controlError(id, fmt.Sprintf("Fleet does not answer %q", shortenWord(r.Subtype))))
 	}
 }
 
-// clip shortens a word of Claude Code for an answer.
-func clip(word string) string {
+// shortenWord shortens a word of Claude Code for an answer.
+func shortenWord(word string) string {
 	return string(bytes.ToValidUTF8([]byte(word[:min(len(word), 80)]), nil))
 }

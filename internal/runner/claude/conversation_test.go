@@ -129,7 +129,7 @@ func TestRepeatedMessage(t *testing.T) {
 	t.Run("a message", func(t *testing.T) {
 		p := start(t, `turn
 read
-print {"type":"command_lifecycle","command_uuid":"`+uuid("m1")+`","state":"completed"}
+print {"type":"command_lifecycle","command_uuid":"`+uuidOf("m1")+`","state":"completed"}
 result`, nil)
 		require.NoError(t, p.send("m1", "again"))
 		require.Zero(t, p.wait(t))
@@ -153,8 +153,8 @@ func TestStop(t *testing.T) {
 		require.Contains(t, p.out.all.String(), `"total_cost_usd":0.5`, "the interrupted turn reports its cost")
 	})
 	t.Run("a program that ignores everything", func(t *testing.T) {
-		defer func(before time.Duration) { interruptTime = before }(interruptTime)
-		interruptTime = 100 * time.Millisecond
+		defer func(before time.Duration) { interruptTimeout = before }(interruptTimeout)
+		interruptTimeout = 100 * time.Millisecond
 		p := start(t, "turn\nignore", nil)
 		p.out.waitForLine(t, "init")
 		p.stop()
@@ -171,8 +171,8 @@ func TestWorkInTheBackground(t *testing.T) {
 		require.Zero(t, p.wait(t))
 	})
 	t.Run("that takes too long", func(t *testing.T) {
-		defer func(before time.Duration) { backgroundTime = before }(backgroundTime)
-		backgroundTime = 50 * time.Millisecond
+		defer func(before time.Duration) { backgroundTimeout = before }(backgroundTimeout)
+		backgroundTimeout = 50 * time.Millisecond
 		p := start(t, "turn\n"+background+"\nresult\nread", nil)
 		require.Zero(t, p.wait(t))
 		require.Contains(t, p.out.all.String(), `"subtype":"background_stopped"`)

@@ -36,8 +36,8 @@ func (i Image) block() (any, error) {
 // AskServer is the name of the MCP server with the tool ask_user, which Main serves over Claude Code's input and output.
 const AskServer = "fleet-ask"
 
-// uuid derives the id of a message for Claude Code, which accepts only UUIDs, from an id of Fleet.
-func uuid(id string) string {
+// uuidOf derives the id of a message for Claude Code, which accepts only UUIDs, from an id of Fleet.
+func uuidOf(id string) string {
 	h := sha256.Sum256([]byte(id))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8: derived by a rule of the application
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])

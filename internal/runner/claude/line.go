@@ -42,17 +42,17 @@ type line struct {
 	Attempt     int `json:"attempt"`
 	ErrorStatus int `json:"error_status"`
 
-	Limit limit `json:"rate_limit_info"`
+	Limit subscriptionLimit `json:"rate_limit_info"`
 }
 
-// limit is the state of the limits of a subscription.
-type limit struct {
+// subscriptionLimit is the state of the limits of a subscription.
+type subscriptionLimit struct {
 	Status  string `json:"status"`
 	Overage bool   `json:"isUsingOverage"` // the subscription pays for what exceeds its windows
 }
 
 // usedUp reports whether the subscription refuses requests until a window ends.
-func (l limit) usedUp() bool { return l.Status == "rejected" && !l.Overage }
+func (l subscriptionLimit) usedUp() bool { return l.Status == "rejected" && !l.Overage }
 
 type task struct {
 	ID string `json:"task_id"`
@@ -94,23 +94,23 @@ func (r request) rules() (all []string) {
 	return all
 }
 
-// answer returns the answer to the request with the id.
-func answer(id string, response any) any {
+// controlResponse returns the answer to the request with the id.
+func controlResponse(id string, response any) any {
 	return map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": id, "response": response}}
 }
 
-// refusal returns an answer that refuses the request with the id.
-func refusal(id, why string) any {
+// controlError returns an answer that refuses the request with the id.
+func controlError(id, why string) any {
 	return map[string]any{"type": "control_response", "response": map[string]any{"subtype": "error", "request_id": id, "error": why}}
 }
 
-// control returns a request to Claude Code.
-func control(id string, request map[string]any) any {
+// controlRequest returns a request to Claude Code.
+func controlRequest(id string, request map[string]any) any {
 	return map[string]any{"type": "control_request", "request_id": id, "request": request}
 }
 
-// message returns a message of the user.
-func message(uuid, text string, images ...any) any {
+// userMessage returns a message of the user.
+func userMessage(uuid, text string, images ...any) any {
 	content := append(images, map[string]any{"type": "text", "text": text})
 	return map[string]any{
 		"type": "user", "message": map[string]any{"role": "user", "content": content}, "parent_tool_use_id": nil, "session_id": "", "uuid": uuid,

@@ -31,13 +31,13 @@ type streamEvent struct {
 	Usage map[string]json.RawMessage `json:"usage"` // of message_delta
 }
 
-// stream handles an event of the model's API.
-func (m *meter) stream(parent string, e streamEvent) {
+// handleEvent handles an event of the model's API.
+func (m *meter) handleEvent(parent string, e streamEvent) {
 	switch e.Type {
 	case "message_start":
 		a := &reply{e.Message.ID, e.Message.Model, e.Message.Usage}
 		m.messages[parent] = a
-		m.report(parent, a, false)
+		m.writeUsage(parent, a, false)
 	case "message_delta":
 		a := m.messages[parent]
 		if a == nil || e.Usage == nil {
@@ -48,12 +48,12 @@ func (m *meter) stream(parent string, e streamEvent) {
 			a.usage = map[string]json.RawMessage{}
 		}
 		maps.Copy(a.usage, e.Usage)
-		m.report(parent, a, true)
+		m.writeUsage(parent, a, true)
 	}
 }
 
-// report notes the usage of an answer so far. final means that the answer is complete.
-func (m *meter) report(parent string, a *reply, final bool) {
+// writeUsage notes the usage of an answer so far. final means that the answer is complete.
+func (m *meter) writeUsage(parent string, a *reply, final bool) {
 	fields := map[string]any{"subtype": "usage", "final": final, "message": map[string]any{"id": a.id, "model": a.model, "usage": a.usage}}
 	if parent != "" {
 		fields["parent_tool_use_id"] = parent
@@ -64,8 +64,8 @@ func (m *meter) report(parent string, a *reply, final bool) {
 // maxCalls limits how many tool calls are measured at a time. Claude Code runs far fewer.
 const maxCalls = 1000
 
-// content handles the content of a message, in which tool calls begin and end.
-func (m *meter) content(content json.RawMessage) {
+// handleContent handles the content of a message, in which tool calls begin and end.
+func (m *meter) handleContent(content json.RawMessage) {
 	var blocks []struct {
 		Type      string `json:"type"`
 		ID        string `json:"id"`

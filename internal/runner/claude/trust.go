@@ -13,24 +13,24 @@ import (
 	"fleet/internal/scratch"
 )
 
-// fields are the fields of a JSON object. Unknown ones keep their values.
-type fields = map[string]json.RawMessage
+// jsonObject are the fields of a JSON object. Unknown ones keep their values.
+type jsonObject = map[string]json.RawMessage
 
 // setTrust records in Claude Code's own file whether the user trusts the directory. Claude Code follows permissions.allow in
 // the settings of a repository only if it is trusted.
 func setTrust(dir string, trusted bool) error {
-	return changeState(func(state fields) error {
+	return changeState(func(state jsonObject) error {
 		projects := objectIn(state, "projects")
 		project := objectIn(projects, dir)
 		project["hasTrustDialogAccepted"] = json.RawMessage(fmt.Sprint(trusted))
-		return errors.Join(put(projects, dir, project), put(state, "projects", projects))
+		return errors.Join(setField(projects, dir, project), setField(state, "projects", projects))
 	})
 }
 
 // answerFirstQuestions answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
 // They are about the configuration of Fleet: the colours, the login, and whether to use the key in the environment.
 func answerFirstQuestions() error {
-	return changeState(func(state fields) error {
+	return changeState(func(state jsonObject) error {
 		state["hasCompletedOnboarding"] = json.RawMessage("true")
 		key := os.Getenv("ANTHROPIC_API_KEY")
 		if key == "" {
@@ -45,26 +45,26 @@ func answerFirstQuestions() error {
 		if slices.Contains(approved, key) || slices.Contains(rejected, key) {
 			return nil
 		}
-		return errors.Join(put(answers, "approved", append(approved, key)), put(state, "customApiKeyResponses", answers))
+		return errors.Join(setField(answers, "approved", append(approved, key)), setField(state, "customApiKeyResponses", answers))
 	})
 }
 
 // changeState changes Claude Code's own file. This process has no more rights than Claude Code, so it does no harm if the agent has
 // replaced the file with a link.
-func changeState(change func(state fields) error) error {
+func changeState(change func(state jsonObject) error) error {
 	home := cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), os.Getenv("HOME"))
 	if home == "" {
 		return errors.New("cannot change Claude Code's settings: HOME is not set")
 	}
 	path := filepath.Join(home, ".claude.json")
-	state := fields{}
+	state := jsonObject{}
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case json.Unmarshal(data, &state) != nil || state == nil: // null
-		state = fields{} // Claude Code begins anew too
+		state = jsonObject{} // Claude Code begins anew too
 	}
 	if err := change(state); err != nil {
 		return err
@@ -76,15 +76,15 @@ func changeState(change func(state fields) error) error {
 }
 
 // objectIn returns the object in the field; an empty one if there is no object.
-func objectIn(of fields, name string) fields {
-	object := fields{}
+func objectIn(of jsonObject, name string) jsonObject {
+	object := jsonObject{}
 	if json.Unmarshal(of[name], &object) != nil || object == nil {
-		return fields{}
+		return jsonObject{}
 	}
 	return object
 }
 
-func put(in fields, name string, value any) (err error) {
+func setField(in jsonObject, name string, value any) (err error) {
 	in[name], err = json.Marshal(value)
 	return err
 }

@@ -57,9 +57,9 @@ func newACPParser(f Format) *acpParser {
 // Open implements Opener.
 func (p *acpParser) Open() int {
 	if p.permissionPending {
-		return p.calls.Open() + 1
+		return p.calls.OpenCount() + 1
 	}
-	return p.calls.Open()
+	return p.calls.OpenCount()
 }
 
 func (p *acpParser) Line(line []byte) []Piece {
@@ -130,7 +130,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 			return pieces
 		}
 		name, text := l.Title, l.Title
-		if t := p.calls.Denied(l.ID); t != nil {
+		if t := p.calls.Deny(l.ID); t != nil {
 			name, text = t.Name, t.Text
 		}
 		for _, d := range p.claude.denialSteps(l.ID, name, l.Text) {
@@ -141,7 +141,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 	case acp.LineTurn:
 		p.turns++
 		p.answered, p.startsMessage = true, true
-		p.calls.End()
+		p.calls.EndAll()
 		return append(p.endLine(), p.usageSteps(l)...)
 	case acp.LineError:
 		p.failed, p.code = l.Text, l.Code

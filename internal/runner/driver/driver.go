@@ -240,7 +240,7 @@ func firstPrompt(j Job, prompt string) string {
 	if j.Lost == "" {
 		return prompt
 	}
-	return acp.Lost + prompt
+	return acp.LostConversationNote + prompt
 }
 
 // fullInstructions returns all instructions in one text, for programs that accept only one.

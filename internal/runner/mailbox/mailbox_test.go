@@ -48,11 +48,11 @@ func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	}
 	require.Equal(t, Message{"m1", "hello\nyou"}, <-r.Messages())
 	require.Empty(t, taken())
-	r.Taken("another one")
-	r.Taken("m1")
+	r.ConfirmTaken("another one")
+	r.ConfirmTaken("m1")
 	require.NoError(t, <-sent)
 	require.NoError(t, <-sent)
-	r.Taken("m1")
+	r.ConfirmTaken("m1")
 	_, more := r.Next()
 	require.False(t, more, "the repeated message must arrive once")
 	require.Equal(t, []string{"m1"}, taken())
@@ -79,7 +79,7 @@ func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 		received := 0
 		for m, more := r.Next(); more; m, more = r.Next() {
 			received++
-			r.Taken(m.ID)
+			r.ConfirmTaken(m.ID)
 		}
 		for range senders {
 			if <-refused {
@@ -116,7 +116,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		s.mu.Unlock()
 	}
 	require.Error(t, sendErr)
-	require.Less(t, time.Since(began), 10*writeTime)
+	require.Less(t, time.Since(began), 10*writeTimeout)
 }
 
 func TestNoMailbox(t *testing.T) {
@@ -124,7 +124,7 @@ func TestNoMailbox(t *testing.T) {
 	r := Open(0)
 	_, more := r.Next()
 	require.False(t, more)
-	r.Taken("m")
+	r.ConfirmTaken("m")
 	r.Close()
 }
 

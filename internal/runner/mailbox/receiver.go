@@ -86,12 +86,12 @@ func (r *Receiver) receive() {
 	}
 }
 
-// Taken confirms that the program has taken the message.
-func (r *Receiver) Taken(id string) { r.send(receipt{Taken: id}) }
+// ConfirmTaken confirms that the program has taken the message.
+func (r *Receiver) ConfirmTaken(id string) { r.send(receipt{Taken: id}) }
 
-// Finish asks the sender to accept no more messages. Afterwards, either another message comes, or Closed is closed. Call
-// Finish again after each message.
-func (r *Receiver) Finish() {
+// RequestClose asks the sender to accept no more messages. Afterwards, either another message comes, or Closed is closed. Call
+// RequestClose again after each message.
+func (r *Receiver) RequestClose() {
 	r.mu.Lock()
 	read := r.read
 	r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *Receiver) Finish() {
 // Next returns the next message. It returns false if the sender has no message and will send no more. The client must
 // have received all earlier messages.
 func (r *Receiver) Next() (Message, bool) {
-	r.Finish()
+	r.RequestClose()
 	select {
 	case m := <-r.messages:
 		return m, true

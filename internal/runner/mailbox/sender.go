@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// writeTime is how long writing a message may block.
-const writeTime = 2 * time.Second
+// writeTimeout is how long writing a message may block.
+const writeTimeout = 2 * time.Second
 
 // maxReceipt limits the length of a receipt, in bytes. The process that writes receipts belongs to the agent.
 const maxReceipt = 4 << 10
 
 // Sender is the supervisor's side of a mailbox.
 type Sender struct {
-	conn  *os.File
-	taken func(id string)
+	conn    *os.File
+	onTaken func(id string)
 
 	mu      sync.Mutex
 	written int
@@ -28,7 +28,7 @@ type Sender struct {
 
 // NewSender returns a Sender that uses the socket. It calls taken once for each message that the program has taken.
 func NewSender(conn *os.File, taken func(id string)) *Sender {
-	s := &Sender{conn: conn, taken: taken, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
+	s := &Sender{conn: conn, onTaken: taken, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
 	go s.receive()
 	return s
 }
@@ -71,7 +71,7 @@ func (s *Sender) write(n senderLine) error {
 	if err != nil {
 		return err
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTime))
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	wrote, err := s.conn.Write(append(line, '\n'))
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (s *Sender) handle(r receipt) {
 		select {
 		case <-taken:
 		default:
-			s.taken(r.Taken)
+			s.onTaken(r.Taken)
 			close(taken)
 		}
 	}

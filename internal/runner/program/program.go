@@ -65,8 +65,8 @@ func (p *Program) Status() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Step is a signal for the program, and the time that the program gets to end before it.
-type Step struct {
+// EndStep is a signal for the program, and the time that the program gets to end before it.
+type EndStep struct {
 	Wait   time.Duration
 	Signal syscall.Signal
 }
@@ -74,7 +74,7 @@ type Step struct {
 // End closes the program's input, takes the steps one after the other until the program has ended, and waits for it.
 // Signals go to the program's process group. The supervisor of the run ends all other processes. It finds them by their
 // parents.
-func (p *Program) End(steps ...Step) {
+func (p *Program) End(steps ...EndStep) {
 	_ = p.Stdin.Close()
 	for _, step := range steps {
 		select {

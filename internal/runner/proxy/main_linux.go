@@ -20,8 +20,8 @@ var _ = func() bool {
 	return true
 }()
 
-// receive returns the listening socket that the sandbox helper sends over from.
-func receive(from *os.File) (net.Listener, error) {
+// receiveListener returns the listening socket that the sandbox helper sends over from.
+func receiveListener(from *os.File) (net.Listener, error) {
 	defer func() { _ = from.Close() }()
 	const one = 4 // the size of a file descriptor
 	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(one))

@@ -19,24 +19,24 @@ import (
 	"time"
 )
 
-// dialTime limits how long the proxy tries to connect to an address, and how long a client may take to send its
+// dialTimeout limits how long the proxy tries to connect to an address, and how long a client may take to send its
 // headers.
-const dialTime = 30 * time.Second
+const dialTimeout = 30 * time.Second
 
 // proxy is an HTTP proxy.
 type proxy struct {
-	allowed []string
-	dialer  net.Dialer
-	plain   http.Handler
+	allowed   []string
+	dialer    net.Dialer
+	forwarder http.Handler
 }
 
 // New returns a proxy that connects only to the allowed addresses. Each address has the form host:port.
 func New(allowed []string) http.Handler {
-	p := &proxy{dialer: net.Dialer{Timeout: dialTime}}
+	p := &proxy{dialer: net.Dialer{Timeout: dialTimeout}}
 	for _, a := range allowed {
 		p.allowed = append(p.allowed, strings.ToLower(a))
 	}
-	p.plain = &httputil.ReverseProxy{
+	p.forwarder = &httputil.ReverseProxy{
 		Rewrite:   func(*httputil.ProxyRequest) {}, // the request already names the address
 		Transport: &http.Transport{DialContext: p.dialer.DialContext, ForceAttemptHTTP2: false},
 	}
@@ -62,7 +62,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.tunnel(w, r, address)
 		return
 	}
-	p.plain.ServeHTTP(w, r)
+	p.forwarder.ServeHTTP(w, r)
 }
 
 // tunnel connects the program to the address, and copies data in both directions until both sides have ended.
@@ -83,13 +83,13 @@ func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request, address string) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { pass(to, buffered) })
-	both.Go(func() { pass(from, to) })
+	both.Go(func() { copyAndClose(to, buffered) })
+	both.Go(func() { copyAndClose(from, to) })
 	both.Wait()
 }
 
-// pass copies all data, and then closes the writing side of to.
-func pass(to net.Conn, from io.Reader) {
+// copyAndClose copies all data, and then closes the writing side of to.
+func copyAndClose(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -103,10 +103,10 @@ func serve(list string) error {
 	if err := json.Unmarshal([]byte(list), &allowed); err != nil {
 		return err
 	}
-	l, err := receive(os.NewFile(3, "helper"))
+	l, err := receiveListener(os.NewFile(3, "helper"))
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: New(allowed), ReadHeaderTimeout: dialTime}
+	s := &http.Server{Handler: New(allowed), ReadHeaderTimeout: dialTimeout}
 	return s.Serve(l)
 }

@@ -10,28 +10,28 @@ import (
 // the run, and rules are what Claude Code suggests to allow. It waits until the rules of the run, or a person, have decided.
 func Approve(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
 	if tool == "" {
-		return deny("the request for permission was not understood")
+		return denyVerdict("the request for permission was not understood")
 	}
-	if tool == builtinAsk {
+	if tool == builtinAskTool {
 		if v := askBuiltin(ctx, run, input); v != nil {
 			return v
 		}
 	}
-	answer, err := Ask(ctx, run, Question{Kind: Permission, Tool: tool, Input: input, Rules: rules})
+	answer, err := Ask(ctx, run, Question{Kind: KindPermission, Tool: tool, Input: input, Rules: rules})
 	switch {
 	case err != nil:
-		return deny(fmt.Sprintf("nobody can be asked for permission now: %v", err))
+		return denyVerdict(fmt.Sprintf("nobody can be asked for permission now: %v", err))
 	case !answer.Allowed():
-		return deny(answer.Why())
+		return denyVerdict(answer.Reason())
 	}
-	return verdict(map[string]any{"behavior": "allow"})
+	return encodeVerdict(map[string]any{"behavior": "allow"})
 }
 
-func deny(why string) json.RawMessage {
-	return verdict(map[string]any{"behavior": "deny", "message": why})
+func denyVerdict(why string) json.RawMessage {
+	return encodeVerdict(map[string]any{"behavior": "deny", "message": why})
 }
 
-func verdict(v map[string]any) json.RawMessage {
+func encodeVerdict(v map[string]any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return json.RawMessage(`{"behavior":"deny","message":"the answer could not be written"}`)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// builtinAsk is Claude Code's own tool for questions. Claude Code asks for permission to use this tool, and reads the
+// builtinAskTool is Claude Code's own tool for questions. Claude Code asks for permission to use this tool, and reads the
 // answers from the permission.
-const builtinAsk = "AskUserQuestion"
+const builtinAskTool = "AskUserQuestion"
 
 // askBuiltin asks the questions in the tool's input one by one. It returns the answer to the request for permission, or
 // nil if the input is invalid.
@@ -26,7 +26,7 @@ func askBuiltin(ctx context.Context, run string, input json.RawMessage) json.Raw
 	}
 	answers := map[string]string{}
 	for _, asked := range questions {
-		q := Question{Kind: Text, Text: asked.Question}
+		q := Question{Kind: KindText, Text: asked.Question}
 		for _, o := range asked.Options {
 			q.Options = append(q.Options, o.Label)
 			if o.Description != "" {
@@ -36,9 +36,9 @@ func askBuiltin(ctx context.Context, run string, input json.RawMessage) json.Raw
 		a, err := Ask(ctx, run, q)
 		switch {
 		case err != nil:
-			return deny("nobody can be asked now: " + err.Error())
+			return denyVerdict("nobody can be asked now: " + err.Error())
 		case a.Status != Answered:
-			return deny(a.Why() + ": decide yourself, or end your task and say what you need to know")
+			return denyVerdict(a.Reason() + ": decide yourself, or end your task and say what you need to know")
 		}
 		answers[asked.Question] = strings.TrimSpace(a.Answer + "\n" + a.Message)
 	}
@@ -47,5 +47,5 @@ func askBuiltin(ctx context.Context, run string, input json.RawMessage) json.Raw
 		return nil
 	}
 	in["answers"] = b
-	return verdict(map[string]any{"behavior": "allow", "updatedInput": in})
+	return encodeVerdict(map[string]any{"behavior": "allow", "updatedInput": in})
 }

@@ -39,7 +39,7 @@ func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	q := Question{}
 	switch args[1] {
 	case "permission":
-		q.Kind, q.Tool = Permission, args[2]
+		q.Kind, q.Tool = KindPermission, args[2]
 		if len(args) > 3 {
 			if q.Input = json.RawMessage(args[3]); !json.Valid(q.Input) {
 				fmt.Fprintln(stderr, "the input of the tool must be JSON")
@@ -47,7 +47,7 @@ func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			}
 		}
 	case "question":
-		q.Kind, q.Text, q.Options = Text, args[2], args[3:]
+		q.Kind, q.Text, q.Options = KindText, args[2], args[3:]
 	default:
 		fmt.Fprint(stderr, usage)
 		return 2
@@ -57,10 +57,10 @@ func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case err != nil:
 		fmt.Fprintln(stderr, "asking failed:", err)
 		return 1
-	case q.Kind == Text && a.Status != Answered:
-		fmt.Fprintln(stderr, a.Why())
+	case q.Kind == KindText && a.Status != Answered:
+		fmt.Fprintln(stderr, a.Reason())
 		return 1
-	case q.Kind == Text:
+	case q.Kind == KindText:
 		fmt.Fprintln(stdout, a.Answer)
 		return 0
 	case a.Allowed():
@@ -70,6 +70,6 @@ func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		}
 		return 0
 	}
-	fmt.Fprintf(stdout, "%s\n%s\n", Deny, a.Why())
+	fmt.Fprintf(stdout, "%s\n%s\n", Deny, a.Reason())
 	return 1
 }

@@ -73,9 +73,9 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// Message handles one message of JSON-RPC. It calls reply exactly once, perhaps later and from another goroutine: for a
+// HandleMessage handles one message of JSON-RPC. It calls reply exactly once, perhaps later and from another goroutine: for a
 // notification, or a call that the client has cancelled, with an empty result.
-func (s *Server) Message(ctx context.Context, data []byte, reply func(json.RawMessage)) {
+func (s *Server) HandleMessage(ctx context.Context, data []byte, reply func(json.RawMessage)) {
 	var calls sync.WaitGroup
 	sent := false
 	send := func(m any) {
@@ -118,7 +118,7 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request, s
 	case "ping":
 		reply(map[string]any{})
 	case "tools/list":
-		reply(map[string]any{"tools": tools})
+		reply(map[string]any{"tools": toolList})
 	case "tools/call":
 		ctx, cancel := context.WithCancel(ctx)
 		s.mu.Lock()
@@ -131,7 +131,7 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request, s
 				delete(s.calls, string(r.ID))
 				s.mu.Unlock()
 			}()
-			defer progress(r, send)()
+			defer sendProgress(r, send)()
 			text, isError := "there is no such tool", true
 			if r.Params.Name == ToolAskUser {
 				text, isError = s.askUser(ctx, r.Params.Arguments)
@@ -153,7 +153,7 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request, s
 	}
 }
 
-var tools = []any{map[string]any{
+var toolList = []any{map[string]any{
 	"name": ToolAskUser,
 	"description": "Asks the person who gave you the task a question and waits for the answer. " +
 		"Use it when you cannot decide yourself and a wrong guess would cost work.",
@@ -169,8 +169,8 @@ var tools = []any{map[string]any{
 // progressEvery is the interval of progress notifications for a call.
 const progressEvery = 20 * time.Second
 
-// progress sends progress notifications until the returned function is called.
-func progress(r request, send func(any)) (stop func()) {
+// sendProgress sends progress notifications until the returned function is called.
+func sendProgress(r request, send func(any)) (stop func()) {
 	if len(r.Params.Meta.Progress) == 0 {
 		return func() {}
 	}
@@ -200,7 +200,7 @@ func (s *Server) askUser(ctx context.Context, arguments json.RawMessage) (text s
 	if err := json.Unmarshal(arguments, &a); err != nil || strings.TrimSpace(a.Question) == "" {
 		return "question must be a text, and options a list of texts", true
 	}
-	answer, err := Ask(ctx, s.run, Question{Kind: Text, Text: a.Question, Options: a.Options})
+	answer, err := Ask(ctx, s.run, Question{Kind: KindText, Text: a.Question, Options: a.Options})
 	switch {
 	case err != nil:
 		return "nobody can be asked now: " + err.Error(), true
@@ -211,5 +211,5 @@ func (s *Server) askUser(ctx context.Context, arguments json.RawMessage) (text s
 	case answer.Status == Expired:
 		return "Nobody answered in time. Decide yourself, or end your task and say what you need to know.", false
 	}
-	return answer.Why(), true
+	return answer.Reason(), true
 }

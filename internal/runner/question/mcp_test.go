@@ -102,7 +102,7 @@ func decide(q Question) Answer {
 		return Answer{Status: Answered, Answer: Allow, By: "alice"}
 	case q.Tool == "Write":
 		return Answer{Status: Answered, Answer: Deny, By: "alice"}
-	case q.Kind == Permission, q.Text == "Late?":
+	case q.Kind == KindPermission, q.Text == "Late?":
 		return Answer{Status: Expired}
 	case q.Text == "Too many?":
 		return Answer{Status: Refused, Message: "20 questions wait for an answer already"}

@@ -31,21 +31,21 @@ const (
 
 // Kinds of questions, and answers to a request for permission.
 const (
-	Permission = "permission"
-	Text       = "question"
-	Allow      = "allow"
-	Deny       = "deny"
+	KindPermission = "permission"
+	KindText       = "question"
+	Allow          = "allow"
+	Deny           = "deny"
 )
 
 // Question is a question of the program.
 type Question struct {
-	Kind    string          `json:"kind"`
-	Text    string          `json:"text,omitempty"`
-	Tool    string          `json:"tool,omitempty"`
-	Sort    string          `json:"sort,omitempty"`  // kind of the tool, such as edit or execute; if empty, derived from Tool
-	Input   json.RawMessage `json:"input,omitempty"` // arguments of the tool
-	Options []string        `json:"options,omitempty"`
-	Rules   []string        `json:"rules,omitempty"` // rules, suggested by the program, that would allow the call
+	Kind     string          `json:"kind"`
+	Text     string          `json:"text,omitempty"`
+	Tool     string          `json:"tool,omitempty"`
+	ToolKind string          `json:"sort,omitempty"`  // kind of the tool, such as edit or execute; if empty, derived from Tool
+	Input    json.RawMessage `json:"input,omitempty"` // arguments of the tool
+	Options  []string        `json:"options,omitempty"`
+	Rules    []string        `json:"rules,omitempty"` // rules, suggested by the program, that would allow the call
 }
 
 // MaxQuestion limits the size of a question's file, in bytes.
@@ -71,8 +71,8 @@ type Answer struct {
 // Allowed reports whether a request for permission was granted.
 func (a Answer) Allowed() bool { return a.Status == Answered && a.Answer == Allow }
 
-// Why returns why a permission was not granted.
-func (a Answer) Why() string {
+// Reason returns why a permission was not granted.
+func (a Answer) Reason() string {
 	switch {
 	case a.Status == Expired:
 		return "nobody answered in time"

@@ -44,7 +44,7 @@ func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 		author := r.Author
 		author.Name = cmp.Or(author.Name, r.Git.Setting(ctx, r.Path, "user.name"))
 		author.Email = cmp.Or(author.Email, r.Git.Setting(ctx, r.Path, "user.email"))
-		c.Author = fleet.Person(author.OfAgent(c.Author.Name))
+		c.Author = fleet.Person(author.WithDefaults(c.Author.Name))
 	}
 	result, err := r.Git.Combine(ctx, r.Path, c)
 	return result, Wrap(ctx, "cannot combine the work with the branch", err)

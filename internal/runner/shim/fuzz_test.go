@@ -91,7 +91,7 @@ func FuzzOrder(f *testing.F) {
 				select {
 				case m := <-child.Messages():
 					n++
-					child.Taken(m.ID)
+					child.ConfirmTaken(m.ID)
 				case <-child.Closed():
 					got <- n
 					return
@@ -102,7 +102,7 @@ func FuzzOrder(f *testing.F) {
 		require.NoError(t, err)
 		go q.serve()
 		q.names["n"] = "1"
-		q.open["1"] = &openQuestion{name: "n", kind: question.Permission, due: time.AfterFunc(time.Hour, func() {})}
+		q.open["1"] = &openQuestion{name: "n", kind: question.KindPermission, due: time.AfterFunc(time.Hour, func() {})}
 		c := &control{done: ended, mailbox: mailbox.NewSender(ours, func(string) {}), watchers: map[chan struct{}]struct{}{}, questions: q}
 		conn := &fixedConn{}
 		conn.in.Reset(data)

@@ -142,11 +142,11 @@ func (a *questions) ask(name string) {
 	for _, o := range q.Options[:min(len(q.Options), maxOptions)] {
 		r.Options = append(r.Options, truncateUTF8(o, maxWord))
 	}
-	if q.Kind == question.Permission {
-		r.Rules = a.spec.Offer(q.Rules, q.Tool, q.Text, q.Sort, q.Input)
+	if q.Kind == question.KindPermission {
+		r.Rules = a.spec.Suggest(q.Rules, q.Tool, q.Text, q.ToolKind, q.Input)
 	}
-	if q.Kind == question.Permission {
-		if allowed, decided, why := a.spec.Decide(q.Tool, q.Text, q.Sort, q.Input); decided {
+	if q.Kind == question.KindPermission {
+		if allowed, decided, why := a.spec.Decide(q.Tool, q.Text, q.ToolKind, q.Input); decided {
 			r.Status, r.Answer, r.Message, r.By, r.AnsweredAt = question.Answered, question.Deny, why, PolicyName, now
 			if allowed {
 				r.Answer = question.Allow
@@ -228,7 +228,7 @@ func (a *questions) answer(o controlRequest) string {
 		return errUnknown
 	}
 	text := o.Text
-	if q.kind == question.Permission && text != question.Allow {
+	if q.kind == question.KindPermission && text != question.Allow {
 		text = question.Deny
 	}
 	r := question.Record{ID: o.ID, Status: question.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
@@ -307,12 +307,12 @@ func readQuestion(path string) (question.Question, error) {
 	switch {
 	case err != nil:
 		return q, errors.New("cannot read the question")
-	case q.Kind == question.Permission && q.Tool == "":
+	case q.Kind == question.KindPermission && q.Tool == "":
 		return q, errors.New("a request for permission must name a tool")
-	case q.Kind == question.Text && strings.TrimSpace(q.Text) == "":
+	case q.Kind == question.KindText && strings.TrimSpace(q.Text) == "":
 		return q, errors.New("a question must have a text")
-	case q.Kind != question.Permission && q.Kind != question.Text:
-		return q, fmt.Errorf("the kind of a question must be %q or %q", question.Permission, question.Text)
+	case q.Kind != question.KindPermission && q.Kind != question.KindText:
+		return q, fmt.Errorf("the kind of a question must be %q or %q", question.KindPermission, question.KindText)
 	}
 	return q, nil
 }

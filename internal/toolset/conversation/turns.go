@@ -17,10 +17,10 @@ var (
 
 // Turns lets one message at a time into each conversation, in the order of arrival.
 type Turns struct {
-	most int // limit of waiting messages per conversation
+	maxWaiting int // limit of waiting messages per conversation
 
-	mu   sync.Mutex
-	busy map[string]*queue
+	mu     sync.Mutex
+	queues map[string]*queue
 }
 
 type queue struct{ waiting []*waiter }
@@ -31,20 +31,22 @@ type waiter struct {
 }
 
 // NewTurns returns Turns. most is how many messages may wait in one conversation.
-func NewTurns(most int) *Turns { return &Turns{most: most, busy: map[string]*queue{}} }
+func NewTurns(maxWaiting int) *Turns {
+	return &Turns{maxWaiting: maxWaiting, queues: map[string]*queue{}}
+}
 
-// Taken reports whether a message is being processed in the conversation.
-func (t *Turns) Taken(id string) bool {
+// InProgress reports whether a message is being processed in the conversation.
+func (t *Turns) InProgress(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.busy[id] != nil
+	return t.queues[id] != nil
 }
 
 // Waiting returns how many messages wait for their turn in the conversation.
 func (t *Turns) Waiting(id string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if q := t.busy[id]; q != nil {
+	if q := t.queues[id]; q != nil {
 		return len(q.waiting)
 	}
 	return 0
@@ -56,13 +58,13 @@ func (t *Turns) Waiting(id string) int {
 // conversation.
 func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave func(), err error) {
 	t.mu.Lock()
-	q := t.busy[id]
+	q := t.queues[id]
 	if q == nil {
-		t.busy[id] = &queue{}
+		t.queues[id] = &queue{}
 		t.mu.Unlock()
 		return func() { t.next(id) }, nil
 	}
-	if len(q.waiting) >= t.most {
+	if len(q.waiting) >= t.maxWaiting {
 		t.mu.Unlock()
 		return nil, ErrFull
 	}
@@ -97,9 +99,9 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 func (t *Turns) next(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q := t.busy[id]
+	q := t.queues[id]
 	if len(q.waiting) == 0 {
-		delete(t.busy, id)
+		delete(t.queues, id)
 		return
 	}
 	close(q.waiting[0].turn)
@@ -110,7 +112,7 @@ func (t *Turns) next(id string) {
 func (t *Turns) Shut(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q := t.busy[id]
+	q := t.queues[id]
 	if q == nil {
 		return
 	}
@@ -125,7 +127,7 @@ func (t *Turns) Shut(id string) {
 func (t *Turns) withdraw(id string, w *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q := t.busy[id]
+	q := t.queues[id]
 	if q == nil {
 		return false
 	}

@@ -15,7 +15,7 @@ func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int,
 	if err := service.CheckRequestID(requestID); err != nil {
 		return 0, err
 	}
-	if err := s.mine(ctx, id); err != nil {
+	if err := s.checkContract(ctx, id); err != nil {
 		return 0, err
 	}
 	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)

@@ -95,7 +95,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	if len(contract) > fleet.MaxText {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and the limit is %d: put the rest into a file the agent can read", len(contract), fleet.MaxText)
 	}
-	cfg, err := s.cfg.with(r.Project, r.Role)
+	cfg, err := s.cfg.withProject(r.Project, r.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -116,23 +116,23 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 
 // admit returns LIMIT_REACHED if the principal has too many contracts that run.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	most := s.cfg.MaxRunning
-	h, err := tx.Holdings(principal, fleet.Limits{Agents: most}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
-	if err != nil || h.AllAgents() < most {
+	limit := s.cfg.MaxRunning
+	h, err := tx.Holdings(principal, fleet.Limits{Agents: limit}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
+	if err != nil || h.AllAgents() < limit {
 		return err
 	}
 	// Agents of ended contracts may still exist, until their last run and their files are gone.
 	running := fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetLifecycle), Status: fleet.TaskRunning}
-	found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})
-	if err != nil || found.Total < most {
+	found, err := tx.FindTasks(running, fleet.TaskWindow{Count: limit})
+	if err != nil || found.Total < limit {
 		return err
 	}
-	return fleet.LimitReached("lifecycle.max_running", "you have", int64(found.Total), int64(most), "running contracts", "{agent_stop} stops one")
+	return fleet.LimitReached("lifecycle.max_running", "you have", int64(found.Total), int64(limit), "running contracts", "{agent_stop} stops one")
 }
 
-// with returns the configuration with the project and role that a request names. An empty project and role change
+// withProject returns the configuration with the project and role that a request names. An empty project and role change
 // nothing.
-func (c Config) with(project, role string) (Config, error) {
+func (c Config) withProject(project, role string) (Config, error) {
 	switch {
 	case project != "":
 		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
@@ -154,18 +154,18 @@ func (c Config) spec(id string) string {
 
 // agentConfig returns the configuration of the agent.
 func (s *Service) agentConfig(c Config, id string) *fleet.AgentConfig {
-	r := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
+	ac := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
-		return r // the project defines the agent, and its spec is the system prompt
+		return ac // the project defines the agent, and its spec is the system prompt
 	}
-	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id), c.Model, c.Command, c.Allow, c.Deny
-	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
-	r.PassEnv, r.Document = c.PassEnv, c.Document
-	if s.needsDocument && r.Document == "" {
-		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
-		r.Model = ""
+	ac.System, ac.Model, ac.Command, ac.Allow, ac.Deny = systemPrompt(id), c.Model, c.Command, c.Allow, c.Deny
+	ac.Ask, ac.AskTimeout = c.Ask, c.AskTimeout
+	ac.PassEnv, ac.Document = c.PassEnv, c.Document
+	if s.needsDocument && ac.Document == "" {
+		ac.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
+		ac.Model = ""
 	}
-	return r
+	return ac
 }
 
 // MaxIDs is how many agents one call can ask about.
@@ -283,7 +283,7 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 	case len(summary) > fleet.MaxText:
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and the limit is %d: put the rest into the payload", len(summary), fleet.MaxText)
 	}
-	if err := s.mine(ctx, id); err != nil {
+	if err := s.checkContract(ctx, id); err != nil {
 		return nil, err
 	}
 	t, err := s.core.CompleteByUID(ctx, id, summary, []byte(payload), s.cfg.MaxPayload)
@@ -293,7 +293,7 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 // Stop stops the agent. After Stop returns, the agent sends no new request to its model. Stop does not change an agent
 // that has ended.
 func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
-	if err := s.mine(ctx, id); err != nil {
+	if err := s.checkContract(ctx, id); err != nil {
 		return nil, err
 	}
 	t, err := s.core.StopByUID(ctx, id)
@@ -308,8 +308,8 @@ func endedAgent(id string, t *fleet.Task, err error) (*Agent, error) {
 	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
 }
 
-// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may change it.
-func (s *Service) mine(ctx context.Context, id string) error {
+// checkContract returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may change it.
+func (s *Service) checkContract(ctx context.Context, id string) error {
 	if id == "" {
 		return errNoID()
 	}

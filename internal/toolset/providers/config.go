@@ -88,15 +88,15 @@ func (s Settings) Validate(drivers []fleet.Driver) error {
 	}
 	for _, v := range s.ToolEnv {
 		if !variablePattern.MatchString(v) {
-			return fmt.Errorf("providers.tool_env has %q, which is not a valid name of an environment variable", show(v))
+			return fmt.Errorf("providers.tool_env has %q, which is not a valid name of an environment variable", shorten(v))
 		}
-		if reserved(v) {
+		if isReserved(v) {
 			return fmt.Errorf("providers.tool_env has %q, a variable of Fleet itself that tools never get: remove it", v)
 		}
 	}
 	for _, h := range s.ToolHosts {
 		if !hostPattern.MatchString(h) {
-			return fmt.Errorf("providers.tool_hosts has %q: give a host name or an address, without a port", show(h))
+			return fmt.Errorf("providers.tool_hosts has %q: give a host name or an address, without a port", shorten(h))
 		}
 	}
 	_, err := s.table(drivers)
@@ -111,7 +111,7 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 	for i, e := range s.Agents {
 		at := fmt.Sprintf("providers.agents[%d]", i)
 		if e.Name != "" {
-			at += fmt.Sprintf(" %q", show(e.Name))
+			at += fmt.Sprintf(" %q", shorten(e.Name))
 		}
 		if seen[e.Name] {
 			return nil, fmt.Errorf("%s: there are two entries with this name: rename one of them", at)
@@ -120,7 +120,7 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 		known := slices.IndexFunc(all, func(p Provider) bool { return p.Name == e.Name })
 		p := e
 		if known >= 0 {
-			p = all[known].with(e)
+			p = all[known].override(e)
 		}
 		if err := p.complete(drivers); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
@@ -136,8 +136,8 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 	return all, nil
 }
 
-// with returns p with the changes of e. If e has another kind, with returns e itself.
-func (p Provider) with(e Provider) Provider {
+// override returns p with the changes of e. If e has another kind, with returns e itself.
+func (p Provider) override(e Provider) Provider {
 	if e.Kind != "" && e.Kind != p.Kind {
 		return e
 	}

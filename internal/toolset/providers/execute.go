@@ -35,7 +35,7 @@ type Answer struct {
 	Content  string
 	Error    string // empty on success
 	Warnings []string
-	Took     time.Duration
+	Duration time.Duration
 
 	Agent   string
 	Kind    Kind // empty if there is no such agent
@@ -65,13 +65,13 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}
 	p := s.find(r.Agent)
 	if p == nil {
-		return &Answer{Agent: show(r.Agent), Error: s.unknown(r.Agent)}, nil
+		return &Answer{Agent: shorten(r.Agent), Error: s.unknownAgentText(r.Agent)}, nil
 	}
 	if err := checkConfig(p, r.Config); err != nil {
 		return nil, err
 	}
-	config, dropped := fit(p, r.Config)
-	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.lacks(r.Capabilities), dropped...)}
+	config, dropped := dropUnsupported(p, r.Config)
+	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
 	key, _ := s.key(p)
 	if p.Kind == KindAPI && key == "" {
 		a.Error = missingKey(p)
@@ -92,9 +92,9 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}, timeout)
 }
 
-// spare is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
+// stopGrace is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
 // run and reports its usage. Fleet stops a run that has not ended by then.
-const spare = 5 * time.Second
+const stopGrace = 5 * time.Second
 
 // checkRequest checks the request and returns its timeout.
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
@@ -113,11 +113,11 @@ func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	return time.Duration(*r.Timeout) * time.Second, nil
 }
 
-// lacks returns a warning for each capability that the provider does not have.
-func (p *Provider) lacks(wanted []string) (warnings []string) {
+// missingCapabilities returns a warning for each capability that the provider does not have.
+func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 	for i, c := range wanted {
 		if name := strings.ToLower(strings.TrimSpace(c)); !slices.Contains(p.Capabilities, name) && !slices.Contains(wanted[:i], c) {
-			warnings = append(warnings, fmt.Sprintf("The agent %q does not support %q: it has %s", p.Name, show(c), strings.Join(p.Capabilities, ", ")))
+			warnings = append(warnings, fmt.Sprintf("The agent %q does not support %q: it has %s", p.Name, shorten(c), strings.Join(p.Capabilities, ", ")))
 		}
 	}
 	return warnings
@@ -130,7 +130,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		return a, nil
 	}
 	begun := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, timeout+spare)
+	waiting, cancel := context.WithTimeout(ctx, timeout+stopGrace)
 	defer cancel()
 	v, err := s.core.Launch(waiting, r)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
 	}
-	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer done()
 	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
 		return nil, errors.Join(err, s.core.RequestTaskStop(stopping, v.Task.ID))
@@ -161,7 +161,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if !late || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
-	a.Took = time.Since(begun)
+	a.Duration = time.Since(begun)
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
 		return s.answer(ctx, a, task, timeout)
 	}
@@ -177,7 +177,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // answer returns the Answer for a task that has ended.
 func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout time.Duration) (*Answer, error) {
-	a.Took = t.EndedAt.Sub(t.CreatedAt)
+	a.Duration = t.EndedAt.Sub(t.CreatedAt)
 	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
 	if t.Usage.Model != "" {
 		a.Model = t.Usage.Model
@@ -193,7 +193,7 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
 	switch {
 	case t.Status == fleet.TaskCompleted:
-	case a.Took >= timeout:
+	case a.Duration >= timeout:
 		a.Error = tookTooLong(timeout)
 	default:
 		a.Error = s.redact(fmt.Sprintf("The agent %q %s", a.Agent, t.Failure()))

@@ -226,7 +226,7 @@ func TestTimeout(t *testing.T) {
 			h := newHarness(t, nil)
 			a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
 			require.Contains(t, a.Error, "longer than its timeout of 1 s")
-			require.GreaterOrEqual(t, a.Took, time.Second)
+			require.GreaterOrEqual(t, a.Duration, time.Second)
 			<-h.models.Ended(a.TaskID)
 			task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 			require.NoError(t, err)

@@ -14,24 +14,24 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 		return err
 	}
 	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
-	if most := s.cfg.MaxConcurrent; h.AllAgents() >= most { // some of the agents may be about to be deleted
+	if limit := s.cfg.MaxConcurrent; h.AllAgents() >= limit { // some of the agents may be about to be deleted
 		running := mine
 		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older ones were on a server that does not run
-		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})
+		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: limit})
 		if err != nil {
 			return err
 		}
-		if found.Total >= most {
+		if found.Total >= limit {
 			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %[1]d: wait until a request has ended",
-				most).AtLimit("concurrent requests", int64(most), int64(most)).After(fleet.BusyRetry)
+				limit).AtLimit("concurrent requests", int64(limit), int64(limit)).After(fleet.BusyRetry)
 		}
 	}
-	most := s.cfg.PerMinute
+	limit := s.cfg.PerMinute
 	mine.Since = now.Add(-time.Minute + time.Microsecond)
-	begun, err := tx.FindTasks(mine, fleet.TaskWindow{Offset: most - 1, Limit: 1})
+	begun, err := tx.FindTasks(mine, fleet.TaskWindow{Offset: limit - 1, Limit: 1})
 	if err != nil || len(begun.Tasks) == 0 {
 		return err
 	}
 	return fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %[1]d: try again later",
-		most).AtLimit("requests per minute", int64(most), int64(most)).After(begun.Tasks[0].CreatedAt.Add(time.Minute).Sub(now))
+		limit).AtLimit("requests per minute", int64(limit), int64(limit)).After(begun.Tasks[0].CreatedAt.Add(time.Minute).Sub(now))
 }

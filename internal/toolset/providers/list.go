@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Listed is a provider as listed.
-type Listed struct {
+// ListEntry is a provider as listed.
+type ListEntry struct {
 	*Provider
 	Finding *Finding // nil unless requested
 }
@@ -26,37 +26,37 @@ func (s *Service) Capabilities() (all []string) {
 
 // List returns the providers with the capability, or all providers if capability is empty, sorted by name. If status is
 // true, it probes each of them. An unknown capability is not an error, because configurations can define their own.
-func (s *Service) List(ctx context.Context, capability string, status bool) ([]Listed, error) {
+func (s *Service) List(ctx context.Context, capability string, status bool) ([]ListEntry, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
 	capability = strings.ToLower(strings.TrimSpace(capability))
-	list := make([]Listed, 0, len(s.table))
+	list := make([]ListEntry, 0, len(s.table))
 	for i := range s.table {
 		if p := &s.table[i]; capability == "" || slices.Contains(p.Capabilities, capability) {
-			list = append(list, Listed{Provider: p})
+			list = append(list, ListEntry{Provider: p})
 		}
 	}
 	if !status {
 		return list, nil
 	}
-	var looking sync.WaitGroup
-	lines := make(chan struct{}, probesAtOnce)
+	var probing sync.WaitGroup
+	slots := make(chan struct{}, probesAtOnce)
 	for i := range list {
 		select {
-		case lines <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
-			looking.Wait()
+			probing.Wait()
 			return nil, ctx.Err()
 		}
-		looking.Go(func() {
-			defer func() { <-lines }()
-			if f, err := s.look(ctx, list[i].Provider); err == nil {
+		probing.Go(func() {
+			defer func() { <-slots }()
+			if f, err := s.sharedProbe(ctx, list[i].Provider); err == nil {
 				list[i].Finding = &f
 			}
 		})
 	}
-	looking.Wait()
+	probing.Wait()
 	return list, ctx.Err()
 }
 
@@ -70,12 +70,12 @@ func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
 	}
 	p := s.find(name)
 	if p == nil {
-		return Finding{Name: show(name), Status: StatusUnavailable, Detail: s.unknown(name)}, nil
+		return Finding{Name: shorten(name), Status: StatusUnavailable, Detail: s.unknownAgentText(name)}, nil
 	}
-	return s.look(ctx, p)
+	return s.sharedProbe(ctx, p)
 }
 
-// unknown returns the text for a name that no provider has. The text lists the providers.
-func (s *Service) unknown(name string) string {
-	return "There is no agent \"" + show(name) + "\": there are " + strings.Join(s.names(every), ", ")
+// unknownAgentText returns the text for a name that no provider has. The text lists the providers.
+func (s *Service) unknownAgentText(name string) string {
+	return "There is no agent \"" + shorten(name) + "\": there are " + strings.Join(s.names(anyProvider), ", ")
 }

@@ -12,8 +12,8 @@ import (
 
 // option is a key of a request's config, with the values that it accepts.
 type option struct {
-	words string // describes the accepted values for people
-	ok    func(v any) bool
+	accepted string // describes the accepted values for people
+	accepts  func(v any) bool
 }
 
 func number(low, high float64) option {
@@ -30,8 +30,8 @@ func wholeNumber(low, high float64) option {
 	}}
 }
 
-// efforts are the reasoning levels of OpenAI's models.
-var efforts = []string{"minimal", "low", "medium", "high"}
+// reasoningEfforts are the reasoning levels of OpenAI's models.
+var reasoningEfforts = []string{"minimal", "low", "medium", "high"}
 
 // options are the keys of a request's config for models. No key sets a model's address or credentials, because a caller
 // could then make the server send its own key to the caller's address.
@@ -43,11 +43,11 @@ var options = map[string]option{
 	"frequency_penalty": number(-2, 2),
 	"presence_penalty":  number(-2, 2),
 	"thinking_budget": {"a whole number of tokens from 1024 to 200000", func(v any) bool {
-		return wholeNumber(1024, 200_000).ok(v)
+		return wholeNumber(1024, 200_000).accepts(v)
 	}},
-	"reasoning_effort": {"one of " + strings.Join(efforts, ", "), func(v any) bool {
+	"reasoning_effort": {"one of " + strings.Join(reasoningEfforts, ", "), func(v any) bool {
 		s, ok := v.(string)
-		return ok && slices.Contains(efforts, s)
+		return ok && slices.Contains(reasoningEfforts, s)
 	}},
 	"system": {"a text of at most 65536 bytes", func(v any) bool {
 		s, ok := v.(string)
@@ -55,8 +55,8 @@ var options = map[string]option{
 	}},
 }
 
-// taken are the keys that each protocol accepts. If a particular model does not accept a key, fit removes it; see rows.
-var taken = map[Protocol][]string{
+// configKeys are the keys that each protocol accepts. If a particular model does not accept a key, fit removes it; see rows.
+var configKeys = map[Protocol][]string{
 	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolOllama:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "reasoning_effort", "system", "temperature", "top_p"},
@@ -70,11 +70,11 @@ func isModel(v any) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// takes returns the keys that the config of a request to the provider can have.
-func (p *Provider) takes() []string {
+// acceptedKeys returns the keys that the config of a request to the provider can have.
+func (p *Provider) acceptedKeys() []string {
 	switch {
 	case p.Kind != KindCLI:
-		return taken[p.Protocol]
+		return configKeys[p.Protocol]
 	case !p.driver.NeedsCommand:
 		return []string{"model", "system"}
 	case slices.ContainsFunc(p.Command, func(a string) bool { return strings.Contains(a, "{{.Model}}") }):
@@ -85,15 +85,15 @@ func (p *Provider) takes() []string {
 
 // checkConfig refuses keys that the provider does not accept, and invalid values.
 func checkConfig(p *Provider, config map[string]any) error {
-	known := p.takes()
+	known := p.acceptedKeys()
 	for _, key := range slices.Sorted(maps.Keys(config)) {
-		field := "config." + show(key)
+		field := "config." + shorten(key)
 		if !slices.Contains(known, key) {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config has the key %q, which the agent %q does not accept: it accepts %s",
-				show(key), p.Name, strings.Join(known, ", "))
+				shorten(key), p.Name, strings.Join(known, ", "))
 		}
-		if o := options[key]; !o.ok(config[key]) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it must be %s", key, describe(config[key]), o.words)
+		if o := options[key]; !o.accepts(config[key]) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it must be %s", key, describe(config[key]), o.accepted)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func describe(v any) string {
 	case nil:
 		return "null"
 	case string:
-		return fmt.Sprintf("the string %q", show(v))
+		return fmt.Sprintf("the string %q", shorten(v))
 	case float64:
 		return fmt.Sprintf("the number %g", v)
 	case bool:

@@ -14,7 +14,7 @@ type parameters struct {
 	vendor   string     // matches Provider.Vendor; empty matches any vendor
 	protocol []Protocol // empty matches any protocol
 	models   []string   // prefixes of the models' names; empty matches all models
-	takes    []string   // accepted keys, in addition to model and system, which every model accepts
+	keys     []string   // accepted keys, in addition to model and system, which every model accepts
 	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage without them.
 	noStreamOptions bool
 	source          string // where the vendor documents it, or unverified
@@ -27,81 +27,81 @@ var (
 	responses = []Protocol{ProtocolResponses}
 )
 
-// reasoners are prefixes of the names of OpenAI's reasoning models.
-var reasoners = []string{"o1", "o3", "o4", "gpt-5", "codex"}
+// reasoningModels are prefixes of the names of OpenAI's reasoning models.
+var reasoningModels = []string{"o1", "o3", "o4", "gpt-5", "codex"}
 
-// rows are searched in order. The first row that matches a model is used.
-var rows = []parameters{
+// parameterTable are searched in order. The first row that matches a model is used.
+var parameterTable = []parameters{
 	{
-		vendor: "anthropic", takes: append([]string{"thinking_budget"}, sampling...),
+		vendor: "anthropic", keys: append([]string{"thinking_budget"}, sampling...),
 		source: "anthropic-sdk-go v1.19.0, message.go, MessageNewParams; docs.claude.com/en/docs/build-with-claude/extended-thinking",
 	},
 	{
-		vendor: "openai", protocol: chat, models: []string{"gpt-5-chat"}, takes: slices.Concat(sampling, penalties),
+		vendor: "openai", protocol: chat, models: []string{"gpt-5-chat"}, keys: slices.Concat(sampling, penalties),
 		source: unverified,
 	},
 	{
-		vendor: "openai", protocol: chat, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocol: chat, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocol: chat, takes: slices.Concat(sampling, penalties),
+		vendor: "openai", protocol: chat, keys: slices.Concat(sampling, penalties),
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams",
 	},
 	{
-		vendor: "openai", protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocol: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocol: responses, takes: sampling,
+		vendor: "openai", protocol: responses, keys: sampling,
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams",
 	},
 	{
 		vendor: "google", protocol: []Protocol{ProtocolGoogle}, models: []string{"gemini-2.5", "gemini-3"},
-		takes:  slices.Concat(sampling, penalties, []string{"thinking_budget"}),
+		keys:   slices.Concat(sampling, penalties, []string{"thinking_budget"}),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig and ThinkingConfig",
 	},
 	{
-		vendor: "google", protocol: []Protocol{ProtocolGoogle}, takes: slices.Concat(sampling, penalties),
+		vendor: "google", protocol: []Protocol{ProtocolGoogle}, keys: slices.Concat(sampling, penalties),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig",
 	},
 	{
-		vendor: "google", protocol: chat, models: []string{"gemini-2.5", "gemini-3"}, takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		vendor: "google", protocol: chat, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
 		source: "ai.google.dev/gemini-api/docs/openai",
 	},
-	{vendor: "google", protocol: chat, takes: slices.Concat(sampling, penalties), source: unverified},
+	{vendor: "google", protocol: chat, keys: slices.Concat(sampling, penalties), source: unverified},
 	{
-		vendor: "mistral", takes: slices.Concat(sampling, penalties), noStreamOptions: true,
+		vendor: "mistral", keys: slices.Concat(sampling, penalties), noStreamOptions: true,
 		source: "docs.mistral.ai/api, ChatCompletionRequest, which forbids other fields",
 	},
 	{
-		vendor: "deepseek", models: []string{"deepseek-reasoner"}, takes: []string{"max_tokens"},
+		vendor: "deepseek", models: []string{"deepseek-reasoner"}, keys: []string{"max_tokens"},
 		source: "api-docs.deepseek.com/guides/reasoning_model",
 	},
 	{
-		vendor: "deepseek", takes: slices.Concat(sampling, penalties),
+		vendor: "deepseek", keys: slices.Concat(sampling, penalties),
 		source: "api-docs.deepseek.com/api/create-chat-completion",
 	},
 	{
-		vendor: "xai", models: []string{"grok-4.3", "grok-4.5", "grok-3-mini"}, takes: append([]string{"reasoning_effort"}, sampling...),
+		vendor: "xai", models: []string{"grok-4.3", "grok-4.5", "grok-3-mini"}, keys: append([]string{"reasoning_effort"}, sampling...),
 		source: "docs.x.ai/docs/guides/reasoning",
 	},
-	{vendor: "xai", models: []string{"grok-4", "grok-code"}, takes: sampling, source: "docs.x.ai/docs/guides/reasoning"},
-	{vendor: "xai", takes: slices.Concat(sampling, penalties), source: unverified},
-	{vendor: "qwen", takes: append([]string{"presence_penalty"}, sampling...), source: unverified},
+	{vendor: "xai", models: []string{"grok-4", "grok-code"}, keys: sampling, source: "docs.x.ai/docs/guides/reasoning"},
+	{vendor: "xai", keys: slices.Concat(sampling, penalties), source: unverified},
+	{vendor: "qwen", keys: append([]string{"presence_penalty"}, sampling...), source: unverified},
 	{
-		vendor: "ollama", takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		vendor: "ollama", keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
 	// Other servers refuse keys that they do not accept. OpenAI's models accept the same keys on every server.
-	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{takes: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
+	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{protocol: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{keys: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
 }
 
 // vendors returns the vendors that have rows.
 func vendors() (names []string) {
-	for _, r := range rows {
+	for _, r := range parameterTable {
 		if r.vendor != "" && !slices.Contains(names, r.vendor) {
 			names = append(names, r.vendor)
 		}
@@ -112,27 +112,27 @@ func vendors() (names []string) {
 // parametersOf returns the first row that matches the provider and the model.
 func parametersOf(p *Provider, model string) *parameters {
 	model = strings.ToLower(model)
-	i := slices.IndexFunc(rows, func(r parameters) bool {
+	i := slices.IndexFunc(parameterTable, func(r parameters) bool {
 		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocol) == 0 || slices.Contains(r.protocol, p.Protocol)) &&
 			(len(r.models) == 0 || slices.ContainsFunc(r.models, func(m string) bool { return strings.HasPrefix(model, m) }))
 	})
-	return &rows[i] // the last row matches everything
+	return &parameterTable[i] // the last row matches everything
 }
 
-// fit returns the config without the keys that the model does not accept, and a warning for each removed key.
-func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
+// dropUnsupported returns the config without the keys that the model does not accept, and a warning for each removed key.
+func dropUnsupported(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
 	if p.Kind == KindCLI {
 		return config, nil
 	}
 	model := modelOf(p, config)
 	row := parametersOf(p, model)
 	fits = map[string]any{}
-	for _, key := range taken[p.Protocol] {
+	for _, key := range configKeys[p.Protocol] {
 		value, given := config[key]
 		switch {
 		case !given:
-		case key != "model" && key != "system" && !slices.Contains(row.takes, key):
-			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s, so it was left out", show(model), key))
+		case key != "model" && key != "system" && !slices.Contains(row.keys, key):
+			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s, so it was left out", shorten(model), key))
 		default:
 			fits[key] = value
 		}
@@ -143,7 +143,7 @@ func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []st
 	leave := func(key, beside string) {
 		if fits[key] != nil && fits[beside] != nil {
 			delete(fits, key)
-			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", show(model), key, beside, key))
+			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", shorten(model), key, beside, key))
 		}
 	}
 	leave("temperature", "thinking_budget")

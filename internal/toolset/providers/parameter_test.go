@@ -13,9 +13,9 @@ import (
 // model.
 func TestRows(t *testing.T) {
 	t.Parallel()
-	for i, r := range rows {
+	for i, r := range parameterTable {
 		require.NotEmpty(t, r.source, "row %d", i)
-		for _, key := range r.takes {
+		for _, key := range r.keys {
 			require.Contains(t, options, key, "row %d", i)
 		}
 		p := &Provider{Vendor: r.vendor}
@@ -26,7 +26,7 @@ func TestRows(t *testing.T) {
 		for _, protocol := range r.protocol {
 			p.Protocol = protocol
 		}
-		require.Same(t, &rows[i], parametersOf(p, model), "row %d must be the first match for its model", i)
+		require.Same(t, &parameterTable[i], parametersOf(p, model), "row %d must be the first match for its model", i)
 	}
 	for _, p := range builtin(local.Drivers()) {
 		if p.Kind != KindCLI {

@@ -89,9 +89,9 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	}
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreached(ctx, err))
+		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachedText(ctx, err))
 	}
-	status, words := judge(code, body)
+	status, words := interpretAnswer(code, body)
 	switch {
 	case status == StatusOperative:
 		return status, fmt.Sprintf("The key is there (%s), and %s %s", variable, p.BaseURL, words)
@@ -134,9 +134,9 @@ func keyHeader(p *Provider, key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// judge interprets the answer of a server to a request for its models. A server can work without listing its models, so
+// interpretAnswer interprets the answer of a server to a request for its models. A server can work without listing its models, so
 // "not found" counts as success. The text continues a sentence that begins with the server's address.
-func judge(code int, body []byte) (Status, string) {
+func interpretAnswer(code int, body []byte) (Status, string) {
 	switch {
 	case code == http.StatusOK && !json.Valid(body):
 		return StatusUnreachable, "answers, but not like a model API: check its base_url"
@@ -154,8 +154,8 @@ func judge(code int, body []byte) (Status, string) {
 	return StatusUnavailable, fmt.Sprintf("refuses the request (HTTP %d)", code)
 }
 
-// unreached explains why a server did not answer. The text continues a sentence that begins with the server's address.
-func (s *Service) unreached(ctx context.Context, err error) string {
+// unreachedText explains why a server did not answer. The text continues a sentence that begins with the server's address.
+func (s *Service) unreachedText(ctx context.Context, err error) string {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("does not answer within %s", s.cfg.ProbeTimeout)
 	}
@@ -167,9 +167,9 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	_, key := s.key(p)
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, p.BaseURL + " " + s.unreached(ctx, err)
+		return StatusUnreachable, p.BaseURL + " " + s.unreachedText(ctx, err)
 	}
-	status, words := judge(code, body)
+	status, words := interpretAnswer(code, body)
 	if status != StatusOperative || code != http.StatusOK {
 		return status, p.BaseURL + " " + words
 	}

@@ -51,7 +51,7 @@ const maxKey = 200
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "context", "context has the key %q: use 1 to %d characters on one line", show(key), maxKey)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "context", "context has the key %q: use 1 to %d characters on one line", shorten(key), maxKey)
 	}
 	return nil
 }

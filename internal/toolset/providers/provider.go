@@ -101,25 +101,25 @@ const (
 	CapabilityExtendedThinking = "extended_thinking" // reasons before it answers
 )
 
-// usual are the default capabilities of each kind of provider.
-var usual = map[Kind][]string{
+// defaultCapabilities are the default capabilities of each kind of provider.
+var defaultCapabilities = map[Kind][]string{
 	KindAPI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
 	KindCLI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityCodeEditing},
 	KindLocal: {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
 }
 
-// editors are the tools with which Claude Code reads and changes files in its own directory. They do not run programs.
-var editors = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}
+// editTools are the tools with which Claude Code reads and changes files in its own directory. They do not run programs.
+var editTools = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}
 
-// allowed returns the default capabilities of a program with these Claude Code tools.
-func allowed(tools []string) []string {
+// capabilitiesOfTools returns the default capabilities of a program with these Claude Code tools.
+func capabilitiesOfTools(tools []string) []string {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(tools, func(rule string) bool {
 			name, _, _ := strings.Cut(rule, "(")
 			return slices.Contains(names, name)
 		})
 	}
-	all := usualOf(KindCLI)
+	all := defaultCapabilitiesOf(KindCLI)
 	if !has("Edit", "Write", "NotebookEdit") {
 		all = slices.DeleteFunc(all, func(c string) bool { return c == CapabilityCodeEditing })
 	}
@@ -129,7 +129,7 @@ func allowed(tools []string) []string {
 	return all
 }
 
-func usualOf(k Kind) []string { return slices.Clone(usual[k]) }
+func defaultCapabilitiesOf(k Kind) []string { return slices.Clone(defaultCapabilities[k]) }
 
 var (
 	namePattern       = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
@@ -142,9 +142,9 @@ const maxName = 40
 // defaultDriver is the driver of a program whose entry names none.
 const defaultDriver = "command"
 
-// reserved reports whether a variable may hold a secret of the server itself. Such a variable is never passed to agents
+// isReserved reports whether a variable may hold a secret of the server itself. Such a variable is never passed to agents
 // or tools.
-func reserved(variable string) bool {
+func isReserved(variable string) bool {
 	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
 }
 
@@ -162,14 +162,14 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 		}
 	}
 	if p.Allow == nil && p.driver.LimitsTools {
-		p.Allow = slices.Clone(editors)
+		p.Allow = slices.Clone(editTools)
 	}
 	switch {
 	case len(p.Capabilities) > 0:
 	case p.driver.LimitsTools:
-		p.Capabilities = allowed(p.Allow)
+		p.Capabilities = capabilitiesOfTools(p.Allow)
 	default:
-		p.Capabilities = usualOf(p.Kind)
+		p.Capabilities = defaultCapabilitiesOf(p.Kind)
 	}
 	for i, c := range p.Capabilities {
 		if !capabilityPattern.MatchString(c) {
@@ -182,8 +182,8 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 	for _, k := range p.Keys {
 		switch {
 		case !variablePattern.MatchString(k):
-			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable: name a variable here, and put the key itself into the server's environment", show(k))
-		case reserved(k):
+			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable: name a variable here, and put the key itself into the server's environment", shorten(k))
+		case isReserved(k):
 			return fmt.Errorf("keys has %q, a variable of Fleet itself that agents never get: remove it", k)
 		}
 	}
@@ -228,7 +228,7 @@ func (p *Provider) completeCLI(drivers []fleet.Driver) error {
 	}
 	for _, a := range p.Allow {
 		if strings.TrimSpace(a) == "" || strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("allow has %q: name a tool of Claude Code on one line, like Edit or Bash(npm test:*)", show(a))
+			return fmt.Errorf("allow has %q: name a tool of Claude Code on one line, like Edit or Bash(npm test:*)", shorten(a))
 		}
 	}
 	for _, a := range p.Command {
@@ -244,7 +244,7 @@ func (p *Provider) completeModel() error {
 		return fmt.Errorf("driver, command and allow are for kind cli, not for a model")
 	}
 	if known := vendors(); p.Vendor != "" && !slices.Contains(known, p.Vendor) {
-		return fmt.Errorf("vendor is %q: it must be one of %s, or left out", show(p.Vendor), join(known))
+		return fmt.Errorf("vendor is %q: it must be one of %s, or left out", shorten(p.Vendor), join(known))
 	}
 	known := protocols[p.Kind]
 	if p.Protocol == "" {
@@ -294,8 +294,8 @@ func join[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-// show returns at most 40 characters of a text, for an error.
-func show(s string) string {
+// shorten returns at most 40 characters of a text, for an error.
+func shorten(s string) string {
 	const most = 40
 	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(r) <= most {

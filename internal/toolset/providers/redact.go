@@ -11,14 +11,14 @@ const redacted = "[redacted]"
 // minSecret is the minimum length of a secret, in bytes. Shorter values would occur in ordinary text.
 const minSecret = 6
 
-// secretForms match keys as providers and programs show them: with a well-known prefix, or with stars in the middle.
-var secretForms = []*regexp.Regexp{
+// secretPatterns match keys as providers and programs show them: with a well-known prefix, or with stars in the middle.
+var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:sk|pk|rk|gsk|xai|nvapi|fleet)[-_][A-Za-z0-9_*.-]{8,}`),
 	regexp.MustCompile(`\bAIza[A-Za-z0-9_*.-]{8,}`),
 	regexp.MustCompile(`[A-Za-z0-9_-]*\*{3,}[A-Za-z0-9_*-]*`),
 }
 
-var bearer = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
+var bearerPattern = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
 
 // secrets returns the values of all variables that hold a provider's key or that tools may use.
 func (s *Service) secrets() []string {
@@ -35,8 +35,8 @@ func (s *Service) secrets() []string {
 // is for errors and for the details of probes.
 func (s *Service) redact(text string) string {
 	text = s.withoutKeys(text)
-	text = bearer.ReplaceAllString(text, "$1 "+redacted)
-	for _, form := range secretForms {
+	text = bearerPattern.ReplaceAllString(text, "$1 "+redacted)
+	for _, form := range secretPatterns {
 		text = form.ReplaceAllString(text, redacted)
 	}
 	return text

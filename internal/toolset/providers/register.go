@@ -19,8 +19,8 @@ type RegisterRequest struct {
 	RequestID string
 }
 
-// Registered is the result of a registration.
-type Registered struct {
+// Registration is the result of a registration.
+type Registration struct {
 	With     []string // the agents that can call it now
 	Warnings []string
 }
@@ -29,7 +29,7 @@ type Registered struct {
 // It returns INVALID_ARGUMENT if the specification is invalid, or if the agent does not exist or takes no tools. It
 // returns PERMISSION_DENIED if only an admin may register the tool, and LIMIT_REACHED if the principal has too many
 // tools.
-func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered, error) {
+func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registration, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -44,15 +44,15 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	if err := s.checkVariables(&tool); err != nil {
 		return nil, err
 	}
-	if err := s.mayHave(who, &tool); err != nil {
+	if err := s.checkAllowed(who, &tool); err != nil {
 		return nil, err
 	}
-	with, agent, err := s.takers(r.Agent)
+	with, agent, err := s.agentsFor(r.Agent)
 	if err != nil {
 		return nil, err
 	}
-	out := &Registered{With: with}
-	for _, v := range variables(&tool) {
+	out := &Registration{With: with}
+	for _, v := range variablesOf(&tool) {
 		if s.cfg.Getenv(v) == "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is set", v))
 		}
@@ -63,14 +63,14 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	if err != nil {
 		return nil, err
 	}
-	out.Warnings = append(alsoThere(before, r.Name, agent), out.Warnings...)
+	out.Warnings = append(sameNameWarnings(before, r.Name, agent), out.Warnings...)
 	return out, nil
 }
 
-// takers returns the agents that can call a tool registered for the named agent, and the agent's name as the table
+// agentsFor returns the agents that can call a tool registered for the named agent, and the agent's name as the table
 // writes it. If name is empty, these are all agents that take tools. takers returns an error if the agent does not
 // exist or takes no tools.
-func (s *Service) takers(name string) (with []string, agent string, err error) {
+func (s *Service) agentsFor(name string) (with []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
 	if name == "" {
 		return able, "", nil
@@ -78,7 +78,7 @@ func (s *Service) takers(name string) (with []string, agent string, err error) {
 	p := s.find(name)
 	switch {
 	case p == nil:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", show(name), strings.Join(able, ", "))
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", shorten(name), strings.Join(able, ", "))
 	case p.Kind == KindCLI:
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
 	case !p.TakesTools():
@@ -87,11 +87,11 @@ func (s *Service) takers(name string) (with []string, agent string, err error) {
 	return []string{p.Name}, p.Name, nil
 }
 
-// alsoThere returns warnings about a tool that was replaced, and about tools with the same name that stay registered
+// sameNameWarnings returns warnings about a tool that was replaced, and about tools with the same name that stay registered
 // for other agents. all are the tools from before the registration.
-func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
+func sameNameWarnings(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
 	if slices.ContainsFunc(all, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
-		warnings = append(warnings, overwritten(name, agent))
+		warnings = append(warnings, replacedWarning(name, agent))
 	}
 	for _, t := range all {
 		switch {
@@ -121,7 +121,7 @@ func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider
 		case t.Agent != "" && t.Agent != p.Name:
 		case t.Agent == "" && slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name }):
 		default:
-			if err := s.mayHave(who, &t.Tool); err != nil {
+			if err := s.checkAllowed(who, &t.Tool); err != nil {
 				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
 				continue
 			}

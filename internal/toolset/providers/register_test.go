@@ -21,7 +21,7 @@ func spec(t testing.TB, text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-func (h *harness) register(by, name, agent, text string) *providers.Registered {
+func (h *harness) register(by, name, agent, text string) *providers.Registration {
 	h.t.Helper()
 	r, err := h.Register(h.as(by), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
 	require.NoError(h.t, err)

@@ -20,14 +20,14 @@ func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 		Type any `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
-		return nil, malformed("parameters", "is not a JSON Schema of an object: begin it with {\"type\": \"object\", \"properties\": ...}")
+		return nil, invalidSpec("parameters", "is not a JSON Schema of an object: begin it with {\"type\": \"object\", \"properties\": ...}")
 	}
 	if _, err := schema.Compile(raw); err != nil {
-		return nil, malformed("parameters", "is not a JSON Schema: %s", oneLine(err.Error()))
+		return nil, invalidSpec("parameters", "is not a JSON Schema: %s", oneLine(err.Error()))
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
-		return nil, malformed("parameters", "is not JSON: %s", oneLine(err.Error()))
+		return nil, invalidSpec("parameters", "is not JSON: %s", oneLine(err.Error()))
 	}
 	return b.Bytes(), nil
 }

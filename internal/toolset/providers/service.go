@@ -88,23 +88,23 @@ func (s *Service) names(ok func(*Provider) bool) (names []string) {
 	return names
 }
 
-func every(*Provider) bool { return true }
+func anyProvider(*Provider) bool { return true }
 
 // probes holds the running probes. If a caller asks for a provider that is already being probed, it waits for the
 // running probe.
 type probes struct {
 	mu      sync.Mutex
-	running map[string]*running // by provider
+	running map[string]*activeProbe // by provider
 }
 
-type running struct {
+type activeProbe struct {
 	done    chan struct{}
 	finding Finding // valid once done is closed
 }
 
-// look probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
+// sharedProbe probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
 // disconnects, because other callers may wait for it.
-func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
+func (s *Service) sharedProbe(ctx context.Context, p *Provider) (Finding, error) {
 	fleet.ReleaseSlot(ctx)
 	s.probes.mu.Lock()
 	r := s.probes.running[p.Name]
@@ -117,20 +117,20 @@ func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 			return Finding{}, ctx.Err()
 		}
 	}
-	r = &running{done: make(chan struct{}), finding: Finding{
+	r = &activeProbe{done: make(chan struct{}), finding: Finding{
 		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause",
 	}}
 	if s.probes.running == nil {
-		s.probes.running = map[string]*running{}
+		s.probes.running = map[string]*activeProbe{}
 	}
 	s.probes.running[p.Name] = r
 	s.probes.mu.Unlock()
-	s.run(context.WithoutCancel(ctx), p, r)
+	s.runProbe(context.WithoutCancel(ctx), p, r)
 	return r.finding, ctx.Err()
 }
 
-// run probes the provider, stores the finding in r, and wakes the callers that wait for it.
-func (s *Service) run(ctx context.Context, p *Provider, r *running) {
+// runProbe probes the provider, stores the finding in r, and wakes the callers that wait for it.
+func (s *Service) runProbe(ctx context.Context, p *Provider, r *activeProbe) {
 	defer func() {
 		if broken := recover(); broken != nil { // a panic in one probe affects only that probe
 			s.log.ErrorContext(ctx, "probe panicked", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))

@@ -10,8 +10,8 @@ import (
 // default models are those that their vendors recommend for general use. An entry of the configuration changes the
 // built-in entry with the same name.
 func builtin(drivers []fleet.Driver) []Provider {
-	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
-	runs := append(usualOf(KindCLI), CapabilityCodeExecution)
+	thinks := append(defaultCapabilitiesOf(KindAPI), CapabilityExtendedThinking)
+	runs := append(defaultCapabilitiesOf(KindCLI), CapabilityCodeExecution)
 	all := []Provider{
 		{
 			Name: "claude", Kind: KindAPI, Description: "Claude models of Anthropic, by the Messages API",

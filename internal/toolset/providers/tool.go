@@ -25,14 +25,14 @@ const (
 	maxCommand   = 64      // number of elements of a command
 )
 
-// toolName matches tool names that every model accepts.
-var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+// toolNamePattern matches tool names that every model accepts.
+var toolNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // ownTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.
 var ownTools = []string{"agent_complete", "append_payload", "run_subagent"}
 
-// methods are the HTTP methods with a body.
-var methods = []string{"", "POST", "PUT", "PATCH"}
+// httpMethods are the HTTP methods with a body.
+var httpMethods = []string{"", "POST", "PUT", "PATCH"}
 
 // toolSpec is a tool as callers write it. Exactly one of HTTP, MCP and Command must be set, and implements the tool.
 type toolSpec struct {
@@ -55,9 +55,9 @@ type mcpSpec struct {
 	Tool string `json:"tool"`
 }
 
-// malformed returns the error for an invalid part of a tool's specification. The text of the error begins with the name
+// invalidSpec returns the error for an invalid part of a tool's specification. The text of the error begins with the name
 // of the part; an empty part means the whole specification.
-func malformed(part, format string, args ...any) error {
+func invalidSpec(part, format string, args ...any) error {
 	field := "tool_spec"
 	if part != "" {
 		field += "." + part
@@ -68,29 +68,29 @@ func malformed(part, format string, args ...any) error {
 // parseTool parses and checks a tool's specification.
 func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	t := fleet.Tool{Name: name}
-	if !toolName.MatchString(name) {
-		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", show(name))
+	if !toolNamePattern.MatchString(name) {
+		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", shorten(name))
 	}
 	if slices.Contains(ownTools, name) {
 		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which is the name of a tool that Fleet gives to agents: choose another name", name)
 	}
 	if len(raw) == 0 {
-		return t, malformed("", "is required: give description, parameters, and one of http, mcp and command")
+		return t, invalidSpec("", "is required: give description, parameters, and one of http, mcp and command")
 	}
 	if len(raw) > MaxToolSpec {
-		return t, malformed("", "has %d bytes, and the limit is %d: shorten it", len(raw), MaxToolSpec)
+		return t, invalidSpec("", "has %d bytes, and the limit is %d: shorten it", len(raw), MaxToolSpec)
 	}
 	var s toolSpec
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return t, malformed("", "cannot be used: %s: give description, parameters, and one of http, mcp and command", plain(err))
+		return t, invalidSpec("", "cannot be used: %s: give description, parameters, and one of http, mcp and command", decodeErrorText(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return t, malformed("", "is more than one JSON value")
+		return t, invalidSpec("", "is more than one JSON value")
 	}
 	if words := strings.TrimSpace(s.Description); words == "" || len(words) > maxToolWords || checkText("", words) != nil {
-		return t, malformed("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolWords)
+		return t, invalidSpec("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolWords)
 	}
 	t.Description = strings.TrimSpace(s.Description)
 	var err error
@@ -109,14 +109,14 @@ func (s *toolSpec) implement(t *fleet.Tool) error {
 		}
 	}
 	if given != 1 {
-		return malformed("", "has %d of http, mcp and command: give exactly one of them", given)
+		return invalidSpec("", "has %d of http, mcp and command: give exactly one of them", given)
 	}
 	switch {
 	case s.HTTP != nil:
 		t.HTTP = s.HTTP
 		t.HTTP.Method = strings.ToUpper(t.HTTP.Method)
-		if !slices.Contains(methods, t.HTTP.Method) {
-			return malformed("http.method", "is %q: it must be POST, PUT or PATCH, because the arguments are sent in the body", show(t.HTTP.Method))
+		if !slices.Contains(httpMethods, t.HTTP.Method) {
+			return invalidSpec("http.method", "is %q: it must be POST, PUT or PATCH, because the arguments are sent in the body", shorten(t.HTTP.Method))
 		}
 		if err := checkURL("http.url", t.HTTP.URL); err != nil {
 			return err
@@ -139,28 +139,28 @@ func (s *toolSpec) implement(t *fleet.Tool) error {
 func checkServer(m *fleet.MCPTool) error {
 	s := &m.Server
 	switch {
-	case !toolName.MatchString(s.Name):
-		return malformed("mcp.server.name", "is %q: use a letter, then up to 63 letters, digits, _ and -", show(s.Name))
+	case !toolNamePattern.MatchString(s.Name):
+		return invalidSpec("mcp.server.name", "is %q: use a letter, then up to 63 letters, digits, _ and -", shorten(s.Name))
 	case len(m.Tool) > 200 || checkText("", m.Tool) != nil:
-		return malformed("mcp.tool", "is not a valid name of a tool")
+		return invalidSpec("mcp.tool", "is not a valid name of a tool")
 	case (s.Command == "") == (s.URL == ""):
-		return malformed("mcp.server", "has both command and url, or neither: give exactly one of them")
+		return invalidSpec("mcp.server", "has both command and url, or neither: give exactly one of them")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0):
-		return malformed("mcp.server", "has a url, and also args or env, which are only for a command: leave them out")
+		return invalidSpec("mcp.server", "has a url, and also args or env, which are only for a command: leave them out")
 	case s.URL != "":
 		if err := checkURL("mcp.server.url", s.URL); err != nil {
 			return err
 		}
 		return checkHeaders("mcp.server.headers", s.Headers)
 	case len(s.Headers) > 0:
-		return malformed("mcp.server", "has a command, and also headers, which are only for a url: leave them out")
+		return invalidSpec("mcp.server", "has a command, and also headers, which are only for a url: leave them out")
 	}
 	if err := checkCommand("mcp.server.command", append([]string{s.Command}, s.Args...)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if !variablePattern.MatchString(name) || reserved(name) {
-			return malformed("mcp.server.env", "has %q, which is not a valid name of a variable for a tool", show(name))
+		if !variablePattern.MatchString(name) || isReserved(name) {
+			return invalidSpec("mcp.server.env", "has %q, which is not a valid name of a variable for a tool", shorten(name))
 		}
 		if err := checkValue("mcp.server.env", name, s.Env[name]); err != nil {
 			return err
@@ -171,11 +171,11 @@ func checkServer(m *fleet.MCPTool) error {
 
 func checkCommand(part string, argv []string) error {
 	if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" || len(argv) > maxCommand {
-		return malformed(part, "must be a list of 1 to %d texts: the program and its arguments", maxCommand)
+		return invalidSpec(part, "must be a list of 1 to %d texts: the program and its arguments", maxCommand)
 	}
 	for _, a := range argv {
 		if checkText("", a) != nil {
-			return malformed(part, "contains a zero byte: remove the zero byte")
+			return invalidSpec(part, "contains a zero byte: remove the zero byte")
 		}
 	}
 	return nil
@@ -185,27 +185,27 @@ func checkURL(part, text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return malformed(part, "is not an http or https URL: write it like https://tools.example.com/weather")
+		return invalidSpec(part, "is not an http or https URL: write it like https://tools.example.com/weather")
 	case u.User != nil:
-		return malformed(part, "contains a user or a password: put the secret into the server's environment, and name it in a header as ${NAME}")
+		return invalidSpec(part, "contains a user or a password: put the secret into the server's environment, and name it in a header as ${NAME}")
 	case u.Fragment != "":
-		return malformed(part, "has a fragment, which is never sent to a server: leave it out")
+		return invalidSpec(part, "has a fragment, which is never sent to a server: leave it out")
 	case strings.Contains(text, "${"):
-		return malformed(part, "names a variable, which is allowed only in headers: an address would be logged with the value")
+		return invalidSpec(part, "names a variable, which is allowed only in headers: an address would be logged with the value")
 	}
 	return nil
 }
 
-// notForTools are headers that tools cannot set, because they belong to the connection or Fleet sets them.
-var notForTools = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
+// reservedHeaders are headers that tools cannot set, because they belong to the connection or Fleet sets them.
+var reservedHeaders = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
 
 func checkHeaders(part string, headers map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
-			return malformed(part, "has %q, which is not a valid name of a header", show(name))
+			return invalidSpec(part, "has %q, which is not a valid name of a header", shorten(name))
 		}
-		if slices.Contains(notForTools, textproto.CanonicalMIMEHeaderKey(name)) {
-			return malformed(part, "has %s, which Fleet sets itself: leave it out", textproto.CanonicalMIMEHeaderKey(name))
+		if slices.Contains(reservedHeaders, textproto.CanonicalMIMEHeaderKey(name)) {
+			return invalidSpec(part, "has %s, which Fleet sets itself: leave it out", textproto.CanonicalMIMEHeaderKey(name))
 		}
 		if err := checkValue(part, name, headers[name]); err != nil {
 			return err
@@ -214,26 +214,26 @@ func checkHeaders(part string, headers map[string]string) error {
 	return nil
 }
 
-// secretName matches names of headers and variables that hold secrets.
-var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
+// secretNamePattern matches names of headers and variables that hold secrets.
+var secretNamePattern = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
 
 // checkValue checks the value of a header or variable. It refuses a value that looks like a secret, because the
 // specification is stored in the database, where others can read it. Secrets belong in the server's environment.
 func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
-		return malformed(part, "has a value of %s that is not a single line of text", name)
+		return invalidSpec(part, "has a value of %s that is not a single line of text", name)
 	}
 	named, err := variablesIn(value)
 	if err != nil {
-		return malformed(part, "of %s: %s", name, fleet.PublicMessage(err))
+		return invalidSpec(part, "of %s: %s", name, fleet.PublicMessage(err))
 	}
 	for _, v := range named {
-		if reserved(v) {
-			return malformed(part, "of %s names %s, a variable of Fleet itself that tools never get: use another variable", name, v)
+		if isReserved(v) {
+			return invalidSpec(part, "of %s names %s, a variable of Fleet itself that tools never get: use another variable", name, v)
 		}
 	}
-	if len(named) == 0 && value != "" && secretName.MatchString(name) {
-		return malformed(part, "contains the value of %s, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
+	if len(named) == 0 && value != "" && secretNamePattern.MatchString(name) {
+		return invalidSpec(part, "contains the value of %s, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
 	}
 	return nil
 }
@@ -247,8 +247,8 @@ func variablesIn(text string) (names []string, err error) {
 	return names, err
 }
 
-// variables returns the variables that the tool names as ${NAME}, sorted and without duplicates.
-func variables(t *fleet.Tool) (names []string) {
+// variablesOf returns the variables that the tool names as ${NAME}, sorted and without duplicates.
+func variablesOf(t *fleet.Tool) (names []string) {
 	var values []string
 	switch {
 	case t.HTTP != nil:
@@ -278,19 +278,19 @@ func address(t *fleet.Tool) string {
 // checkVariables refuses variables that the operator has not listed in providers.tool_env. The author of a tool chooses
 // the URL that receives its headers, and could otherwise receive any secret of the server's environment.
 func (s *Service) checkVariables(t *fleet.Tool) error {
-	for _, v := range variables(t) {
+	for _, v := range variablesOf(t) {
 		if !slices.Contains(s.cfg.ToolEnv, v) {
-			return malformed("", "names the variable %s, which tools may not use: the operator can allow it in providers.tool_env", v)
+			return invalidSpec("", "names the variable %s, which tools may not use: the operator can allow it in providers.tool_env", v)
 		}
 	}
 	return nil
 }
 
-// mayHave returns PERMISSION_DENIED if the principal's agents may not use the tool. The server itself calls tools, with
+// checkAllowed returns PERMISSION_DENIED if the principal's agents may not use the tool. The server itself calls tools, with
 // its own rights: a program runs as the server's user, and a host on the server's networks may trust the server. So
 // only admins, and the single user of a server without tokens, may have such tools. The configuration can open some
 // hosts to everybody.
-func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
+func (s *Service) checkAllowed(who fleet.Principal, t *fleet.Tool) error {
 	if who.Admin() {
 		return nil
 	}
@@ -301,15 +301,15 @@ func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 		return refuse("%q may not register a tool that is a program, because it would run as the server's own user: ask an admin, or use an http endpoint or the url of an MCP server", who.Name)
 	}
 	text := address(t)
-	if u, err := url.Parse(text); err == nil && inside(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
+	if u, err := url.Parse(text); err == nil && isInternal(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
 		return refuse("%q may not register a tool on the server's own networks (%s): ask an admin, or for an entry in providers.tool_hosts", who.Name, u.Hostname())
 	}
 	return nil
 }
 
-// inside reports whether a host is on the server's machine or its own networks. It judges only by the text of the name
+// isInternal reports whether a host is on the server's machine or its own networks. It judges only by the text of the name
 // or address, and does not resolve names.
-func inside(host string) bool {
+func isInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -321,13 +321,13 @@ func inside(host string) bool {
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
 
-// plain returns the JSON decoder's error without its package name.
-func plain(err error) string {
+// decodeErrorText returns the JSON decoder's error without its package name.
+func decodeErrorText(err error) string {
 	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
 }
 
-// overwritten returns the warning that an existing tool was replaced.
-func overwritten(name, agent string) string {
+// replacedWarning returns the warning that an existing tool was replaced.
+func replacedWarning(name, agent string) string {
 	if agent == "" {
 		return fmt.Sprintf("The tool %q existed already and was replaced", name)
 	}

@@ -81,7 +81,7 @@ func (s *Service) agentNamed(name string) (string, error) {
 	}
 	p := s.find(name)
 	if p == nil {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: there are %s", show(name), strings.Join(s.names(every), ", "))
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: there are %s", shorten(name), strings.Join(s.names(anyProvider), ", "))
 	}
 	return p.Name, nil
 }

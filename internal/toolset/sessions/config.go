@@ -84,8 +84,8 @@ type Config struct {
 	Logger     *slog.Logger     // nil means no log
 }
 
-// fill sets the defaults.
-func (c *Config) fill() {
+// setDefaults sets the defaults.
+func (c *Config) setDefaults() {
 	set := func(n *int, to int) {
 		if *n == 0 {
 			*n = to

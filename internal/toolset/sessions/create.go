@@ -69,8 +69,8 @@ func isPath(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// hosted returns an error if no place of this server can run agents that are made from definitions.
-func (s *Service) hosted() error {
+// checkDriver returns an error if no place of this server can run agents that are made from definitions.
+func (s *Service) checkDriver() error {
 	if _, ok := s.core.PlaceWith(s.cfg.Driver); !ok {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server cannot run agents from definitions: none of its places has the driver %q; the server's log says why", s.cfg.Driver)
 	}
@@ -79,13 +79,13 @@ func (s *Service) hosted() error {
 
 // launch returns the request that starts an agent from the definition.
 func (s *Service) launch(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
-	r := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == fleet.DefinitionStore}
-	project, err := s.apply(r, p)
-	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: r, Project: project, Name: name}, err
+	c := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == fleet.DefinitionStore}
+	project, err := s.applyPlace(c, p)
+	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: c, Project: project, Name: name}, err
 }
 
-// body returns the values that must be equal when a request id is used again: the parts and, if it is set, the place.
-func (p Place) body(parts ...string) []string {
+// requestBody returns the values that must be equal when a request id is used again: the parts and, if it is set, the place.
+func (p Place) requestBody(parts ...string) []string {
 	if p == (Place{}) {
 		return parts
 	}
@@ -111,7 +111,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
 	}
-	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.body(agent, name)}
+	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.requestBody(agent, name)}
 	if x, err := s.core.EarlierSession(ctx, c); x != nil || err != nil {
 		return x, err
 	}
@@ -124,7 +124,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		ID: s.core.NewID(), Toolset: fleet.ToolsetSessions, Owner: p.Name, Name: name, Agent: agent, Source: string(f.source), CreatedAt: now, UsedAt: now,
 	}}
 	if f.definition != nil {
-		if err := s.hosted(); err != nil {
+		if err := s.checkDriver(); err != nil {
 			return nil, err
 		}
 		l, err := s.launch(c.Method, f.definition, "session", place)
@@ -134,7 +134,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		l.RequestID, l.Body = c.RequestID, c.Body
 		r.Launch = &l
 	} else {
-		if err := place.none(); err != nil {
+		if err := place.checkUnset(); err != nil {
 			return nil, err
 		}
 		r.Session.AgentUID = f.agent.UID
@@ -164,7 +164,7 @@ func (s *Service) makeRoom(ctx context.Context) error {
 	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
 		x, reason := open[i], ""
 		switch {
-		case x.Turn() != nil || s.turns.Taken(x.ID):
+		case x.Turn() != nil || s.turns.InProgress(x.ID):
 			continue
 		case s.idle(x.Session):
 			reason = s.idleReason()

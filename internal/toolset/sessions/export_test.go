@@ -7,5 +7,5 @@ func (s *Service) Waiting(id string) int { return s.turns.Waiting(id) }
 func (s *Service) Abandoned() int {
 	s.listeners.mu.Lock()
 	defer s.listeners.mu.Unlock()
-	return len(s.listeners.late)
+	return len(s.listeners.scheduled)
 }

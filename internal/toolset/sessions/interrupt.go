@@ -28,15 +28,15 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 
 // listeners counts, for each turn, the calls that wait for its answer.
 type listeners struct {
-	mu      sync.Mutex
-	closed  bool
-	count   map[string]int       // by task
-	late    map[string]*lateCall // the scheduled calls for turns that nobody waits for, by task
-	running sync.WaitGroup       // counts the scheduled calls that are running
+	mu        sync.Mutex
+	closed    bool
+	count     map[string]int            // by task
+	scheduled map[string]*scheduledCall // the scheduled calls for turns that nobody waits for, by task
+	running   sync.WaitGroup            // counts the scheduled calls that are running
 }
 
 func newListeners() *listeners {
-	return &listeners{count: map[string]int{}, late: map[string]*lateCall{}}
+	return &listeners{count: map[string]int{}, scheduled: map[string]*scheduledCall{}}
 }
 
 // join counts a call that waits for the turn, and cancels the call that leave has scheduled for the turn, if there is one.
@@ -44,9 +44,9 @@ func (l *listeners) join(task string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[task]++
-	if c := l.late[task]; c != nil {
+	if c := l.scheduled[task]; c != nil {
 		c.timer.Stop()
-		delete(l.late, task)
+		delete(l.scheduled, task)
 	}
 }
 
@@ -62,29 +62,29 @@ func (l *listeners) leave(task string, grace time.Duration, then func()) (last b
 	if then == nil || l.closed {
 		return true
 	}
-	c := &lateCall{}
+	c := &scheduledCall{}
 	c.timer = time.AfterFunc(grace, func() {
-		if l.take(task, c) {
+		if l.claim(task, c) {
 			defer l.running.Done()
 			then()
 		}
 	})
-	l.late[task] = c
+	l.scheduled[task] = c
 	return true
 }
 
-// lateCall is a call that leave has scheduled. Its address identifies it.
-type lateCall struct{ timer *time.Timer }
+// scheduledCall is a call that leave has scheduled. Its address identifies it.
+type scheduledCall struct{ timer *time.Timer }
 
-// take reports whether the scheduled call is still due. If so, it removes the call and adds it to l.running, so that
+// claim reports whether the scheduled call is still due. If so, it removes the call and adds it to l.running, so that
 // close waits for it.
-func (l *listeners) take(task string, c *lateCall) bool {
+func (l *listeners) claim(task string, c *scheduledCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.late[task] != c {
+	if l.closed || l.scheduled[task] != c {
 		return false
 	}
-	delete(l.late, task)
+	delete(l.scheduled, task)
 	l.running.Add(1)
 	return true
 }
@@ -93,16 +93,16 @@ func (l *listeners) take(task string, c *lateCall) bool {
 func (l *listeners) close() {
 	l.mu.Lock()
 	l.closed = true
-	for _, c := range l.late {
+	for _, c := range l.scheduled {
 		c.timer.Stop()
 	}
 	l.mu.Unlock()
 	l.running.Wait()
 }
 
-// joined counts a call that waits for the turn. If the message has a request id, joined also tells the other servers, where
+// callerJoined counts a call that waits for the turn. If the message has a request id, joined also tells the other servers, where
 // the same call may have been made before.
-func (s *Service) joined(ctx context.Context, task, requestID string) {
+func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	s.listeners.join(task)
 	if requestID == "" {
 		return

@@ -40,7 +40,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err := service.CheckRequestID(requestID); err != nil {
 		return nil, err
 	}
-	x, err := s.writable(ctx, id, requestID)
+	x, err := s.sessionForMessage(ctx, id, requestID)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 		Message: &service.SessionMessage{Max: s.cfg.MaxMessages, At: s.now()},
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		if _, e := s.writable(ctx, id, ""); e != nil { // the agent was deleted because the session was closed
+		if _, e := s.sessionForMessage(ctx, id, ""); e != nil { // the agent was deleted because the session was closed
 			return nil, e
 		}
 	}
@@ -85,9 +85,9 @@ func checkMessage(message string) error {
 	return nil
 }
 
-// writable returns the session if it accepts messages, otherwise an error. It closes a session that was idle for too
+// sessionForMessage returns the session if it accepts messages, otherwise an error. It closes a session that was idle for too
 // long. It also returns a closed session if requestID is set, because the same message may have been answered before.
-func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Session, error) {
+func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (*fleet.Session, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Se
 	if requestID != "" && !x.ClosedAt.IsZero() {
 		return x, nil
 	}
-	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.Taken(id) {
+	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.InProgress(id) {
 		closed, err := s.closeUnused(ctx, x, s.idleReason())
 		if err != nil {
 			return nil, err
@@ -130,10 +130,10 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 // is not nil. An error of sink means that the caller has disconnected, and ends the wait.
 func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
-	kept := &recent{}
-	s.joined(ctx, t.ID, requestID)
-	var gone error // the sink's error, which means that the caller has disconnected
-	defer func() { s.callerLeft(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
+	kept := &recentContents{}
+	s.callerJoined(ctx, t.ID, requestID)
+	var sinkErr error // the sink's error, which means that the caller has disconnected
+	defer func() { s.callerLeft(ctx, t.ID, requestID, sinkErr != nil || ctx.Err() != nil) }()
 	speaker, err := s.speaker(ctx, t)
 	if err != nil {
 		return nil, err
@@ -151,16 +151,16 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 		if sink == nil {
 			return nil
 		}
-		gone = sink(c)
-		return gone
+		sinkErr = sink(c)
+		return sinkErr
 	})
 	if err != nil {
 		return nil, err
 	}
 	if ended.Status != fleet.TaskCompleted {
-		return nil, failed(ended)
+		return nil, turnError(ended)
 	}
-	if a.Text, err = s.text(ctx, ended); err != nil {
+	if a.Text, err = s.answerText(ctx, ended); err != nil {
 		return nil, err
 	}
 	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
@@ -168,22 +168,22 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	return a, nil
 }
 
-// recent keeps the last contents, at most maxEvents of them and about maxEventSize bytes.
-type recent struct {
+// recentContents keeps the last contents, at most maxEvents of them and about maxEventSize bytes.
+type recentContents struct {
 	all  []Content
 	size int
 }
 
-func (r *recent) add(c Content) {
+func (r *recentContents) add(c Content) {
 	r.all = append(r.all, c)
-	r.size += size(c)
+	r.size += contentSize(c)
 	for len(r.all) > maxEvents || r.size > maxEventSize && len(r.all) > 1 {
-		r.size -= size(r.all[0])
+		r.size -= contentSize(r.all[0])
 		r.all = r.all[1:]
 	}
 }
 
-func size(c Content) int {
+func contentSize(c Content) int {
 	n := len(c.Tool) + len(c.Arguments) + len(c.Message) + len(c.Warning)
 	if c.Result != nil {
 		n += len(c.Result.Text)
@@ -191,8 +191,8 @@ func size(c Content) int {
 	return n
 }
 
-// failed returns the error of a turn without an answer.
-func failed(t *fleet.Task) error {
+// turnError returns the error of a turn without an answer.
+func turnError(t *fleet.Task) error {
 	reason, text := conversation.Failure(t)
 	return fleet.Errorf(reason, "the agent %s", text).With("task_id", t.ID).With("agent_name", t.AgentName)
 }
@@ -211,20 +211,20 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 		return nil, err
 	}
 	if f.definition != nil {
-		if err := s.hosted(); err != nil {
+		if err := s.checkDriver(); err != nil {
 			return nil, err
 		}
 	}
 	var t *fleet.Task
 	if f.agent != nil {
-		if err := place.none(); err != nil {
+		if err := place.checkUnset(); err != nil {
 			return nil, err
 		}
 		t, err = s.turn(ctx, service.TurnRequest{
 			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
 		})
 	} else {
-		t, err = s.launchOne(ctx, f.definition, message, requestID, place, place.body(agent, message))
+		t, err = s.launchOne(ctx, f.definition, message, requestID, place, place.requestBody(agent, message))
 	}
 	if err != nil {
 		return nil, err

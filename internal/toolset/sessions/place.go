@@ -15,22 +15,22 @@ type Place struct {
 	Directory string // a directory on this machine
 }
 
-// apply sets the place in the configuration and returns the place's project. It returns an error if both fields are set
+// applyPlace sets the place in the configuration and returns the place's project. It returns an error if both fields are set
 // or agents may not work in the directory.
-func (s *Service) apply(r *fleet.AgentConfig, p Place) (project string, err error) {
+func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", "both project and directory are given: leave one out")
 	case p.Project != "":
-		r.Place = s.cfg.Places
+		c.Place = s.cfg.Places
 	case p.Directory != "":
-		r.Dir, err = s.directory(p.Directory)
+		c.Dir, err = s.resolveDirectory(p.Directory)
 	}
 	return p.Project, err
 }
 
-// none returns an error if the place is set. It is for agents of the fleet, which already have a workspace.
-func (p Place) none() error {
+// checkUnset returns an error if the place is set. It is for agents of the fleet, which already have a workspace.
+func (p Place) checkUnset() error {
 	field := "project"
 	if p.Project == "" {
 		field = "directory"
@@ -41,9 +41,9 @@ func (p Place) none() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
 
-// directory returns the directory that the caller named, with symbolic links resolved. It returns an error if agents
+// resolveDirectory returns the directory that the caller named, with symbolic links resolved. It returns an error if agents
 // may not work in it.
-func (s *Service) directory(name string) (string, error) {
+func (s *Service) resolveDirectory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
 	}
@@ -78,7 +78,7 @@ func (s *Service) directory(name string) (string, error) {
 		if p, err := filepath.EvalSymlinks(private); err == nil {
 			private = p
 		}
-		if inside(dir, private) || inside(private, dir) {
+		if isInside(dir, private) || isInside(private, dir) {
 			return forbidden()
 		}
 	}
@@ -86,15 +86,15 @@ func (s *Service) directory(name string) (string, error) {
 		return dir, nil
 	}
 	for _, root := range s.cfg.Directories {
-		if root, err := filepath.EvalSymlinks(root); err == nil && inside(dir, root) {
+		if root, err := filepath.EvalSymlinks(root); err == nil && isInside(dir, root) {
 			return dir, nil
 		}
 	}
 	return forbidden()
 }
 
-// inside reports whether the path is the directory or below it.
-func inside(path, dir string) bool {
+// isInside reports whether the path is the directory or below it.
+func isInside(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }

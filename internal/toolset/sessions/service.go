@@ -24,7 +24,7 @@ type Service struct {
 
 // New returns the toolset over the core and the catalog of definitions.
 func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
-	c.fill()
+	c.setDefaults()
 	return &Service{core: core, catalog: catalog, cfg: c, process: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
 }
 

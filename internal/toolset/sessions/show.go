@@ -85,7 +85,7 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 			continue
 		}
 		m := Message{Role: "assistant", Time: t.EndedAt, TaskID: t.ID, Status: t.Status, Problem: t.Reason}
-		if m.Text, err = s.text(ctx, t); err != nil {
+		if m.Text, err = s.answerText(ctx, t); err != nil {
 			return nil, err
 		}
 		all = append(all, m)

@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// colors matches the control sequences with which programs color terminal output.
-var colors = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
+// colorPattern matches the control sequences with which programs color terminal output.
+var colorPattern = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// text returns the agent's complete answer to the task. If the payload contains the summary, the answer is the payload,
+// answerText returns the agent's complete answer to the task. If the payload contains the summary, the answer is the payload,
 // because then the summary is only the beginning of a long answer or the last line of a program's output. Otherwise the
 // payload is data that the agent reported besides its answer, and the answer is the summary.
-func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
+func (s *Service) answerText(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.PayloadSize == 0 {
 		return t.Summary, nil
 	}
@@ -32,7 +32,7 @@ func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
 	if !utf8.ValidString(whole) || strings.ContainsRune(whole, 0) {
 		return t.Summary, nil
 	}
-	whole = colors.ReplaceAllString(whole, "")
+	whole = colorPattern.ReplaceAllString(whole, "")
 	if part := strings.TrimSuffix(t.Summary, "…"); !strings.Contains(whole, part) {
 		return t.Summary, nil
 	}

@@ -51,7 +51,7 @@ func (s *Service) refusal(c caller, d *Definition) string {
 	switch {
 	case !d.allows(c):
 		return "its definition does not allow this caller"
-	case c.depth >= s.cfg.MaxDepth:
+	case c.depth >= s.config.MaxDepth:
 		return "too many subagents stand above it already"
 	case c.uid != "" && !slices.Contains(c.calls, d.Name):
 		return "a subagent may run only the subagents that its own definition names under calls"

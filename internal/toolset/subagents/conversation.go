@@ -15,14 +15,14 @@ import (
 
 // inConversation runs the call in the caller's conversation with the subagent, on the agent of that conversation.
 func (r *run) inConversation(ctx context.Context, prompt string) error {
-	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.cfg.QueueWait)
+	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.config.QueueWait)
 	switch {
 	case errors.Is(err, conversation.ErrFull):
 		return fleet.Errorf(fleet.ReasonLimitReached,
-			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.cfg.MaxWaiting, r.d.Name).
-			AtLimit("waiting", int64(r.cfg.MaxWaiting), int64(r.cfg.MaxWaiting)).After(fleet.BusyRetry)
+			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.config.MaxWaiting, r.definition.Name).
+			AtLimit("waiting", int64(r.config.MaxWaiting), int64(r.config.MaxWaiting)).After(fleet.BusyRetry)
 	case errors.Is(err, conversation.ErrLate):
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.d.Name, r.cfg.QueueWait).With("agent_name", r.d.Name)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.definition.Name, r.config.QueueWait).With("agent_name", r.definition.Name)
 	case err != nil:
 		return err
 	}
@@ -33,7 +33,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 			return err
 		}
 		if old != nil {
-			return r.repeatedIn(ctx, old.TaskID, prompt)
+			return r.answerRepeated(ctx, old.TaskID, prompt)
 		}
 		task, err := r.nextTurn(ctx, prompt)
 		switch {
@@ -54,13 +54,13 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 // conversation returns the key of the caller's conversation with the subagent among its owner's conversations.
 func (r *run) conversation() string {
 	if r.caller.agent {
-		return r.caller.name + "/" + r.d.Name
+		return r.caller.name + "/" + r.definition.Name
 	}
-	return r.d.Name
+	return r.definition.Name
 }
 
-// repeatedIn answers a repeated request in the conversation in which it was first made.
-func (r *run) repeatedIn(ctx context.Context, taskID, prompt string) error {
+// answerRepeated answers a repeated request in the conversation in which it was first made.
+func (r *run) answerRepeated(ctx context.Context, taskID, prompt string) error {
 	if r.detached {
 		r.result.TaskID = taskID
 		return nil
@@ -80,10 +80,10 @@ func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 	if !ok || e.Metadata["task_id"] == "" {
 		return busy
 	}
-	within, cancel := context.WithTimeout(ctx, r.cfg.QueueWait)
+	limited, cancel := context.WithTimeout(ctx, r.config.QueueWait)
 	defer cancel()
-	_, err := r.fleet.FollowTask(within, e.Metadata["task_id"], 0, nil)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
+	_, err := r.fleet.FollowTask(limited, e.Metadata["task_id"], 0, nil)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return busy
 	}
 	return err
@@ -97,27 +97,27 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 		return nil, err
 	}
 	if session == nil {
-		return r.open(ctx, prompt)
+		return r.openSession(ctx, prompt)
 	}
 	want := r.launch()
 	if reason := r.staleReason(session.Agent, want); reason != "" {
-		if err := r.end(ctx, session.Session, reason); err != nil {
+		if err := r.closeSession(ctx, session.Session, reason); err != nil {
 			return nil, err
 		}
-		return r.open(ctx, prompt)
+		return r.openSession(ctx, prompt)
 	}
 	r.result.SessionID = session.ID
 	hash := r.instructionsHash()
 	if session.Source != hash {
-		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.d.instructions() + "\n\nYour task now:\n\n" + prompt
+		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.definition.instructions() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
 	return r.fleet.Turn(ctx, service.TurnRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
-		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.d.Timeout, SessionID: session.ID,
-		Message: &service.SessionMessage{Source: hash, At: r.cfg.Now().UTC()},
+		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.definition.Timeout, SessionID: session.ID,
+		Message: &service.SessionMessage{Source: hash, At: r.config.Now().UTC()},
 	})
 }
 
@@ -143,31 +143,31 @@ func sameConfig(a, b *fleet.AgentConfig) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	plain := func(r fleet.AgentConfig) (v any) {
+	withoutPrompt := func(r fleet.AgentConfig) (v any) {
 		r.System = ""
 		text, _ := json.Marshal(r) // an agent's configuration is stored as JSON
 		_ = json.Unmarshal(text, &v)
 		return v
 	}
-	return reflect.DeepEqual(plain(*a), plain(*b))
+	return reflect.DeepEqual(withoutPrompt(*a), withoutPrompt(*b))
 }
 
 // instructionsHash returns a text with a hash of the subagent's instructions, which changes when they change.
 func (r *run) instructionsHash() string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(r.d.instructions()))
-	return fmt.Sprintf("%s/%s %016x", r.d.Name, agentFile, h.Sum64())
+	_, _ = h.Write([]byte(r.definition.instructions()))
+	return fmt.Sprintf("%s/%s %016x", r.definition.Name, agentFile, h.Sum64())
 }
 
-// open begins a conversation with its first task.
-func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
+// openSession begins a conversation with its first task.
+func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, error) {
 	l := r.launch()
-	r.result.SessionID = r.cfg.NewID()
+	r.result.SessionID = r.config.NewID()
 	l.SessionID = r.result.SessionID
-	now := r.cfg.Now().UTC()
+	now := r.config.Now().UTC()
 	session := fleet.Session{
-		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.d.Name, Key: r.conversation(),
-		Agent: r.d.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Messages: 1,
+		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.definition.Name, Key: r.conversation(),
+		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Messages: 1,
 	}
 	l.Prompt = prompt
 	x, task, err := r.fleet.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
@@ -178,8 +178,8 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 	return task, r.waitReady(ctx, task)
 }
 
-// end closes a conversation and deletes its agent.
-func (r *run) end(ctx context.Context, session *fleet.Session, reason string) error {
+// closeSession closes a conversation and deletes its agent.
+func (r *run) closeSession(ctx context.Context, session *fleet.Session, reason string) error {
 	err := r.fleet.CloseSession(ctx, session, reason)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		return nil

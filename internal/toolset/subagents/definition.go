@@ -64,14 +64,14 @@ func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 	if d.RunsIn != inLocal {
 		return nil
 	}
-	r := &fleet.AgentConfig{
+	c := &fleet.AgentConfig{
 		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, System: d.instructions(), SystemOnly: true,
 		Allow: d.Allow, Deny: d.Deny, Ask: d.Ask, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
 	}
 	if depth+1 < maxDepth {
-		r.Calls = d.Calls
+		c.Calls = d.Calls
 	}
-	return r
+	return c
 }
 
 // instructions returns the agent's system prompt.

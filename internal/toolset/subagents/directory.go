@@ -20,8 +20,8 @@ type directory struct {
 	drivers []fleet.Driver
 	now     func() time.Time
 
-	mu    sync.Mutex
-	known map[string]entry // by the path of the definition's file
+	mu      sync.Mutex
+	entries map[string]entry // by the path of the definition's file
 }
 
 // entry is a definition as it was when its files were read.
@@ -29,7 +29,7 @@ type entry struct {
 	agent, memory stamp
 	read          time.Time
 	definition    *Definition
-	broken        error // why definition is nil
+	err           error // why definition is nil
 }
 
 // stamp identifies a version of a file.
@@ -59,7 +59,7 @@ func (d *directory) get(name string) (*Definition, error) {
 	}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
-		return nil, d.unreadable(err)
+		return nil, d.readError(err)
 	}
 	defer func() { _ = root.Close() }()
 	// Try the usual paths first, to avoid checking every file.
@@ -97,20 +97,20 @@ func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 		}
 	}
 	d.mu.Lock()
-	e, ok := d.known[src.file]
+	e, ok := d.entries[src.file]
 	d.mu.Unlock()
 	if ok && e.isCurrent(agent, memory) {
-		return e.definition, e.broken
+		return e.definition, e.err
 	}
 	e = entry{agent: agent, memory: memory, read: d.now()}
-	e.definition, e.broken = d.read(root, src, memory != stamp{})
+	e.definition, e.err = d.read(root, src, memory != stamp{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.known == nil {
-		d.known = map[string]entry{}
+	if d.entries == nil {
+		d.entries = map[string]entry{}
 	}
-	d.known[src.file] = e
-	return e.definition, e.broken
+	d.entries[src.file] = e
+	return e.definition, e.err
 }
 
 // read reads and parses the file and, if remembers is true, its memory.md.
@@ -139,7 +139,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
-		if err := d.unreadable(err); !errors.Is(err, errNoDefinition) {
+		if err := d.readError(err); !errors.Is(err, errNoDefinition) {
 			return nil, nil, err
 		}
 		return nil, map[string]error{}, nil
@@ -155,18 +155,18 @@ func (d *directory) all() (definitions []*Definition, broken map[string]error, e
 	return definitions, found.broken, nil
 }
 
-// scanned holds the definitions of a directory.
-type scanned struct {
+// scanResult holds the definitions of a directory.
+type scanResult struct {
 	definitions map[string]*Definition // by name
 	broken      map[string]error       // by name, or by file if another file defines the name
 }
 
 // scan loads every file that may be a definition. If two files define the same name, the first one is used.
-func (d *directory) scan(root *os.Root) (scanned, error) {
-	found := scanned{definitions: map[string]*Definition{}, broken: map[string]error{}}
+func (d *directory) scan(root *os.Root) (scanResult, error) {
+	found := scanResult{definitions: map[string]*Definition{}, broken: map[string]error{}}
 	sources, err := findSources(root)
 	if err != nil {
-		return found, d.unreadable(err)
+		return found, d.readError(err)
 	}
 	files, seen := map[string]string{}, map[string]bool{}
 	for _, src := range sources {
@@ -197,16 +197,16 @@ func (d *directory) scan(root *os.Root) (scanned, error) {
 func (d *directory) forget(seen map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for file := range d.known {
+	for file := range d.entries {
 		if !seen[file] {
-			delete(d.known, file)
+			delete(d.entries, file)
 		}
 	}
 }
 
-// unreadable returns the error for a directory that cannot be read. It returns errNoDefinition if the directory does
+// readError returns the error for a directory that cannot be read. It returns errNoDefinition if the directory does
 // not exist or none is configured.
-func (d *directory) unreadable(err error) error {
+func (d *directory) readError(err error) error {
 	if d.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return errNoDefinition
 	}

@@ -116,7 +116,7 @@ func TestDirectoryChanges(t *testing.T) {
 	require.ErrorIs(t, err, errNoDefinition)
 	_, _, err = d.all()
 	require.NoError(t, err)
-	require.Empty(t, d.known)
+	require.Empty(t, d.entries)
 }
 
 // newLargeDirectory returns a directory with 1,000 definitions that were changed an hour ago.

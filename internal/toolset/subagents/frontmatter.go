@@ -75,9 +75,9 @@ const (
 	maxNested = 32        // nesting depth of lists and mappings
 )
 
-// split returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the file's
+// parseFrontmatter returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the file's
 // author. They quote keys but no values, because a value may be a secret.
-func split(data []byte) (h header, body string, warnings []string, err error) {
+func parseFrontmatter(data []byte) (h header, body string, warnings []string, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	lines := leadingLines(data)
 	format := frontmatter.NewFormat("---", "---", func(text []byte, v any) (err error) {
@@ -202,7 +202,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 			return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), fleet.Shorten(key, 40), didYouMean(key))
 		}
 		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-			return fmt.Errorf("%s: %s is needed here", at(wrong.Token), kindWords(wrong.DstType))
+			return fmt.Errorf("%s: %s is needed here", at(wrong.Token), describeType(wrong.DstType))
 		}
 		var y yaml.Error
 		if errors.As(err, &y) {
@@ -281,8 +281,8 @@ func repeatedKey(n ast.Node) (again *token.Token) {
 	return nil
 }
 
-// kindWords describes, for people, which values the type accepts.
-func kindWords(t reflect.Type) string {
+// describeType describes, for people, which values the type accepts.
+func describeType(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -156,7 +156,7 @@ func TestCycles(t *testing.T) {
 	require.Empty(t, w.calls())
 }
 
-func names(listed []subagents.Listed) (all []string) {
+func names(listed []subagents.ListEntry) (all []string) {
 	for _, l := range listed {
 		all = append(all, l.Name)
 	}

@@ -35,7 +35,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 	if !utf8.Valid(data) || !utf8.Valid(memory) {
 		return nil, errors.New("it is not UTF-8 text")
 	}
-	h, body, warnings, err := split(data)
+	h, body, warnings, err := parseFrontmatter(data)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 	} else if m != "" {
 		d.Warnings = append(d.Warnings, memoryFile+" has no effect without session: true")
 	}
-	for _, check := range []func(header) error{d.checkNames, d.checkTools, d.checkTime, d.checkServers, d.checkOutput} {
+	for _, check := range []func(header) error{d.checkNames, d.setTools, d.setTimeout, d.setServers, d.setOutput} {
 		if err := check(h); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.checkPlace(h, drivers); err != nil {
+	if err := d.setPlace(h, drivers); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -76,9 +76,9 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 // program, so here it means the driver's default model.
 const inheritModel = "inherit"
 
-// checkTools converts the keys tools and disallowedTools of Claude Code's agent files to permissions, and checks the
+// setTools converts the keys tools and disallowedTools of Claude Code's agent files to permissions, and checks the
 // permissions.
-func (d *Definition) checkTools(h header) error {
+func (d *Definition) setTools(h header) error {
 	for _, k := range []struct {
 		key, twin string
 		list      *toolList
@@ -142,13 +142,13 @@ func (d *Definition) checkNames(h header) error {
 	return nil
 }
 
-func (d *Definition) checkTime(h header) error {
+func (d *Definition) setTimeout(h header) error {
 	if h.TimeoutMS == nil {
 		return nil
 	}
-	ms, most := *h.TimeoutMS, float64(service.MaxTaskTimeout.Milliseconds())
-	if ms != math.Trunc(ms) || ms < 1 || ms > most {
-		return fmt.Errorf("timeout_ms must be a whole number from 1 to %.0f", most)
+	ms, maxMS := *h.TimeoutMS, float64(service.MaxTaskTimeout.Milliseconds())
+	if ms != math.Trunc(ms) || ms < 1 || ms > maxMS {
+		return fmt.Errorf("timeout_ms must be a whole number from 1 to %.0f", maxMS)
 	}
 	d.Timeout = time.Duration(ms) * time.Millisecond
 	return nil
@@ -157,7 +157,7 @@ func (d *Definition) checkTime(h header) error {
 // ownServer is the name of Fleet's own MCP server, through which an agent runs subagents.
 const ownServer = "fleet"
 
-func (d *Definition) checkServers(h header) error {
+func (d *Definition) setServers(h header) error {
 	for i, s := range h.MCPServers {
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("mcp_servers[%d] %q: %s", i, fleet.Shorten(s.Name, 64), fmt.Sprintf(format, args...))
@@ -196,7 +196,7 @@ func (d *Definition) checkServers(h header) error {
 	return nil
 }
 
-func (d *Definition) checkOutput(h header) error {
+func (d *Definition) setOutput(h header) error {
 	switch h.OutputFormat {
 	case "", outputText:
 		d.OutputFormat = outputText
@@ -223,9 +223,9 @@ func (d *Definition) checkOutput(h header) error {
 	return nil
 }
 
-// checkPlace sets the agent's place and driver, and checks that they can enforce the definition.
-func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
-	held := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
+// setPlace sets the agent's place and driver, and checks that they can enforce the definition.
+func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
+	restricted := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
 	switch h.Container {
 	case "", inLocal:
 		d.RunsIn = inLocal
@@ -237,7 +237,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 		if d.Project == "" {
 			return errors.New("container: coder needs a project, one of list_agent_projects")
 		}
-		if held || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Calls) > 0 {
+		if restricted || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Calls) > 0 {
 			return errors.New("in a workspace the project's template says what the agent may do: permissions, mcp_servers, calls, " +
 				"model, driver, command and pass_env cannot be enforced there, so leave them out")
 		}
@@ -250,15 +250,15 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	}
 	// A shell would execute the caller's prompt as a script.
 	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
-	can, ok := t.Driver(d.Driver)
+	driver, ok := t.Driver(d.Driver)
 	if !ok {
 		return fmt.Errorf("driver is %q: it must be one of %s", fleet.Shorten(d.Driver, 40), strings.Join(t.DriverNames(), ", "))
 	}
-	d.Remembers = can.Remembers
+	d.Remembers = driver.Remembers
 	switch {
-	case can.NeedsCommand && len(d.Command) == 0:
+	case driver.NeedsCommand && len(d.Command) == 0:
 		return fmt.Errorf("the driver %s needs a command: the program and its arguments", d.Driver)
-	case !can.Tools && (d.Allow != nil || len(d.Deny) > 0), !can.Asks && d.Ask != nil, !can.MCPServers && len(d.MCPServers) > 0, !can.Reports && len(d.Calls) > 0:
+	case !driver.Tools && (d.Allow != nil || len(d.Deny) > 0), !driver.Asks && d.Ask != nil, !driver.MCPServers && len(d.MCPServers) > 0, !driver.Reports && len(d.Calls) > 0:
 		return fmt.Errorf("the driver %s cannot enforce permissions or provide mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}
 	return nil

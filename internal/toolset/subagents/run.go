@@ -43,7 +43,7 @@ type Result struct {
 // subagent and returns after the subagent has ended, unless it continues after the call (fleet.Continues), and the caller
 // can repeat the request.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
-	begun := s.cfg.Now()
+	begun := s.config.Now()
 	c, err := s.callerFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &run{Service: s, caller: c, d: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
+	run := &run{Service: s, caller: c, definition: d, call: callOf(c, r), result: Result{Agent: d.Name}, detached: fleet.Detached(ctx) && d.OutputFormat != outputJSON}
 	ctx = fleet.WithPrincipal(ctx, c.owner)
 	if d.Session {
 		err = run.inConversation(ctx, prompt)
@@ -66,7 +66,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.result.Duration = max(s.cfg.Now().Sub(begun), 0)
+	run.result.Duration = max(s.config.Now().Sub(begun), 0)
 	return &run.result, nil
 }
 
@@ -112,9 +112,9 @@ func callOf(c caller, r Request) service.Call {
 // run is one call of a subagent.
 type run struct {
 	*Service
-	caller caller
-	d      *Definition
-	call   service.Call
+	caller     caller
+	definition *Definition
+	call       service.Call
 	// detached is set if the call does not wait for its task. An answer in JSON has to be waited for, because the subagent may have
 	// to be asked again.
 	detached bool
@@ -126,12 +126,12 @@ type run struct {
 func (r *run) launch() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
-		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.d), Name: r.d.Name, UID: r.fleet.NewID(),
-		Config: r.d.agentConfig(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
+		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.fleet.NewID(),
+		Config: r.definition.agentConfig(r.caller.depth, r.config.MaxDepth), Timeout: r.definition.Timeout,
 	}
 	if l.Config == nil {
-		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
-		l.Timeout += r.cfg.StartWait
+		l.Project, l.Role, l.Spec = r.definition.Project, r.definition.Role, r.definition.instructions()
+		l.Timeout += r.config.StartWait
 	}
 	return l
 }
@@ -144,7 +144,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 		return r.awaitEarlierTask(ctx, old.TaskID, prompt)
 	}
 	l := r.launch()
-	l.OneTask = r.d.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
+	l.OneTask = r.definition.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
 	l.Prompt = prompt
 	v, err := r.fleet.Launch(ctx, l)
 	if err != nil {
@@ -178,13 +178,13 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 // waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
 // The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
 func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
-	if r.d.RunsIn == inLocal || r.detached { // the timeout of the task ends a detached one
+	if r.definition.RunsIn == inLocal || r.detached { // the timeout of the task ends a detached one
 		return nil
 	}
-	r.limit = r.d.Timeout
-	v, ready, err := r.fleet.AwaitTaskReady(ctx, task, r.cfg.StartWait)
+	r.limit = r.definition.Timeout
+	v, ready, err := r.fleet.AwaitTaskReady(ctx, task, r.config.StartWait)
 	if err == nil && !ready {
-		err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, v.State).With("agent_name", r.d.Name)
+		err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.definition.Name, r.config.StartWait, v.State).With("agent_name", r.definition.Name)
 	}
 	if err != nil {
 		r.stopAndWait(ctx, task.ID)
@@ -204,16 +204,16 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 		if err != nil {
 			return err
 		}
-		if r.d.OutputFormat != outputJSON {
+		if r.definition.OutputFormat != outputJSON {
 			r.result.Text = text
 			return nil
 		}
-		value, problems := r.d.checkAnswer(text)
+		value, problems := r.definition.checkAnswer(text)
 		if len(problems) == 0 {
 			r.result.Text = value
 			return nil
 		}
-		r.cfg.Logger.DebugContext(ctx, "subagent answer does not match its definition", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
+		r.config.Logger.DebugContext(ctx, "subagent answer does not match its definition", slog.String("subagent", r.definition.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
 		again, err := r.askAgain(ctx, task, attempt, prompt, text, problems)
 		if err != nil {
 			return err
@@ -222,8 +222,8 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 	}
 }
 
-// sentBack is the beginning of the prompt with which a subagent is asked again.
-const sentBack = "Your answer cannot be used: "
+// retryPrefix is the beginning of the prompt with which a subagent is asked again.
+const retryPrefix = "Your answer cannot be used: "
 
 // askAgain asks the subagent once more, with the problems of its answer. It returns OUTPUT_INVALID if the subagent was
 // asked as often as the configuration allows.
@@ -232,19 +232,19 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 		return next, err
 	}
 	wrong := strings.Join(problems, "; ")
-	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q was asked %d times, and its answer does not match its definition: %s", r.d.Name, attempt, wrong).
-		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", fleet.Shorten(answer, 2000))
-	if attempt > r.cfg.Retries {
+	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q was asked %d times, and its answer does not match its definition: %s", r.definition.Name, attempt, wrong).
+		With("agent_name", r.definition.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", fleet.Shorten(answer, 2000))
+	if attempt > r.config.Retries {
 		return nil, failed
 	}
-	feedback := sentBack + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
-	if !r.d.Remembers {
+	feedback := retryPrefix + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
+	if !r.definition.Remembers {
 		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, fleet.Shorten(answer, 100_000))
 	}
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
 	}
-	next, err := r.fleet.Turn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.d.Timeout, SessionID: task.SessionID})
+	next, err := r.fleet.Turn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
 		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
@@ -261,7 +261,7 @@ func (r *run) earlierRetry(ctx context.Context, task *fleet.Task) (*fleet.Task, 
 		return nil, err
 	}
 	i := slices.IndexFunc(tasks, func(t *fleet.Task) bool { return t.ID == task.ID })
-	if i > 0 && strings.HasPrefix(tasks[i-1].Description, sentBack) {
+	if i > 0 && strings.HasPrefix(tasks[i-1].Description, retryPrefix) {
 		return tasks[i-1], nil
 	}
 	return nil, nil
@@ -291,7 +291,7 @@ func (r *run) awaitAnswer(ctx context.Context, task *fleet.Task) (string, error)
 // taskError returns the error of a task that did not complete.
 func (r *run) taskError(t *fleet.Task) error {
 	reason, text := conversation.Failure(t)
-	return fleet.Errorf(reason, "the subagent %q %s", r.d.Name, text).With("agent_name", r.d.Name).With("task_id", t.ID)
+	return fleet.Errorf(reason, "the subagent %q %s", r.definition.Name, text).With("agent_name", r.definition.Name).With("task_id", t.ID)
 }
 
 // stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.
@@ -300,22 +300,22 @@ const stopWait = time.Minute
 // follow waits until the task has ended. If ctx ends before, or the task takes longer than r.limit, follow stops the
 // task and returns after the task has ended, unless the task continues after the call.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
-	within := ctx
+	limited := ctx
 	if r.limit > 0 {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, r.limit)
+		limited, cancel = context.WithTimeout(ctx, r.limit)
 		defer cancel()
 	}
-	t, err := r.fleet.FollowTask(within, taskID, 0, r.result.Warnings.Event)
-	if within.Err() == nil {
+	t, err := r.fleet.FollowTask(limited, taskID, 0, r.result.Warnings.Event)
+	if limited.Err() == nil {
 		return t, err
 	}
 	r.stopAndWait(ctx, taskID)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.d.Name, r.limit).
-		With("agent_name", r.d.Name).With("task_id", taskID)
+	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.definition.Name, r.limit).
+		With("agent_name", r.definition.Name).With("task_id", taskID)
 }
 
 // stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the task continues after
@@ -331,7 +331,7 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
 	}
 	if err != nil {
-		r.cfg.Logger.WarnContext(late, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
+		r.config.Logger.WarnContext(late, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
 	}
 }
 
@@ -343,6 +343,6 @@ func (r *run) deleteAgent(ctx context.Context, uid string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	if err := r.fleet.RemoveAgent(late, uid); err != nil {
-		r.cfg.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.d.Name), slog.Any("error", err))
+		r.config.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.definition.Name), slog.Any("error", err))
 	}
 }

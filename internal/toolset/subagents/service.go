@@ -14,7 +14,7 @@ import (
 // Service runs subagents. Every method acts for the principal in its context. Methods are safe for concurrent use.
 type Service struct {
 	fleet   *service.Service
-	cfg     Config
+	config  Config
 	dir     *directory
 	turns   *conversation.Turns
 	sweeper *conversation.Sweeper // nil until started
@@ -25,22 +25,22 @@ func New(core *service.Service, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	local, _ := core.TraitsOf(cfg.Local)
 	return &Service{
-		fleet: core, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: conversation.NewTurns(cfg.MaxWaiting),
+		fleet: core, config: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: conversation.NewTurns(cfg.MaxWaiting),
 	}
 }
 
-// Listed is a subagent as a caller sees it.
-type Listed struct {
+// ListEntry is a subagent as a caller sees it.
+type ListEntry struct {
 	*Definition
 	Allowed bool // the caller may run it
 }
 
-// Broken is a definition that cannot be used.
-type Broken struct{ Name, Reason string }
+// InvalidDefinition is a definition that cannot be used.
+type InvalidDefinition struct{ Name, Reason string }
 
 // List returns the subagents and the unusable definitions, both sorted by name. An agent sees only the subagents that
 // it may run.
-func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
+func (s *Service) List(ctx context.Context) ([]ListEntry, []InvalidDefinition, error) {
 	c, err := s.callerFrom(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -49,13 +49,13 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	if err != nil {
 		return nil, nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", err).WithCause(err)
 	}
-	list := []Listed{}
+	list := []ListEntry{}
 	for _, d := range definitions {
 		if err := s.checkUsable(d); err != nil {
 			broken[d.Name] = errors.New(fleet.PublicMessage(err))
 			continue
 		}
-		if l := (Listed{Definition: d, Allowed: s.mayRun(c, d)}); l.Allowed || !c.agent {
+		if l := (ListEntry{Definition: d, Allowed: s.mayRun(c, d)}); l.Allowed || !c.agent {
 			l.Definition = s.withTimeout(d)
 			list = append(list, l)
 		}
@@ -63,9 +63,9 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	if c.agent {
 		return list, nil, nil
 	}
-	unusable := []Broken{}
+	unusable := []InvalidDefinition{}
 	for _, name := range sortedKeys(broken) {
-		unusable = append(unusable, Broken{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
+		unusable = append(unusable, InvalidDefinition{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
 	}
 	return list, unusable, nil
 }
@@ -76,7 +76,7 @@ func (s *Service) withTimeout(d *Definition) *Definition {
 		return d
 	}
 	t := *d
-	t.Timeout = s.cfg.Timeout
+	t.Timeout = s.config.Timeout
 	return &t
 }
 
@@ -130,7 +130,7 @@ func (s *Service) checkUsable(d *Definition) error {
 	if _, ok := s.fleet.TraitsOf(s.placeOf(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no place %q to run it", d.RunsIn)
 	}
-	if err := d.checkVariables(s.cfg.Lookup); err != nil {
+	if err := d.checkVariables(s.config.Lookup); err != nil {
 		return err
 	}
 	if cycle := s.findCycle(d); cycle != "" {
@@ -142,7 +142,7 @@ func (s *Service) checkUsable(d *Definition) error {
 // placeOf returns the name of the place that runs the subagent.
 func (s *Service) placeOf(d *Definition) string {
 	if d.RunsIn == inLocal {
-		return s.cfg.Local
+		return s.config.Local
 	}
 	return d.RunsIn
 }
@@ -150,10 +150,10 @@ func (s *Service) placeOf(d *Definition) string {
 // findCycle returns the path on which the definition's calls lead back to the definition. It returns "" if there is none.
 func (s *Service) findCycle(d *Definition) string {
 	seen := map[string]bool{}
-	var way []string
+	var path []string
 	var walk func(at *Definition) bool
 	walk = func(at *Definition) bool {
-		way = append(way, at.Name)
+		path = append(path, at.Name)
 		for _, name := range at.Calls {
 			if name == d.Name {
 				return true
@@ -166,11 +166,11 @@ func (s *Service) findCycle(d *Definition) string {
 				return true
 			}
 		}
-		way = slices.Delete(way, len(way)-1, len(way))
+		path = slices.Delete(path, len(path)-1, len(path))
 		return false
 	}
 	if !walk(d) {
 		return ""
 	}
-	return strings.Join(append(way, d.Name), " → ")
+	return strings.Join(append(path, d.Name), " → ")
 }

@@ -10,9 +10,9 @@ import (
 
 // Start starts the periodic search for agents of calls that were interrupted.
 func (s *Service) Start() {
-	s.sweeper = conversation.Start(s.cfg.SweepEvery, func(ctx context.Context) {
+	s.sweeper = conversation.Start(s.config.SweepEvery, func(ctx context.Context) {
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.WarnContext(ctx, "abandoned subagents not removed, retrying later", slog.Any("error", err))
+			s.config.Logger.WarnContext(ctx, "abandoned subagents not removed, retrying later", slog.Any("error", err))
 		}
 	})
 }
@@ -28,7 +28,7 @@ func (s *Service) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, v := range others {
-		recent := s.cfg.Now().Sub(v.UpdatedAt) < s.cfg.SweepEvery
+		recent := s.config.Now().Sub(v.UpdatedAt) < s.config.SweepEvery
 		if v.Task != nil || v.Desired != fleet.DesiredRunning || v.State.Moving() || recent {
 			continue
 		}

@@ -39,8 +39,8 @@ type message struct {
 //	die                  exits at once, with an error
 //	pause                waits longer than the client holds texts back
 //	until FILE           waits until the working directory has the file
-func Peer(how string) {
-	switch how {
+func Peer(mode string) {
+	switch mode {
 	case "silent":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
@@ -50,7 +50,7 @@ func Peer(how string) {
 	case "deaf": // the program ignores cancellation and the end of its input
 		defer func() { select {} }()
 	}
-	p := &program{how: how, in: make(chan message)}
+	p := &program{mode: mode, in: make(chan message)}
 	go func() {
 		defer close(p.in)
 		in := bufio.NewScanner(os.Stdin)
@@ -68,10 +68,10 @@ func Peer(how string) {
 }
 
 type program struct {
-	how        string
+	mode       string
 	in         chan message
 	authorized bool
-	asked      int
+	requests   int
 }
 
 func (p *program) send(m map[string]any) {
@@ -101,31 +101,31 @@ func (p *program) serve(m message) {
 	switch m.Method {
 	case "initialize":
 		version := 1
-		if p.how == "v2" {
+		if p.mode == "v2" {
 			version = 2
 		}
 		session := map[string]any{}
-		if p.how == "resume" {
+		if p.mode == "resume" {
 			session["resume"] = map[string]any{}
 		}
-		if p.how == "refuse" {
+		if p.mode == "refuse" {
 			p.refuse(m, -32601, "no such method")
 			return
 		}
 		p.answer(m, map[string]any{
 			"protocolVersion": version, "agentInfo": map[string]any{"name": "peer", "version": "7.0", "shape": []int{1}},
-			"agentCapabilities": map[string]any{"loadSession": p.how == "load", "sessionCapabilities": session},
+			"agentCapabilities": map[string]any{"loadSession": p.mode == "load", "sessionCapabilities": session},
 			"authMethods":       []any{map[string]any{"id": "web", "name": "A browser"}, map[string]any{"id": "key", "name": "A key", "_meta": map[string]any{"api-key": map[string]any{}}}},
 		})
 	case "authenticate":
-		if p.how == "locked" {
+		if p.mode == "locked" {
 			p.refuse(m, -32603, "no key")
 			return
 		}
 		p.authorized = true
 		p.answer(m, map[string]any{})
 	case "session/new":
-		if (p.how == "key" || p.how == "locked") && !p.authorized {
+		if (p.mode == "key" || p.mode == "locked") && !p.authorized {
 			p.refuse(m, -32000, "Authentication required")
 			return
 		}
@@ -192,8 +192,8 @@ func (p *program) play(m message, script string) string {
 			p.send(map[string]any{"method": "session/teleport"})
 			fmt.Println("this is no JSON")
 		case "read":
-			p.asked++
-			p.send(map[string]any{"id": fmt.Sprint("r", p.asked), "method": "fs/read_text_file", "params": map[string]any{"sessionId": "s1", "path": rest}})
+			p.requests++
+			p.send(map[string]any{"id": fmt.Sprint("r", p.requests), "method": "fs/read_text_file", "params": map[string]any{"sessionId": "s1", "path": rest}})
 			p.say("read: " + string((<-p.in).Result))
 		case "cost":
 			p.update(map[string]any{"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": map[string]any{"amount": json.Number(rest), "currency": "USD"}})
@@ -204,7 +204,7 @@ func (p *program) play(m message, script string) string {
 			return ""
 		case "hang":
 			for n := range p.in {
-				if n.Method == "session/cancel" && p.how != "deaf" {
+				if n.Method == "session/cancel" && p.mode != "deaf" {
 					return "cancelled"
 				}
 			}
@@ -223,8 +223,8 @@ func (p *program) play(m message, script string) string {
 }
 
 func (p *program) permission(session string, call map[string]any) {
-	p.asked++
-	p.send(map[string]any{"id": p.asked, "method": "session/request_permission", "params": map[string]any{
+	p.requests++
+	p.send(map[string]any{"id": p.requests, "method": "session/request_permission", "params": map[string]any{
 		"sessionId": session, "toolCall": call, "options": []any{
 			map[string]any{"optionId": "always", "kind": "allow_always", "name": "Always"},
 			map[string]any{"optionId": "yes", "kind": "allow_once", "name": "Yes"},
