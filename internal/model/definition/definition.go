@@ -5,7 +5,6 @@
 package definition
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/docker/cagent/pkg/config/latest"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"fleet/internal/fleet"
 )
@@ -113,84 +110,4 @@ var (
 // plainText returns an error text of the library without colors, shortened to 2000 bytes.
 func plainText(s string) string {
 	return fleet.Shorten(strings.TrimSpace(escapePattern.ReplaceAllString(s, "")), 2000)
-}
-
-// checkCost refuses documents that are expensive to parse: the parser follows nesting and aliases without a limit.
-func checkCost(document []byte) error {
-	switch {
-	case len(document) > MaxDocument:
-		return fmt.Errorf("it is larger than the limit of %d bytes", MaxDocument)
-	case len(bytes.TrimSpace(document)) == 0:
-		return fmt.Errorf("it is empty")
-	case bytes.IndexByte(document, 0) >= 0:
-		return fmt.Errorf("it is not text: it has NUL bytes")
-	case deepListPattern.Match(document):
-		return fmt.Errorf("its lists are nested too deeply")
-	}
-	depth := 0
-	for _, c := range document {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(0, depth-1)
-		}
-		if depth > maxDepth {
-			return fmt.Errorf("its brackets are nested too deeply")
-		}
-	}
-	if !bytes.ContainsRune(document, '&') {
-		return nil // without anchors there are no aliases
-	}
-	file, err := parser.ParseBytes(document, 0)
-	if err != nil {
-		return fmt.Errorf("it is not YAML: %s", plainText(err.Error()))
-	}
-	w := &aliasSizes{sizes: map[string]int{}}
-	for _, d := range file.Docs {
-		if d.Body != nil {
-			ast.Walk(w, d.Body)
-		}
-	}
-	return w.err
-}
-
-// aliasSizes computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
-// small document huge, and definitions do not need them.
-type aliasSizes struct {
-	sizes map[string]int // bytes of each anchored node, by anchor
-	total int
-	err   error
-}
-
-// Visit implements ast.Visitor.
-func (w *aliasSizes) Visit(n ast.Node) ast.Visitor {
-	switch n := n.(type) {
-	case *ast.AnchorNode:
-		inner := &aliasFinder{}
-		ast.Walk(inner, n.Value)
-		if inner.alias {
-			w.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
-		}
-		w.sizes[n.Name.String()] = len(n.Value.String())
-	case *ast.AliasNode:
-		if w.total += w.sizes[n.Value.String()]; w.total > maxExpanded {
-			w.err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpanded)
-		}
-	}
-	if w.err != nil {
-		return nil
-	}
-	return w
-}
-
-// aliasFinder finds out whether a node contains an alias.
-type aliasFinder struct{ alias bool }
-
-// Visit implements ast.Visitor.
-func (w *aliasFinder) Visit(n ast.Node) ast.Visitor {
-	if _, ok := n.(*ast.AliasNode); ok {
-		w.alias = true
-	}
-	return w
 }

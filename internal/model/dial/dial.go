@@ -50,7 +50,7 @@ func IsPublic(ip netip.Addr) bool {
 	return publicRanges.SafeAddr(ip) == nil
 }
 
-// Public returns a transport that connects only to public addresses and to the hosts in inside, given as host
+// Public returns a transport that connects only to public addresses and to the hosts in allowedHosts, given as host
 // or host:port. A proxy from the environment resolves names itself. So with a proxy, only URLs with a literal address
 // are checked here.
 func Public(allowedHosts ...string) *http.Transport {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -55,101 +54,6 @@ func routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.Provi
 
 // withoutPrefix returns the text with the prefix removed from all URLs in it.
 func withoutPrefix(text string) string { return strings.ReplaceAll(text, schemePrefix+"http", "http") }
-
-// exchange is one request to a model, as modelTransport sees it.
-type exchange struct {
-	edits   bodyEdits
-	onUsage func() // called when the usage changes; nil: not called
-
-	mu        sync.Mutex
-	err       error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
-	usage     *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
-	truncated bool    // the answer ended at the limit of tokens
-}
-
-type exchangeKey struct{}
-
-// setError records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
-// last attempt counts. A nil error means that the attempt succeeded.
-func (x *exchange) setError(err error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.err = err
-	return err
-}
-
-// state returns a copy of the usage, which is nil if the usage is unknown, and the recorded error.
-func (x *exchange) state() (usage *tokens, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.usage != nil {
-		usage = new(*x.usage)
-	}
-	return usage, x.err
-}
-
-// setTruncated records that the answer ended at the limit of tokens, if cut is true.
-func (x *exchange) setTruncated(cut bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.truncated = x.truncated || cut
-}
-
-func (x *exchange) isTruncated() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.truncated
-}
-
-// bodyEdits are modifications of a request's body.
-type bodyEdits struct {
-	Set  map[string]any `json:"set"`
-	Drop []string       `json:"drop"`
-}
-
-// bodyEditsOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
-func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
-	opts, ok := m.ProviderOpts["request"]
-	if !ok {
-		return c, nil
-	}
-	m.ProviderOpts = maps.Clone(m.ProviderOpts)
-	delete(m.ProviderOpts, "request")
-	raw, err := json.Marshal(opts)
-	if err == nil {
-		err = json.Unmarshal(raw, &c)
-	}
-	return c, err
-}
-
-// apply makes the changes in the request's body if the body is a JSON object.
-func (c bodyEdits) apply(r *http.Request) error {
-	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
-		return nil
-	}
-	raw, err := io.ReadAll(r.Body)
-	_ = r.Body.Close()
-	if err != nil {
-		return err
-	}
-	var body map[string]json.RawMessage
-	if json.Unmarshal(raw, &body) == nil && body != nil {
-		for _, key := range c.Drop {
-			delete(body, key)
-		}
-		for key, v := range c.Set {
-			if body[key], err = json.Marshal(v); err != nil {
-				return err
-			}
-		}
-		if raw, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
-	return nil
-}
 
 // modelTransport is the transport between the clients of models and the network. It returns precise errors. It does not
 // let clients follow redirects, because requests hold keys.

@@ -2,6 +2,8 @@
 
 package run
 
+import "fleet/internal/fleet"
+
 // messagesUsage is the usage in an event of the Messages API. A field is nil if the event does not have it.
 type messagesUsage struct {
 	Input   *int64 `json:"input_tokens"`
@@ -64,56 +66,21 @@ func (u geminiUsage) tokens() tokens {
 	return tokens{input: u.Prompt + u.Tools - cached, output: u.Candidates + u.Thoughts, cached: cached}
 }
 
-// mergeUsage updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
-// mergeUsage keeps the largest.
-func (x *exchange) mergeUsage(u messagesUsage) {
-	if len(u.Steps) > 0 {
-		var sum tokens
-		for _, step := range u.Steps {
-			for _, f := range []struct{ to, said *int64 }{
-				{&sum.input, step.Input}, {&sum.output, step.Output}, {&sum.cached, step.Cached}, {&sum.written, step.Written},
-			} {
-				if f.said != nil {
-					*f.to += max(0, *f.said)
-				}
-			}
-		}
-		x.replaceUsage(sum)
-		return
-	}
-	x.updateUsage(func(t *tokens) {
-		for _, f := range []struct{ to, said *int64 }{
-			{&t.input, u.Input}, {&t.output, u.Output}, {&t.cached, u.Cached}, {&t.written, u.Written},
-		} {
-			if f.said != nil {
-				*f.to = max(*f.to, *f.said)
-			}
-		}
-	})
+// tokens are the token counts of one request.
+type tokens struct{ input, output, cached, written int64 }
+
+// inputTotal returns the number of input tokens, including cached tokens.
+func (t tokens) inputTotal() int64 { return t.input + t.cached + t.written }
+
+// requestUsage is the usage of one answered request.
+type requestUsage struct {
+	model string
+	tokens
+	usd       float64
+	truncated bool // the answer ended at the limit of tokens
 }
 
-// replaceUsage sets the usage of the exchange to the totals in an event, unless an earlier event has reported more output.
-// The last event is the most precise: some servers count the prompt again for it.
-func (x *exchange) replaceUsage(u tokens) {
-	u = tokens{max(0, u.input), max(0, u.output), max(0, u.cached), max(0, u.written)}
-	x.updateUsage(func(t *tokens) {
-		if u.inputTotal()+u.output > 0 && u.output >= t.output {
-			*t = u
-		}
-	})
-}
-
-// updateUsage calls change with the usage of the exchange.
-func (x *exchange) updateUsage(change func(*tokens)) {
-	defer func() {
-		if x.onUsage != nil {
-			x.onUsage()
-		}
-	}()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.usage == nil {
-		x.usage = &tokens{}
-	}
-	change(x.usage)
+// stepUsage returns the tokens as the usage of a request.
+func (t tokens) stepUsage() fleet.RequestUsage {
+	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
 }

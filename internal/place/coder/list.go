@@ -221,18 +221,6 @@ func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	return &failure
 }
 
-// addReadFailure records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
-// only after valueTries attempts.
-func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	failure := c.failures[build]
-	if failure.tries++; isAnswer(err) || failure.tries >= valueTries {
-		failure.err, failure.failedAt = err, now
-	}
-	c.failures[build] = failure
-}
-
 // listedWorkspace returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
 // imported too early. If the parameters cannot be read, the workspace has no role, and its reason says why.
 func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.Workspace {

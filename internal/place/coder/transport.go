@@ -9,11 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/coder/coder/v2/codersdk"
 
 	"fleet/internal/runner/agentapi"
 )
@@ -159,76 +156,6 @@ func (t *throttle) clockSkew() time.Duration {
 	defer t.mu.Unlock()
 	return t.skew
 }
-
-// account sends requests as one Coder user.
-type account struct {
-	throttle  *throttle
-	token     func(context.Context) (string, error)
-	onRefused func(token string) // is called with a token that Coder does not accept; may be nil
-	http      *http.Client
-	sdk       *codersdk.Client
-	// renewHint says for people what to do if Coder does not accept the token.
-	renewHint string
-}
-
-func (p *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{throttle: p.throttle, token: token, renewHint: p.config.RenewHint}
-	a.http = &http.Client{
-		Transport: a,
-		// Without a valid token, Coder redirects to its login page.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	a.sdk = codersdk.New(p.url, codersdk.WithHTTPClient(a.http))
-	return a
-}
-
-// newTokenError returns the error for an answer that says that Coder does not accept the token.
-func (a *account) newTokenError() error {
-	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked, or its user is suspended: " + a.renewHint)}
-}
-
-// RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
-// newTokenError. Answers of apps in workspaces are left to the caller.
-func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
-	token, err := a.token(r.Context())
-	if err != nil {
-		return nil, tokenError{err}
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set(codersdk.SessionTokenHeader, token)
-	res, err := a.throttle.roundTrip(r)
-	switch {
-	case err != nil:
-		return nil, err
-	case isTokenRefused(res) && a.onRefused != nil && (isAppRequest(r) || isFromCoder(res)):
-		a.onRefused(token)
-	}
-	switch {
-	case isAppRequest(r):
-		return res, nil
-	case !isFromCoder(res):
-		drain(res.Body)
-		return nil, &proxyError{res.StatusCode}
-	case isTokenRefused(res):
-		drain(res.Body)
-		return nil, a.newTokenError()
-	}
-	return res, nil
-}
-
-// isTokenRefused reports whether Coder answers that it does not accept the token. For an app, it redirects to its login page.
-func isTokenRefused(res *http.Response) bool {
-	switch res.StatusCode {
-	case http.StatusUnauthorized:
-		return true
-	case http.StatusSeeOther, http.StatusTemporaryRedirect:
-		return isAppRequest(res.Request)
-	}
-	return false
-}
-
-// isAppRequest reports whether the request is for an app in a workspace.
-func isAppRequest(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/@") }
 
 // drain reads the rest of an answer, up to a limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {

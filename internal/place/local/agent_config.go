@@ -75,14 +75,6 @@ func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	return proj, nil
 }
 
-// allowEdits lets the agent's program edit files in its directory, unless the role sets permissions. It does not allow
-// commands.
-func (r *Role) allowEdits() {
-	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
-		r.PermissionMode = "acceptEdits"
-	}
-}
-
 // configProject converts an agent's configuration to a project with one role. It returns PROVISIONING_FAILED if this
 // place cannot do what the configuration says.
 func configProject(a fleet.Agent) (project, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -108,17 +107,6 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return all, ctx.Err()
 }
 
-func (p project) fleetProject() fleet.Project {
-	display := p.DisplayName
-	if display == "" {
-		display = p.Name
-	}
-	return fleet.Project{
-		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
-	}
-}
-
 // Roles implements fleet.Place.
 func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 	proj, err := p.project(name)
@@ -134,36 +122,6 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default, Checks: r.fleetChecks()})
 	}
 	return roles, ctx.Err()
-}
-
-// project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
-func (p *Place) project(name string) (project, error) {
-	var known []string
-	for _, proj := range p.setup.Load().projects {
-		if proj.Name == name {
-			return proj, nil
-		}
-		known = append(known, proj.Name)
-	}
-	list := "there are none"
-	if len(known) > 0 {
-		list = "there are " + strings.Join(known, ", ")
-	}
-	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
-}
-
-// role returns the role of the project with the name, ignoring case. An empty name means the default role. It returns
-// ROLE_NOT_FOUND if the project does not have the role.
-func (p project) role(name string) (Role, error) {
-	var known []string
-	for _, r := range p.Roles {
-		if strings.EqualFold(r.Name, name) || name == "" && r.Default {
-			return r, nil
-		}
-		known = append(known, r.Name)
-	}
-	return Role{}, fleet.Errorf(fleet.ReasonRoleNotFound,
-		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
 }
 
 // Close implements fleet.Place.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"fleet/internal/fleet"
@@ -232,40 +231,4 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		h.log("stopped")
 	}
 	return p.host.End(ctx, runner.Home(h), "its agent was stopped")
-}
-
-// Inspect implements fleet.Place.
-func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	if err := ctx.Err(); err != nil {
-		return fleet.Workspace{}, err
-	}
-	return p.workspace(p.home(a.UID))
-}
-
-// List implements fleet.Place. ModelPlace lists the agents on models.
-func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return p.list(ctx, false) }
-
-// list returns the workspaces of the agents on models, or of the others.
-func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
-	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
-	if err != nil {
-		return nil, runner.HostError("cannot read the directory of agents", err)
-	}
-	all := make([]fleet.Workspace, 0, len(entries))
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if !e.IsDir() || e.Name()[0] == '.' {
-			continue
-		}
-		w, onModel, err := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
-		if err != nil {
-			return nil, err
-		}
-		if w.State != fleet.StateDeleted && onModel == models { // the agent may have been deleted after the directory was read
-			all = append(all, w)
-		}
-	}
-	return all, nil
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-
-	"fleet/internal/fleet"
 )
 
 // setup is what the configuration says about projects. It does not change: Reload replaces it.
@@ -93,23 +91,4 @@ func (p *Place) closedReason(name, role string) string {
 		return fmt.Sprintf("its project %s is no longer in fleet.yaml, which has no projects", name)
 	}
 	return fmt.Sprintf("its project %s is no longer in fleet.yaml, which has %s", name, strings.Join(names, ", "))
-}
-
-// workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
-func (p *Place) workspace(h home) (fleet.Workspace, error) {
-	w, _, err := p.inspectHome(h)
-	return w, err
-}
-
-// inspectHome returns the state of the agent's workspace, and whether the agent is an agent on a model.
-func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error) {
-	w, r, err := h.workspace()
-	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
-		return w, onModel, err
-	}
-	if w.Host.Closed = p.closedReason(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
-		w.Reason = w.Host.Closed
-	}
-	w.Host.Credential = p.Credential(w.Project)
-	return w, false, nil
 }

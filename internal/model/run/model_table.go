@@ -8,14 +8,8 @@ import (
 
 	"github.com/docker/cagent/pkg/modelsdev"
 
-	"fleet/internal/fleet"
 	"fleet/internal/price"
 )
-
-// stepUsage returns the tokens as the usage of a request.
-func (t tokens) stepUsage() fleet.RequestUsage {
-	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
-}
 
 // useBuiltinModelTable gives the library a table of models, so that it does not download one from models.dev for every request.
 var useBuiltinModelTable = sync.OnceValue(func() error {

@@ -1,0 +1,63 @@
+//go:build cgo
+
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+
+	"github.com/docker/cagent/pkg/config/latest"
+)
+
+// bodyEdits are modifications of a request's body.
+type bodyEdits struct {
+	Set  map[string]any `json:"set"`
+	Drop []string       `json:"drop"`
+}
+
+// bodyEditsOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
+func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
+	opts, ok := m.ProviderOpts["request"]
+	if !ok {
+		return c, nil
+	}
+	m.ProviderOpts = maps.Clone(m.ProviderOpts)
+	delete(m.ProviderOpts, "request")
+	raw, err := json.Marshal(opts)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	return c, err
+}
+
+// apply makes the changes in the request's body if the body is a JSON object.
+func (c bodyEdits) apply(r *http.Request) error {
+	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
+		return nil
+	}
+	raw, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return err
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(raw, &body) == nil && body != nil {
+		for _, key := range c.Drop {
+			delete(body, key)
+		}
+		for key, v := range c.Set {
+			if body[key], err = json.Marshal(v); err != nil {
+				return err
+			}
+		}
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+	return nil
+}

@@ -1,0 +1,54 @@
+//go:build cgo
+
+package tool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
+	"fleet/internal/model/dial"
+)
+
+// HTTP returns a handler that sends the arguments to the URL, by POST unless the tool names another method, and
+// returns the body of the answer. The host must be public, or listed in inside.
+func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...string) tools.ToolHandler {
+	method := t.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	base := dial.Public(inside...)
+	base.DisableKeepAlives = true
+	client := &http.Client{
+		Transport:     base,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may hold secrets
+	}
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		q, err := http.NewRequestWithContext(ctx, method, t.URL, strings.NewReader(c.Function.Arguments))
+		if err != nil {
+			return nil, err
+		}
+		q.Header.Set("Content-Type", "application/json")
+		for k, v := range headers {
+			q.Header.Set(k, v)
+		}
+		res, err := client.Do(q)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode >= http.StatusMultipleChoices {
+			return tools.ResultError(fmt.Sprintf("The endpoint answered %s: %s", res.Status, body)), nil
+		}
+		return tools.ResultSuccess(string(body)), nil
+	}
+}

@@ -1,0 +1,43 @@
+//go:build cgo
+
+package tool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker/cagent/pkg/teamloader"
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
+)
+
+// renamedTool is one tool of an MCP server under its registered name.
+type renamedTool struct {
+	tools.ToolSet
+	remote string
+	as     fleet.Tool
+}
+
+// NewRenamed returns the tool remote of the MCP server s as the registered tool as.
+func NewRenamed(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
+	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, as}
+}
+
+// Tools implements tools.ToolSet.
+func (r *renamedTool) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := r.ToolSet.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the MCP server has no tool %q", r.remote)
+	}
+	t := all[0]
+	t.Name = r.as.Name
+	if r.as.Description != "" {
+		t.Description = r.as.Description
+	}
+	t.Handler = checkArguments(t.Parameters, t.Handler)
+	return []tools.Tool{t}, nil
+}

@@ -1,0 +1,102 @@
+package coder
+
+import (
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// factCache caches facts about workspaces that Coder's list does not contain.
+type factCache struct {
+	mu       sync.Mutex
+	byID     map[uuid.UUID]*workspaceFacts
+	byBuild  map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
+	failures map[uuid.UUID]readFailure                        // builds whose parameters could not be read
+}
+
+// workspaceFacts holds the facts about the latest build of one workspace.
+type workspaceFacts struct {
+	build uuid.UUID
+	ready bool // the agent was ready before, so a busy AgentAPI means that the agent is working
+
+	probedAt time.Time // when the app was last probed
+	state    fleet.State
+	reason   string
+
+	readAt   time.Time // when the metadata were last read
+	metadata map[string]string
+	ports    []uint16 // on which programs listen
+}
+
+func (c *factCache) init() {
+	c.byID = map[uuid.UUID]*workspaceFacts{}
+	c.byBuild = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
+	c.failures = map[uuid.UUID]readFailure{}
+}
+
+// get returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
+func (c *factCache) get(ws codersdk.Workspace) workspaceFacts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cached := c.byID[ws.ID]; cached != nil && cached.build == ws.LatestBuild.ID {
+		return *cached
+	}
+	return workspaceFacts{build: ws.LatestBuild.ID}
+}
+
+// update calls the function to modify the cached facts about the workspace's latest build.
+func (c *factCache) update(ws codersdk.Workspace, change func(*workspaceFacts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[ws.ID]
+	if known == nil || known.build != ws.LatestBuild.ID {
+		known = &workspaceFacts{build: ws.LatestBuild.ID}
+		c.byID[ws.ID] = known
+	}
+	change(known)
+}
+
+func (c *factCache) forget(id uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, id)
+}
+
+// retain removes the facts about workspaces and builds that are not in the sets.
+func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.byID {
+		if !workspaces[id] {
+			delete(c.byID, id)
+		}
+	}
+	for id := range c.failures {
+		if !builds[id] {
+			delete(c.failures, id)
+		}
+	}
+	if len(c.byBuild) > 2*len(builds)+64 {
+		for id := range c.byBuild {
+			if !builds[id] {
+				delete(c.byBuild, id)
+			}
+		}
+	}
+}
+
+// addReadFailure records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
+// only after valueTries attempts.
+func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failure := c.failures[build]
+	if failure.tries++; isAnswer(err) || failure.tries >= valueTries {
+		failure.err, failure.failedAt = err, now
+	}
+	c.failures[build] = failure
+}

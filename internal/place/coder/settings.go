@@ -1,0 +1,116 @@
+package coder
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Settings configures how a template hosts agents. The zero value means the defaults.
+type Settings struct {
+	RoleParameter string `yaml:"role_parameter"` // empty: the first of role, agent_role and fleet_role that the template has
+	SpecParameter string `yaml:"spec_parameter"` // empty: the first of spec, fleet_spec, AI Prompt and ai_prompt that the template has
+	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code that the workspace has
+	// SpecIsTask says that the agent starts to work on its specification at once, as on a prompt. If it is nil, that is
+	// so if the parameter is AI Prompt or ai_prompt.
+	SpecIsTask *bool `yaml:"spec_is_task"`
+	// Credential names the key or the subscription with which the agents use their model. Empty: it is not known.
+	Credential string `yaml:"credential"`
+	// MaxCostUSD is what a task may cost if its caller does not say; 0: no limit.
+	MaxCostUSD float64 `yaml:"max_cost_usd"`
+	// Delegate says what agents may delegate, by role. Agents with other roles may not delegate.
+	Delegate map[string]*fleet.Grant `yaml:"delegate"`
+	// Repository is the URL of the repository into which the work of agents lands. Empty: the remote of the clone in the workspace that
+	// lands it.
+	Repository string `yaml:"repository"`
+	Branch     string `yaml:"branch"` // into which work lands; empty: the repository's default branch
+	// Lander is the agent whose workspace brings work together, checks it, and pushes with its credentials. Empty: any of the project,
+	// which is only possible if one Coder user owns all workspaces.
+	Lander string `yaml:"lander"`
+	// Checks are shell commands. Those of a project run in the agent's clone after each of its tasks, and in a clean tree of what lands.
+	Checks       []string      `yaml:"checks"`
+	CheckTimeout time.Duration `yaml:"check_timeout"` // limit for each command; 0: 10 min
+	Retries      *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
+
+	Prefix *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
+	// Access restricts a project to groups. If it is nil, the project has the access of its template's organization,
+	// else the access for all projects.
+	Access *fleet.ProjectAccess `yaml:"access"`
+}
+
+func (s Settings) validate() error {
+	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
+		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
+	}
+	if err := s.checks().Validate(); err != nil {
+		return errors.New(fleet.PublicMessage(err))
+	}
+	for role, g := range s.Delegate {
+		if err := g.Validate(); err != nil {
+			return fmt.Errorf("role %q: %s", role, fleet.PublicMessage(err))
+		}
+	}
+	if usd := s.MaxCostUSD; usd != 0 {
+		if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
+			return errors.New(fleet.PublicMessage(err))
+		}
+	}
+	return s.Access.Validate()
+}
+
+// withDefaults returns s with the fields that are not set copied from d. It does not copy Access, see Place.groups.
+func (s Settings) withDefaults(d Settings) Settings {
+	if s.RoleParameter == "" {
+		s.RoleParameter = d.RoleParameter
+	}
+	if s.SpecParameter == "" {
+		s.SpecParameter = d.SpecParameter
+	}
+	if s.App == "" {
+		s.App = d.App
+	}
+	if s.Delegate == nil {
+		s.Delegate = d.Delegate
+	}
+	if s.Credential == "" {
+		s.Credential = d.Credential
+	}
+	if s.MaxCostUSD == 0 {
+		s.MaxCostUSD = d.MaxCostUSD
+	}
+	if s.SpecIsTask == nil {
+		s.SpecIsTask = d.SpecIsTask
+	}
+	if s.Prefix == nil {
+		s.Prefix = d.Prefix
+	}
+	s.Repository, s.Branch, s.Lander = cmp.Or(s.Repository, d.Repository), cmp.Or(s.Branch, d.Branch), cmp.Or(s.Lander, d.Lander)
+	s.CheckTimeout, s.Retries = cmp.Or(s.CheckTimeout, d.CheckTimeout), cmp.Or(s.Retries, d.Retries)
+	if s.Checks == nil {
+		s.Checks = d.Checks
+	}
+	return s
+}
+
+func (s Settings) checks() fleet.Checks {
+	return fleet.Checks{Commands: s.Checks, Timeout: s.CheckTimeout, Retries: s.Retries}
+}
+
+func (s Settings) prefix() string {
+	if s.Prefix == nil {
+		return DefaultPrefix
+	}
+	return *s.Prefix
+}
+
+func (s Settings) slugs() []string { return oneOrAll(s.App, appSlugs) }
+
+func oneOrAll(one string, list []string) []string {
+	if one != "" {
+		return []string{one}
+	}
+	return list
+}

@@ -1,0 +1,98 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/filetree"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/runner/worktree"
+)
+
+// hasTemporaryFiles reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
+// their agents: see fleet.AgentConfig.Keep.
+func hasTemporaryFiles(a fleet.Agent, r *record) bool {
+	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
+}
+
+// examination says what may exist only in an agent's home.
+type examination struct {
+	survey    filetree.Survey
+	work      worktree.Work
+	otherWork []string // what may exist only there, besides work.Unsaved
+}
+
+func (e examination) unsaved() string {
+	return strings.Join(slices.Concat(e.work.Unsaved, e.otherWork), ", ")
+}
+
+// Unsaved implements fleet.Examiner.
+func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+	h := p.home(a.UID)
+	if !h.exists() {
+		return "", ctx.Err()
+	}
+	r, err := h.record()
+	if err != nil || r == nil {
+		return "", runner.HostError("cannot read the agent's record", err)
+	}
+	if hasTemporaryFiles(a, r) {
+		return "", nil
+	}
+	e, err := p.examine(ctx, h, r)
+	return e.unsaved(), err
+}
+
+// examine examines the home of an agent without runs. It fails only if ctx is done: what cannot be examined may be work.
+func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
+	if !r.Ready && r.Unsaved == "" { // the agent never worked
+		if r.Repository != "" {
+			_, e.work.Branches, _ = p.git.Commits(ctx, h.tree(r)) // an error means that there is no branch
+		}
+		return e, ctx.Err()
+	}
+	if e.survey, err = sandbox.Look(ctx, string(h)); err != nil {
+		if ctx.Err() != nil {
+			return e, ctx.Err()
+		}
+		e.otherWork = append(e.otherWork, "files that cannot be examined")
+		p.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
+	}
+	files := func(dirs ...string) (n int64) {
+		for _, dir := range dirs {
+			n += e.survey.Parts[dir].Files
+		}
+		return n
+	}
+	switch n := files(filepath.Base(h.work())); {
+	case r.Repository == "" && n > 0:
+		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory (%d)", n))
+	case r.Repository != "":
+		e.work, err = p.git.Examine(ctx, h.tree(r), e.survey)
+		if ctx.Err() != nil {
+			return e, ctx.Err()
+		}
+		if err != nil {
+			p.config.Logger.WarnContext(ctx, "worktree not examined", "agent", r.Name, "error", err)
+			e.otherWork = append(e.otherWork, "a working copy that git cannot compare with its repository")
+		}
+	}
+	if n := files("tmp"); n > 0 {
+		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory for temporary files (%d)", n))
+	}
+	visible, repositories := files("home"), e.survey.Parts["home"].Repositories
+	for path, part := range e.survey.Parts {
+		if name, ok := strings.CutPrefix(path, "home/"); ok && strings.HasPrefix(name, ".") {
+			visible -= part.Files // programs store their settings, caches and conversations in hidden files
+		}
+	}
+	if visible > 0 || repositories > 0 {
+		e.otherWork = append(e.otherWork, "files in its home")
+	}
+	return e, nil
+}

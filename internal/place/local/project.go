@@ -1,0 +1,184 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// Project configures what agents work on, and how.
+type Project struct {
+	Name        string `yaml:"name"`
+	DisplayName string `yaml:"display_name"`
+	Description string `yaml:"description"`
+
+	// Repository is the path or URL of a git repository. Each agent gets a working copy of it. If Repository is empty,
+	// each agent gets an empty directory.
+	Repository string `yaml:"repository"`
+	// Branch is the branch, tag or commit at which the branches of agents start. If it is empty, they start at the
+	// commit that is checked out in the repository or, if the repository has a URL, at its default branch.
+	Branch string `yaml:"branch"`
+	// Git is the author of the agents' commits. What it leaves empty comes from the git configuration of the server's user.
+	Git runner.Author `yaml:"git"`
+
+	Driver  string        `yaml:"driver"`  // shell, claude, codex, acp or command; empty: shell
+	Command []string      `yaml:"command"` // the program and its arguments; templates if the driver is command
+	Stdin   string        `yaml:"stdin"`   // driver command: template of the standard input
+	Output  string        `yaml:"output"`  // driver command: text or jsonl; empty: text
+	Fields  driver.Fields `yaml:"fields"`  // driver command: where to find fields in lines of JSON
+
+	Env     map[string]string `yaml:"env"`      // variables for the project's agents
+	PassEnv []string          `yaml:"pass_env"` // variables of the server that the project's agents get in addition to Config.PassEnv
+	// Credential names the key or the subscription with which the agents use their model, if several projects have the same one.
+	// Empty: it is that of this project alone.
+	Credential string        `yaml:"credential"`
+	Timeout    time.Duration `yaml:"timeout"` // the longest time for a task of this project; 0: the task's own limit
+
+	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
+	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
+	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
+	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
+	Caches  CacheSharing    `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner
+
+	Checks `yaml:",inline"` // for all tasks
+
+	Access *fleet.ProjectAccess `yaml:"access"` // who may use the project; nil: everybody
+
+	// MaxCostUSD is what a task of a role without its own max_cost_usd may cost; 0: no limit.
+	MaxCostUSD float64 `yaml:"max_cost_usd"`
+
+	Roles []Role `yaml:"roles"` // empty: coder, operator and manager
+}
+
+var (
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._ -]*[A-Za-z0-9])?$`)
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+)
+
+// project is a validated project.
+type project struct {
+	Project
+	driver driver.Driver
+	dir    string // the directory in which its agents work; empty: each agent has its own directory
+	// worksInResults is true if dir was returned by Place.resultsDir.
+	worksInResults bool
+	config         *fleet.AgentConfig // of an agent on a model; nil: another driver does its work
+}
+
+func (proj Project) validate() (project, error) {
+	if !namePattern.MatchString(proj.Name) {
+		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")
+	}
+	if proj.Driver == "" {
+		proj.Driver = "shell"
+	}
+	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
+	d, err := driver.New(withProgramDefaults(o))
+	if err != nil {
+		return project{}, err
+	}
+	if strings.HasPrefix(proj.Branch, "-") {
+		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", proj.Branch)
+	}
+	if err := proj.Git.Validate(); err != nil {
+		return project{}, err
+	}
+	if err := proj.Access.Validate(); err != nil {
+		return project{}, err
+	}
+	if proj.Timeout < 0 {
+		return project{}, fmt.Errorf("timeout must not be negative, got %s", proj.Timeout)
+	}
+	if proj.Repository, err = resolve(proj.Repository); err != nil {
+		return project{}, err
+	}
+	mode, err := sandbox.Choose(proj.Sandbox, proj.Network)
+	if err != nil {
+		return project{}, err
+	}
+	if err := resolveAll(&proj.Read, &proj.Write); err != nil {
+		return project{}, err
+	}
+	proj.Caches = cmp.Or(proj.Caches, CachesOfOwner)
+	if err := proj.Caches.validate(); err != nil {
+		return project{}, err
+	}
+	if err := checkVariables("pass_env", proj.PassEnv); err != nil {
+		return project{}, err
+	}
+	if err := checkVariables("env", slices.Sorted(maps.Keys(proj.Env))); err != nil {
+		return project{}, err
+	}
+	if err := proj.fleetChecks().Validate(); err != nil {
+		return project{}, errors.New(fleet.PublicMessage(err))
+	}
+	if len(proj.Roles) == 0 {
+		proj.Roles = defaultRoles(proj.Driver, mode != sandbox.None)
+	}
+	proj.Roles = slices.Clone(proj.Roles)
+	for i := range proj.Roles {
+		if r := &proj.Roles[i]; r.MaxCostUSD == 0 {
+			r.MaxCostUSD = proj.MaxCostUSD
+		}
+	}
+	if err := checkRoles(proj.Roles, d); err != nil {
+		return project{}, err
+	}
+	for _, r := range proj.Roles {
+		if err := r.checkDriver(d, mode); err != nil {
+			return project{}, fmt.Errorf("role %q: %w", r.Name, err)
+		}
+	}
+	return project{Project: proj, driver: d}, nil
+}
+
+func (p project) fleetProject() fleet.Project {
+	display := p.DisplayName
+	if display == "" {
+		display = p.Name
+	}
+	return fleet.Project{
+		Name: p.Name, DisplayName: display, Description: p.Description,
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
+	}
+}
+
+// project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
+func (p *Place) project(name string) (project, error) {
+	var known []string
+	for _, proj := range p.setup.Load().projects {
+		if proj.Name == name {
+			return proj, nil
+		}
+		known = append(known, proj.Name)
+	}
+	list := "there are none"
+	if len(known) > 0 {
+		list = "there are " + strings.Join(known, ", ")
+	}
+	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
+}
+
+// role returns the role of the project with the name, ignoring case. An empty name means the default role. It returns
+// ROLE_NOT_FOUND if the project does not have the role.
+func (p project) role(name string) (Role, error) {
+	var known []string
+	for _, r := range p.Roles {
+		if strings.EqualFold(r.Name, name) || name == "" && r.Default {
+			return r, nil
+		}
+		known = append(known, r.Name)
+	}
+	return Role{}, fleet.Errorf(fleet.ReasonRoleNotFound,
+		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
+}

@@ -1,0 +1,68 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/shim"
+)
+
+// record is the content of agent.json in the agent's home.
+type record struct {
+	UID       string    `json:"uid"`
+	Name      string    `json:"name"`
+	Owner     string    `json:"owner"`
+	Project   string    `json:"project"`
+	Role      string    `json:"role"`
+	Spec      string    `json:"spec"`
+	CreatedAt time.Time `json:"created_at"`
+
+	Config *fleet.AgentConfig `json:"config,omitempty"` // of an agent on a model
+
+	Dir        string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
+	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
+	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
+	Branch     string `json:"branch,omitempty"`
+	Ready      bool   `json:"ready"` // provisioning is complete
+	// Failed says why provisioning has failed. It is empty while provisioning is under way, even if the server has
+	// crashed meanwhile.
+	Failed string `json:"failed,omitempty"`
+
+	// Deleting is true after the decision what is kept. Kept describes to people what the repository keeps. Unsaved describes
+	// what may exist only in the home, which is kept if Unsaved is not empty.
+	Deleting bool      `json:"deleting,omitempty"`
+	Kept     string    `json:"kept,omitempty"`
+	Unsaved  string    `json:"unsaved,omitempty"`
+	Branches []string  `json:"branches,omitempty"` // the agent's branches that stay because they have commits of its own
+	KeptAt   time.Time `json:"kept_at,omitzero"`
+	Size     int64     `json:"size,omitempty"` // of the kept home, in bytes
+}
+
+// record reads the agent's record. It returns nil if the record does not exist.
+func (h home) record() (*record, error) {
+	b, err := agentfile.Read(h.join("agent.json"), maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", h.join("agent.json"), err)
+	}
+	return &r, nil
+}
+
+func (h home) writeRecord(r *record) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return shim.WriteFile(h.join("agent.json"), append(b, '\n'))
+}

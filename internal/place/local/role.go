@@ -1,0 +1,140 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// Role configures how an agent behaves.
+type Role struct {
+	Name        string `yaml:"name"`
+	DisplayName string `yaml:"display_name"`
+	Description string `yaml:"description"`
+	Default     bool   `yaml:"default"`     // if no role sets it, the first role is the default
+	Prompt      string `yaml:"prompt"`      // instructions for the agent about its role
+	PromptFile  string `yaml:"prompt_file"` // path of a file with the prompt; the file is read for each task
+
+	Checks `yaml:",inline"` // for all tasks of agents in the role, after the checks of the project
+
+	driver.Limits `yaml:",inline"`
+
+	Model           string   `yaml:"model"`
+	Tools           []string `yaml:"tools"`
+	AllowedTools    []string `yaml:"allowed_tools"`
+	DisallowedTools []string `yaml:"disallowed_tools"`
+	PermissionMode  string   `yaml:"permission_mode"`
+	// RepositoryPermissions says whether Claude Code follows permissions.allow in the .claude/settings.json of the agent's
+	// repository: follow or ignore. If it is empty, it follows them if it is confined.
+	RepositoryPermissions RepositoryPermissions       `yaml:"repository_permissions"`
+	MCPServers            map[string]driver.MCPServer `yaml:"mcp_servers"`
+
+	// Permissions lets the agent ask people for permissions. If it is nil, the agent cannot ask, and tools that need a
+	// permission are denied.
+	Permissions *driver.Permissions `yaml:"permissions"`
+
+	// Delegate lets the agent delegate tasks to other agents of its owner. If it is nil, it cannot.
+	Delegate *fleet.Grant `yaml:"delegate"`
+}
+
+// RepositoryPermissions is a value of Role.RepositoryPermissions.
+type RepositoryPermissions string
+
+// These are the values of RepositoryPermissions.
+const (
+	FollowPermissions RepositoryPermissions = "follow"
+	IgnorePermissions RepositoryPermissions = "ignore"
+)
+
+func checkRoles(roles []Role, d driver.Driver) error {
+	defaults := 0
+	for i := range roles {
+		r := &roles[i]
+		if !namePattern.MatchString(r.Name) {
+			return fmt.Errorf("role %d needs a name of letters, digits, spaces, dots, underscores and hyphens, not %q", i+1, r.Name)
+		}
+		for _, o := range roles[:i] {
+			if strings.EqualFold(o.Name, r.Name) {
+				return fmt.Errorf("there are two roles named %q: rename one of them", r.Name)
+			}
+		}
+		if err := r.fleetChecks().Validate(); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
+		}
+		if r.Prompt != "" && r.PromptFile != "" {
+			return fmt.Errorf("role %q has both prompt and prompt_file: leave one out", r.Name)
+		}
+		if r.PromptFile != "" {
+			path, err := resolve(r.PromptFile)
+			if err != nil {
+				return err
+			}
+			if _, err := os.ReadFile(path); err != nil {
+				return fmt.Errorf("prompt_file of role %q: %w", r.Name, err)
+			}
+			r.PromptFile = path
+		}
+		if err := driver.CheckOptions(d, r.Options()); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
+		}
+		if err := checkPermissions(r); err != nil {
+			return fmt.Errorf("role %q: %w", r.Name, err)
+		}
+		if err := r.Delegate.Validate(); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
+		}
+		if r.Default {
+			defaults++
+		}
+	}
+	switch defaults {
+	case 0:
+		roles[0].Default = true
+	case 1:
+	default:
+		return fmt.Errorf("%d roles have default set: set it on one role only", defaults)
+	}
+	return nil
+}
+
+// checkDriver returns an error if the driver's program has no such permission_mode, or cannot follow repository_permissions.
+func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
+	if m, ok := d.(driver.ModesDriver); ok && r.PermissionMode != "" && !slices.Contains(m.Modes(), r.PermissionMode) {
+		return fmt.Errorf("permission_mode is %q: use one of %s", r.PermissionMode, strings.Join(m.Modes(), ", "))
+	}
+	switch r.RepositoryPermissions {
+	case "", IgnorePermissions:
+	case FollowPermissions:
+		if mode == sandbox.None {
+			return errors.New("repository_permissions is follow, but the project is not confined, so Claude Code uses your own file ~/.claude.json: trust the repository there, or set sandbox to auto")
+		}
+	default:
+		return fmt.Errorf("repository_permissions is %q: use follow or ignore", r.RepositoryPermissions)
+	}
+	return nil
+}
+
+// checkPermissions validates the permissions of a role.
+func checkPermissions(r *Role) error {
+	if _, taken := r.MCPServers[driver.AskServer]; taken {
+		return fmt.Errorf("an MCP server cannot have the name %q: Fleet uses it for its own server", driver.AskServer)
+	}
+	if p := r.Permissions; p != nil && p.Timeout < 0 {
+		return fmt.Errorf("timeout of permissions must not be negative, got %s", p.Timeout)
+	}
+	return nil
+}
+
+// allowEdits lets the agent's program edit files in its directory, unless the role sets permissions. It does not allow
+// commands.
+func (r *Role) allowEdits() {
+	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
+		r.PermissionMode = "acceptEdits"
+	}
+}

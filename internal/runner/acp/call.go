@@ -1,0 +1,228 @@
+package acp
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// call is a tool call that needs a permission.
+type call struct {
+	ID        string          `json:"toolCallId"`
+	Title     string          `json:"title"`
+	Kind      string          `json:"kind"`
+	RawInput  json.RawMessage `json:"rawInput"`
+	Locations []struct {
+		Path string `json:"path"`
+	} `json:"locations"`
+	Content json.RawMessage `json:"content"`
+	Meta    struct {
+		Claude struct {
+			Tool   string `json:"toolName"`
+			Parent string `json:"parentToolUseId"` // the call whose subagent made this one
+		} `json:"claudeCode"`
+	} `json:"_meta"`
+}
+
+// fillFrom fills empty fields of c with the fields of o, an earlier report of the same call.
+func (c *call) fillFrom(o call) {
+	if c.Title == "" {
+		c.Title = o.Title
+	}
+	if c.Kind == "" {
+		c.Kind = o.Kind
+	}
+	if isEmptyInput(c.RawInput) {
+		c.RawInput = o.RawInput
+	}
+	if len(c.Locations) == 0 {
+		c.Locations = o.Locations
+	}
+	if len(c.changedFiles()) == 0 {
+		c.Content = o.Content
+	}
+	if c.Meta.Claude.Tool == "" {
+		c.Meta = o.Meta
+	}
+}
+
+func isEmptyInput(input json.RawMessage) bool {
+	s := strings.TrimSpace(string(input))
+	return s == "" || s == "null" || s == "{}"
+}
+
+// toolKinds maps names of tools that rules may use to the protocol's kinds of tools.
+var toolKinds = map[string]string{
+	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
+	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
+}
+
+// withTitleCommand returns the call as rules that deny calls see it: they also check a command that is only in the title.
+func (c call) withTitleCommand() call {
+	if c.Kind == "execute" && len(c.subjects()) == 0 {
+		c.RawInput, _ = json.Marshal(map[string]string{"command": c.Title}) // strings can always be encoded
+	}
+	return c
+}
+
+// isWithin reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
+func (c call) isWithin(dir string) bool {
+	real, ok := resolveLinks(dir)
+	paths := append(c.subjects(), c.changedFiles()...)
+	for _, l := range c.Locations {
+		paths = append(paths, l.Path)
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		target, known := resolveLinks(filepath.Clean(path))
+		if rel, err := filepath.Rel(real, target); !known || err != nil || !filepath.IsLocal(rel) {
+			return false
+		}
+	}
+	return ok && len(paths) > 0
+}
+
+// changedFiles returns the files that the call changes, according to its content.
+func (c call) changedFiles() (paths []string) {
+	var all []struct {
+		Type string `json:"type"`
+		Path string `json:"path"`
+	}
+	_ = json.Unmarshal(c.Content, &all) // other content names no files
+	for _, b := range all {
+		if b.Type == "diff" && b.Path != "" {
+			paths = append(paths, b.Path)
+		}
+	}
+	return paths
+}
+
+// match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
+// must match the call's whole command, and each part of a compound command must match the pattern of a rule. Otherwise it is
+// enough that the pattern matches one part of a compound command.
+func (c call) match(rules []string, whole bool) string {
+	if whole && c.Kind == "execute" {
+		if matched := c.matchParts(rules); matched != "" {
+			return matched
+		}
+	}
+	for _, rule := range rules {
+		name, pattern, _ := strings.Cut(rule, "(")
+		if !c.hasName(strings.ToLower(strings.TrimSpace(name))) {
+			continue
+		}
+		pattern, patterned := strings.CutSuffix(pattern, ")")
+		if !patterned || pattern == "*" || c.matchesPattern(pattern, whole) {
+			return rule
+		}
+	}
+	return ""
+}
+
+// matchParts returns the rules that match the parts of a compound command, if all parts have one.
+func (c call) matchParts(rules []string) string {
+	subjects := c.subjects()
+	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {
+		return ""
+	}
+	parts, ok := splitCommands(subjects[0])
+	if !ok {
+		return ""
+	}
+	var matched []string
+	for _, part := range parts {
+		rule := ""
+		for _, r := range rules {
+			name, pattern, _ := strings.Cut(r, "(")
+			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.hasName(strings.ToLower(strings.TrimSpace(name))) && globPattern(pattern).MatchString(part) {
+				rule = r
+				break
+			}
+		}
+		if rule == "" {
+			return ""
+		}
+		if !slices.Contains(matched, rule) {
+			matched = append(matched, rule)
+		}
+	}
+	return strings.Join(matched, " and ")
+}
+
+func (c call) hasName(name string) bool {
+	if name == "" {
+		return false
+	}
+	tool, title := strings.ToLower(c.Meta.Claude.Tool), strings.ToLower(c.Title)
+	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
+		server, inner, _ := strings.Cut(server, "__")
+		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok { // the name that Codex uses
+			return inner == "" || of == inner
+		}
+		return strings.HasPrefix(tool+"__", name+"__") || inner == "" && strings.HasPrefix(title, server+"_") && !strings.ContainsAny(title, " \t\n") ||
+			inner != "" && title == server+"_"+inner
+	}
+	if tool != "" && name == tool || name == title {
+		return true
+	}
+	kind := name
+	if k := toolKinds[name]; k != "" {
+		kind = k
+	}
+	return kind == c.Kind && c.Kind != "other"
+}
+
+func (c call) matchesPattern(pattern string, whole bool) bool {
+	re := globPattern(pattern)
+	subjects := c.subjects()
+	for _, s := range subjects {
+		if filepath.IsAbs(s) && c.Kind != "execute" { // so that .. cannot lead out of the pattern's directory
+			s = filepath.Clean(s)
+		}
+		switch {
+		case !whole:
+			for _, part := range compoundPattern.Split(s, -1) {
+				if re.MatchString(strings.TrimSpace(part)) {
+					return true
+				}
+			}
+			if re.MatchString(s) {
+				return true
+			}
+		case c.Kind == "execute" && compoundPattern.MatchString(s): // the call would run more than the rule allows
+			return false
+		case !re.MatchString(s):
+			return false
+		}
+	}
+	return whole && len(subjects) > 0
+}
+
+// subjects returns the texts that a pattern must match: the command, path or URL of the call, or the changed files.
+func (c call) subjects() (all []string) {
+	var input map[string]json.RawMessage
+	if json.Unmarshal(c.RawInput, &input) != nil {
+		return c.changedFiles()
+	}
+	for _, key := range []string{"command", "cmd", "file_path", "filePath", "filepath", "path", "url", "pattern"} {
+		var s string
+		var words []string
+		switch {
+		case json.Unmarshal(input[key], &s) == nil && s != "":
+			all = append(all, s)
+		case json.Unmarshal(input[key], &words) == nil && len(words) > 0:
+			// A command as a list of words. In a shell command, the script is the last word.
+			if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+				words = words[2:]
+			}
+			all = append(all, strings.Join(words, " "))
+		}
+		if len(all) > 0 {
+			return all // the keys are in order of importance, and only the first one with a value counts
+		}
+	}
+	return c.changedFiles()
+}

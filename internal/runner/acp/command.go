@@ -1,0 +1,68 @@
+package acp
+
+import (
+	"regexp"
+	"strings"
+)
+
+// splitCommands splits a shell command at the operators that combine commands. ok is false if it has other syntax that can hide a
+// command or name a file: substitutions, redirections, groups, and comments, in which quotes have no meaning.
+func splitCommands(s string) (parts []string, ok bool) {
+	var part strings.Builder
+	flush := func() {
+		if p := strings.TrimSpace(part.String()); p != "" {
+			parts = append(parts, p)
+		}
+		part.Reset()
+	}
+	quote := byte(0)
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		switch {
+		case quote == '\'':
+			if ch == '\'' {
+				quote = 0
+			}
+		case ch == '\\' && i+1 < len(s):
+			part.WriteByte(ch)
+			i++
+			ch = s[i]
+		case ch == '`', ch == '$' && i+1 < len(s) && strings.IndexByte("({['\"", s[i+1]) >= 0:
+			return nil, false
+		case quote == '"':
+			if ch == '"' {
+				quote = 0
+			}
+		case ch == '\'' || ch == '"':
+			quote = ch
+		case strings.IndexByte("<>(){}#", ch) >= 0:
+			return nil, false
+		case strings.IndexByte(";&|\n\r", ch) >= 0:
+			flush()
+			continue
+		}
+		part.WriteByte(ch)
+	}
+	flush()
+	return parts, quote == 0 && len(parts) > 0
+}
+
+// compoundPattern matches shell syntax that combines several commands, redirects input or output, or substitutes text in a
+// command.
+var compoundPattern = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
+
+// globPattern returns the pattern of a rule as a regular expression.
+func globPattern(pattern string) *regexp.Regexp {
+	if before, ok := strings.CutSuffix(pattern, ":*"); ok { // Claude Code's syntax for a prefix
+		pattern = before + "*"
+	}
+	end := "$"
+	if before, ok := strings.CutSuffix(pattern, " *"); ok { // as for Claude Code, also the command without arguments
+		pattern, end = before, "( .*)?$"
+	}
+	parts := strings.Split(pattern, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + end)
+}

@@ -1,0 +1,53 @@
+package subagents
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// didYouMean suggests a known key that is similar to key. If there is none, it lists all known keys.
+func didYouMean(key string) string {
+	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
+	if text := suggestKey(key, known); text != "" {
+		return text
+	}
+	return ": the keys are " + strings.Join(known, ", ")
+}
+
+// suggestKey suggests a known key that is similar to key. It returns "" if there is none.
+func suggestKey(key string, known []string) string {
+	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ""
+}
+
+// nearest returns the known key that is most similar to key. It returns "" if all differ in more than limit letters.
+func nearest(key string, known []string, limit int) string {
+	best, distance := "", limit+1
+	if len(key) > 64 {
+		return ""
+	}
+	for _, k := range known {
+		if d := levenshtein.Distance(strings.ToLower(key), strings.ToLower(k), nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
+}
+
+// keysOf returns the YAML keys of the types' fields, sorted and without duplicates.
+func keysOf(types ...reflect.Type) []string {
+	var keys []string
+	for _, t := range types {
+		for f := range t.Fields() {
+			keys = append(keys, f.Tag.Get("yaml"))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
