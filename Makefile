@@ -228,8 +228,9 @@ CHAOS ?= 60s
 chaos: ## test mixed load through a proxy that delays, cuts and refuses connections, then with random kills, each for CHAOS (default 60s)
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
 
-chaos-store: ## test three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
-	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test $(RACE) -count=1 -vet=off -ldflags=-w -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
+# Without the race detector: TestChaosQueue measures times. `make test-postgres` runs these tests with it, with less of everything.
+chaos-store: beside-tests ## test three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
+	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test -count=1 -vet=off -ldflags="-X fleet/internal/runner/sandbox.linked=$(RUNNER)" -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
 
 SOAK ?= 3m
 soak: ## run servers on SQLite and Postgres whose data expires within seconds, for SOAK (default 3m): memory, files and databases must stop growing
