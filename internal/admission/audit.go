@@ -32,10 +32,10 @@ type callRecord struct {
 
 // takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
 // removes its audit line.
-func (s *callRecord) takeSlot(ctx context.Context) error {
-	err := s.slot.take(ctx, s.caller)
+func (r *callRecord) takeSlot(ctx context.Context) error {
+	err := r.slot.take(ctx, r.caller)
 	if err != nil {
-		s.auditLine = nil
+		r.auditLine = nil
 	}
 	return err
 }

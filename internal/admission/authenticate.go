@@ -39,7 +39,7 @@ const ResumesKey = "fleet-resumes"
 type LocalAuth struct {
 	// Lookup returns the principal of an agent's secret. It is nil if agents have no tokens.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-	// Local returns an error unless the caller is a user of this machine who may call Fleet. If Local is nil, everyone
+	// CheckCaller returns an error unless the caller is a user of this machine who may call Fleet. If it is nil, everyone
 	// may.
 	CheckCaller func(ctx context.Context) error
 }

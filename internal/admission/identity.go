@@ -30,7 +30,7 @@ type identityKey struct{}
 // an error, into the context that it returns, where the interceptors find it.
 //
 // method is the full gRPC name of a KnownMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
-// failed login, because the method may be open to all. Limits are not enforced then either: call Refused for that.
+// failed login, because the method may be open to all. Limits are not enforced then either: call CheckLimits for that.
 //
 // The call counts as open until ctx ends.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {

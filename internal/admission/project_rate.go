@@ -26,8 +26,8 @@ type projectRate struct {
 // takeForProject counts a request of the context's principal about the project. It returns LIMIT_REACHED if there were too many.
 func (r *Rates) takeForProject(ctx context.Context, project string) error {
 	set := r.current.Load()
-	most := int64(set.limits.Projects[project].RequestsPerSecond)
-	if most == 0 {
+	limit := int64(set.limits.Projects[project].RequestsPerSecond)
+	if limit == 0 {
 		return nil
 	}
 	p, err := fleet.PrincipalFrom(ctx)
@@ -36,12 +36,12 @@ func (r *Rates) takeForProject(ctx context.Context, project string) error {
 	}
 	v, ok := set.projects.Load(project)
 	if !ok {
-		v, _ = set.projects.LoadOrStore(project, &projectRate{limit: most, serverRate: r.serverShare(most), buckets: map[string]*bucket{}})
+		v, _ = set.projects.LoadOrStore(project, &projectRate{limit: limit, serverRate: r.serverShare(limit), buckets: map[string]*bucket{}})
 	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
 	wait, refused := r.takeFrom(ctx, x.bucketOf(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
 	if refused {
-		return fleet.TooManyRequestsIn(project, int(most), wait)
+		return fleet.TooManyRequestsIn(project, int(limit), wait)
 	}
 	return nil
 }

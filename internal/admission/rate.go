@@ -142,7 +142,7 @@ func (r *Rates) takeFrom(ctx context.Context, b *bucket, attrs ...slog.Attr) (wa
 	return max(wait, time.Millisecond), true
 }
 
-// newBucket returns a full bucket. most is the limit of all servers together, and per is what this server allows of it, both in
+// newBucket returns a full bucket. limit is that of all servers together, and serverRate is what this server allows of it, both in
 // requests per second.
 func newBucket(limit int64, serverRate rate.Limit) *bucket {
 	b := &bucket{Limiter: rate.NewLimiter(serverRate, burst(serverRate))}

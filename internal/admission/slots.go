@@ -210,7 +210,7 @@ func (s *Slots) withdraw(c *waitingCall) bool {
 // grantFree gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
 func (s *Slots) grantFree() {
 	for s.rotation.Len() > 0 && s.state.Load()%oneWaiting < s.limits.Load().slots {
-		q := s.rotation.Front().Value.(*callQueue) //nolint:forcetypeassert // see round
+		q := s.rotation.Front().Value.(*callQueue) //nolint:forcetypeassert // see rotation
 		c := q.calls.Front().Value.(*waitingCall)  //nolint:forcetypeassert // see calls
 		s.rotation.MoveToBack(q.element)
 		s.remove(c)

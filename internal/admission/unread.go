@@ -43,26 +43,26 @@ type unreadBytes struct {
 
 // add counts n bytes of the principal.
 func (u *unreadCounter) add(principal string, n int64) *unreadBytes {
-	h := &unreadBytes{counter: u, principal: principal}
-	h.resize(n)
-	return h
+	b := &unreadBytes{counter: u, principal: principal}
+	b.resize(n)
+	return b
 }
 
 // resize changes how many bytes count, unless they have been released.
-func (h *unreadBytes) resize(n int64) { h.change(n, false) }
+func (b *unreadBytes) resize(n int64) { b.change(n, false) }
 
 // release may be called more than once.
-func (h *unreadBytes) release() { h.change(0, true) }
+func (b *unreadBytes) release() { b.change(0, true) }
 
-func (h *unreadBytes) change(n int64, release bool) {
-	h.counter.mu.Lock()
-	defer h.counter.mu.Unlock()
-	if h.released {
+func (b *unreadBytes) change(n int64, release bool) {
+	b.counter.mu.Lock()
+	defer b.counter.mu.Unlock()
+	if b.released {
 		return
 	}
-	h.counter.bytes[h.principal] += n - h.bytes
-	if h.bytes, h.released = n, release; h.counter.bytes[h.principal] == 0 {
-		delete(h.counter.bytes, h.principal)
+	b.counter.bytes[b.principal] += n - b.bytes
+	if b.bytes, b.released = n, release; b.counter.bytes[b.principal] == 0 {
+		delete(b.counter.bytes, b.principal)
 	}
 }
 
@@ -87,19 +87,19 @@ type unreadBytesKey struct{}
 // download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
 // too many bytes, download calls leave and returns LIMIT_REACHED.
 func (u *unreadCounter) download(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
-	h := u.add(principal, downloadSize) // before the check, so that two calls cannot both pass it
+	b := u.add(principal, downloadSize) // before the check, so that two calls cannot both pass it
 	if err := u.check(principal); err != nil {
-		h.release()
+		b.release()
 		leave()
 		return ctx, nil, err
 	}
-	return context.WithValue(ctx, unreadBytesKey{}, h), func() { leave(); h.release() }, nil
+	return context.WithValue(ctx, unreadBytesKey{}, b), func() { leave(); b.release() }, nil
 }
 
 // SetDownloadSize sets how many bytes the download to which the context belongs has in memory.
 func SetDownloadSize(ctx context.Context, bytes int) {
-	if h, ok := ctx.Value(unreadBytesKey{}).(*unreadBytes); ok {
-		h.resize(int64(bytes))
+	if b, ok := ctx.Value(unreadBytesKey{}).(*unreadBytes); ok {
+		b.resize(int64(bytes))
 	}
 }
 
@@ -132,12 +132,12 @@ func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 	if n < minUnread {
 		return resp
 	}
-	h := i.unreadAnswers.add(id.principal.Name, int64(n))
+	b := i.unreadAnswers.add(id.principal.Name, int64(n))
 	if id.part == nil {
-		context.AfterFunc(id.call.ctx, h.release)
+		context.AfterFunc(id.call.ctx, b.release)
 		return resp
 	}
-	a := &countedAnswer{message: m, size: n, release: h.release}
+	a := &countedAnswer{message: m, size: n, release: b.release}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }

@@ -56,7 +56,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	a.reconciler.SettingsChanged()
 	a.calls.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {
-		a.reconciler.Look(ctx, name) // so that agents say at once whether they accept tasks
+		a.reconciler.PollNow(ctx, name) // so that agents say at once whether they accept tasks
 	}
 	changes = describe(changed, r.now, next)
 	r.now = next

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// inspectTime limits how long a place may take to inspect the workspaces that it did not list.
-	inspectTime = 5 * time.Second
-	// inspectAtOnce limits how many of these workspaces are inspected after one listing.
-	inspectAtOnce = 64
-	// believable is how many workspaces of a place may disappear at once. If its host says of more that they were deleted,
+	// inspectTimeout limits how long a place may take to inspect the workspaces that it did not list.
+	inspectTimeout = 5 * time.Second
+	// maxInspected limits how many of these workspaces are inspected after one listing.
+	maxInspected = 64
+	// maxDeletedAtOnce is how many workspaces of a place may disappear at once. If its host says of more that they were deleted,
 	// something is wrong with the host, or a person should confirm it.
-	believable = 3
-	// missingKept is how long an agent is kept whose host does not show its workspace.
-	missingKept = 7 * 24 * time.Hour
+	maxDeletedAtOnce = 3
+	// missingRetention is how long an agent is kept whose host does not show its workspace.
+	missingRetention = 7 * 24 * time.Hour
 )
 
 // lookForMissing inspects the workspaces of agents that their place did not list, and records what it finds. An agent counts
 // as deleted only if its host says so of its workspace. All agents are of one place.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
 	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sometimes
-	agents = agents[:min(len(agents), inspectAtOnce)]
+	agents = agents[:min(len(agents), maxInspected)]
 	found, errs := r.inspectAll(ctx, agents)
 	deleted := 0
 	for i := range found {
@@ -40,15 +40,15 @@ func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentVi
 		if errs[i] != nil {
 			continue
 		}
-		if ws.State == fleet.StateDeleted && deleted > believable {
+		if ws.State == fleet.StateDeleted && deleted > maxDeletedAtOnce {
 			ws.State, ws.Missing = fleet.StateUnhealthy, true
-			ws.Reason = fmt.Sprintf("its host says that more than %d workspaces were deleted at once, this one too: delete the agent if that is right", believable)
+			ws.Reason = fmt.Sprintf("its host says that more than %d workspaces were deleted at once, this one too: delete the agent if that is right", maxDeletedAtOnce)
 		}
 		if ws.Missing {
 			if ws.MissingSince = v.Host.MissingSince; ws.MissingSince.IsZero() {
 				ws.MissingSince = r.now()
 			}
-			if r.now().Sub(ws.MissingSince) > missingKept {
+			if r.now().Sub(ws.MissingSince) > missingRetention {
 				ws.State = fleet.StateDeleted
 			}
 		}
@@ -59,7 +59,7 @@ func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentVi
 
 // inspectAll inspects the agents' workspaces, several at a time.
 func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) ([]fleet.Workspace, []error) {
-	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectTime))
+	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectTimeout))
 	defer cancel()
 	found, errs := make([]fleet.Workspace, len(agents)), make([]error, len(agents))
 	var looking sync.WaitGroup
@@ -94,8 +94,8 @@ func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentVie
 	return errors.Join(errs...)
 }
 
-// bringBack records that an agent exists that was recorded as deleted, because its host lists its workspace.
-func (r *Reconciler) bringBack(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) error {
+// restoreDeleted records that an agent exists that was recorded as deleted, because its host lists its workspace.
+func (r *Reconciler) restoreDeleted(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) error {
 	a.Desired, a.DeletedAt, a.UpdatedAt = fleet.DesiredRunning, time.Time{}, r.now()
 	a.Restarted, a.Attempts, a.RetryAt = a.Restart, 0, time.Time{}
 	applyWorkspace(a, ws)

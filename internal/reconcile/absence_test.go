@@ -72,7 +72,7 @@ func TestWorkspaceThatIsNotShown(t *testing.T) {
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
 }
 
-// TestManyWorkspacesDeletedAtOnce deletes more workspaces at the host than is believable. The agents must stay until a person
+// TestManyWorkspacesDeletedAtOnce deletes more workspaces at the host than maxDeletedAtOnce. The agents must stay until a person
 // deletes them.
 func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	if err := w.putChanges(ctx, a, t, &begun); err != nil {
 		return err
 	}
-	c, err := w.collect(ctx, a, t, tries)
+	c, err := w.collectChanges(ctx, a, t, tries)
 	switch {
 	case ctx.Err() != nil:
 		begun.Tries-- // an orderly end of the server says nothing about the work
@@ -86,10 +86,10 @@ func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 	})
 }
 
-// collect gets the changes of the task from the agent's runner, which first copies the agent's work. That can take long,
+// collectChanges gets the changes of the task from the agent's runner, which first copies the agent's work. That can take long,
 // so it has the limit of operations on workspaces, people can see it, and a stop or a deletion waits only for CollectWait.
 // After a restart of the server it continues, because the task ends only after it, and copies only what is missing.
-func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
+func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
 	limited, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
 	defer cancel()
 	type result struct {
@@ -113,7 +113,7 @@ func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tri
 		select {
 		case r := <-done:
 			if shown || t.Collecting() {
-				w.logUnsaid(ctx, t, w.changeTask(ctx, t.ID, func(_ fleet.Tx, t *fleet.Task) error {
+				w.logNotRecorded(ctx, t, w.changeTask(ctx, t.ID, func(_ fleet.Tx, t *fleet.Task) error {
 					t.CollectingAt = time.Time{}
 					return nil
 				}))
@@ -121,12 +121,12 @@ func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tri
 			return r.changes, r.err
 		case <-notice.C:
 			shown = true
-			w.logUnsaid(ctx, t, w.showCollecting(ctx, a, t))
+			w.logNotRecorded(ctx, t, w.showCollecting(ctx, a, t))
 		case <-w.woken:
-			if v, err := w.load(ctx); err == nil && !waits && w.interrupts(a, t, v) {
+			if v, err := w.load(ctx); err == nil && !waits && w.stopRequested(a, t, v) {
 				waits = true
 				cut.Reset(w.cfg.CollectWait)
-				w.logUnsaid(ctx, t, w.sayWaits(ctx, v))
+				w.logNotRecorded(ctx, t, w.showWaiting(ctx, v))
 			}
 		case <-cut.C:
 			cancel()
@@ -155,8 +155,8 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 	}
 }
 
-// interrupts reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
-func (w *worker) interrupts(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
+// stopRequested reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
+func (w *worker) stopRequested(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
 	return v != nil && (v.Desired != a.Desired || v.Restart != a.Restart || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
 }
 
@@ -167,27 +167,27 @@ func (w *worker) showCollecting(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 		return tx.Append(t.Event(fleet.EventTaskStep, t.CollectingAt, "collecting: the run has ended, and its work is copied"))
 	})
 	if err == nil && a.Desired == fleet.DesiredDeleted {
-		return w.set(ctx, fleet.StateDeleting, "the work of its last task is collected first, for at most "+w.cfg.CollectWait.String(), nil)
+		return w.setState(ctx, fleet.StateDeleting, "the work of its last task is collected first, for at most "+w.cfg.CollectWait.String(), nil)
 	}
 	return err
 }
 
-// sayWaits says that a stop or a deletion waits until the work is collected.
-func (w *worker) sayWaits(ctx context.Context, v *fleet.AgentView) error {
+// showWaiting says that a stop or a deletion waits until the work is collected.
+func (w *worker) showWaiting(ctx context.Context, v *fleet.AgentView) error {
 	text := fmt.Sprintf("the work of its task is collected first, for at most %s", w.cfg.CollectWait)
 	switch {
 	case v.Desired == fleet.DesiredDeleted:
-		return w.set(ctx, fleet.StateDeleting, text, nil)
+		return w.setState(ctx, fleet.StateDeleting, text, nil)
 	case v.Desired == fleet.DesiredStopped || v.Restart != v.Restarted:
-		return w.set(ctx, v.State, text, nil)
+		return w.setState(ctx, v.State, text, nil)
 	}
 	return w.changeTask(ctx, v.Task.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), text))
 	})
 }
 
-// logUnsaid logs that the store could not be told what the worker does. That must not stop the work.
-func (w *worker) logUnsaid(ctx context.Context, t *fleet.Task, err error) {
+// logNotRecorded logs that the store could not be told what the worker does. That must not stop the work.
+func (w *worker) logNotRecorded(ctx context.Context, t *fleet.Task, err error) {
 	if err != nil && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "the state of a collection could not be recorded", slog.String("task", t.ID), slog.Any("error", err))
 	}

@@ -14,18 +14,18 @@ func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
 	// A server that knows nothing of a long queue would keep the others from starting tasks until it does.
-	r.alone(ctx, dispatchLease, r.foreman.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
+	r.withLease(ctx, dispatchLease, r.jobs.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
 }
 
-// alone calls f again and again, as long as this server has the lease on the key. It asks for the lease after prepare, which may be nil.
-func (r *Reconciler) alone(ctx context.Context, key string, prepare func(context.Context) error, f func(held context.Context)) {
+// withLease calls f again and again, as long as this server has the lease on the key. It asks for the lease after prepare, which may be nil.
+func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(context.Context) error, f func(held context.Context)) {
 	for ctx.Err() == nil {
 		if prepare != nil {
 			if err := prepare(ctx); err != nil {
 				if ctx.Err() == nil {
 					r.log.WarnContext(ctx, "not ready for a lease, retrying", slog.String("key", key), slog.Any("error", err))
 				}
-				r.restAlone(ctx)
+				r.waitForLease(ctx)
 				continue
 			}
 		}
@@ -36,12 +36,12 @@ func (r *Reconciler) alone(ctx context.Context, key string, prepare func(context
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
 		}
-		r.restAlone(ctx) // another server has the lease, or the store does not answer
+		r.waitForLease(ctx) // another server has the lease, or the store does not answer
 	}
 }
 
-// restAlone waits until alone tries again.
-func (r *Reconciler) restAlone(ctx context.Context) {
+// waitForLease waits until withLease tries again.
+func (r *Reconciler) waitForLease(ctx context.Context) {
 	select {
 	case <-time.After(r.cfg.LeaseTTL / 3):
 	case <-ctx.Done():
@@ -69,7 +69,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		begun := time.Now()
 		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from starting tasks.
 		look, cancel := context.WithTimeout(held, r.cfg.LeaseTTL)
-		next, err := r.foreman.Dispatch(look)
+		next, err := r.jobs.Dispatch(look)
 		cancel()
 		if err != nil {
 			if held.Err() == nil {

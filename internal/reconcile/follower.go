@@ -56,7 +56,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		}
 		traced, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
 		f.outcome, f.err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {
-			w.progress.saw(o, w.now())
+			w.progress.recordOutput(o, w.now())
 			select {
 			case queue <- o:
 				return nil
@@ -71,7 +71,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		}
 	}()
 	go func() {
-		err := w.record(ctx, t.ID, cursor, queue, func() bool { return f.err == nil })
+		err := w.recordOutputs(ctx, t.ID, cursor, queue, func() bool { return f.err == nil })
 		if err != nil {
 			cancel()
 		}
@@ -82,15 +82,15 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 	}()
 }
 
-// errFollowed means that another process also follows the run. This process was so slow that it has lost its lease without
+// errOtherFollower means that another process also follows the run. This process was so slow that it has lost its lease without
 // noticing.
-var errFollowed = errors.New("another process has recorded the run's output meanwhile")
+var errOtherFollower = errors.New("another process has recorded the run's output meanwhile")
 
-// record writes the output from the queue after the cursor to the event log, until the queue is closed. If the output
+// recordOutputs writes the output from the queue after the cursor to the event log, until the queue is closed. If the output
 // exceeds its limit, record adds the last part when the run has ended. When the queue is closed, ended reports whether the
 // run has ended.
-func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
-	var rest lastOutput
+func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
+	var rest outputTail
 	full := false             // the store has no space, so output is lost
 	var tell <-chan time.Time // receives when it is time to notify watchers of more output
 	for {
@@ -103,7 +103,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 			batch = append(batch, o)
 		case <-tell:
 			tell = nil
-			if err := w.tellMore(ctx, taskID, &rest); err != nil {
+			if err := w.notifyMore(ctx, taskID, &rest); err != nil {
 				return err
 			}
 			continue
@@ -122,7 +122,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 		if rest.seen == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
 			err := w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 				if t.Cursor != cursor {
-					return errFollowed
+					return errOtherFollower
 				}
 				lost := false
 				left = nil
@@ -130,11 +130,11 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 					var err error
 					switch {
 					case o.Question != nil: // regardless of the limit, because the run waits for the answer
-						err = w.takeQuestion(tx, t, *o.Question)
+						err = w.recordQuestion(tx, t, *o.Question)
 					case rest.seen > 0 || t.OutputSize > w.cfg.MaxOutput:
 						left = append(left, o)
 					default:
-						err = w.take(tx, t, o)
+						err = w.recordOutput(tx, t, o)
 					}
 					if errors.Is(err, fleet.ErrStoreFull) {
 						lost, err = true, nil
@@ -161,7 +161,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 		for _, o := range left { // after a crash, Follow delivers it again, because the cursor does not advance
 			rest.add(o)
 		}
-		if err := w.meterRest(ctx, taskID, &rest, left); err != nil {
+		if err := w.addRestUsage(ctx, taskID, &rest, left); err != nil {
 			return err
 		}
 		if len(left) > 0 && tell == nil {
@@ -173,8 +173,8 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 // tellInterval is how often watchers are notified of output that is not in the event log.
 const tellInterval = time.Second
 
-// tellMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
-func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) error {
+// notifyMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
+func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail) error {
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		err := tx.Append(t.Event(fleet.EventTaskMoreOutput, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
 		if errors.Is(err, fleet.ErrStoreFull) {
@@ -184,8 +184,8 @@ func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) 
 	})
 }
 
-// meterRest adds up what output beyond the limit says about usage, so that the task keeps within its budgets.
-func (w *worker) meterRest(ctx context.Context, taskID string, rest *lastOutput, left []fleet.Output) error {
+// addRestUsage adds up what output beyond the limit says about usage, so that the task keeps within its budgets.
+func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTail, left []fleet.Output) error {
 	news := false
 	for _, o := range left {
 		if s := fleet.ParseStep(o.Data); s != nil && s.Type == fleet.StepUsage {
@@ -208,13 +208,13 @@ func (w *worker) meterRest(ctx context.Context, taskID string, rest *lastOutput,
 }
 
 // recordRest adds the last part of an output beyond its limit to the event log, if the run has ended.
-func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *lastOutput, ended func() bool) error {
+func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *outputTail, ended func() bool) error {
 	if rest.seen == 0 || !ended() {
 		return nil
 	}
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		if t.Cursor != cursor {
-			return errFollowed
+			return errOtherFollower
 		}
 		if rest.dropped > 0 {
 			text := fmt.Sprintf("%d bytes of output are left out here", rest.dropped)
@@ -228,7 +228,7 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *la
 		}
 		for _, o := range rest.outputs {
 			t.Cursor = o.Cursor
-			if err := w.append(tx, t, o, fleet.ParseStep(o.Data)); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
+			if err := w.appendOutput(tx, t, o, fleet.ParseStep(o.Data)); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
 				return err
 			}
 		}
@@ -240,15 +240,15 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *la
 // the task has more.
 const lastOutputSize = 256 << 10
 
-// lastOutput keeps the last pieces of an output.
-type lastOutput struct {
+// outputTail keeps the last pieces of an output.
+type outputTail struct {
 	outputs             []fleet.Output
 	seen, kept, dropped int64         // bytes
 	usage               []*fleet.Step // those about usage, of all pieces
 	sum                 fleet.Task    // has their usage
 }
 
-func (l *lastOutput) add(o fleet.Output) {
+func (l *outputTail) add(o fleet.Output) {
 	l.outputs = append(l.outputs, o)
 	l.seen, l.kept = l.seen+outputSize(o), l.kept+outputSize(o)
 	for len(l.outputs) > 1 && l.kept > lastOutputSize {
@@ -260,8 +260,8 @@ func (l *lastOutput) add(o fleet.Output) {
 
 func outputSize(o fleet.Output) int64 { return int64(len(o.Text) + len(o.Data)) }
 
-// take writes one piece of output with its cursor, so that a crash neither loses nor repeats output.
-func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
+// recordOutput writes one piece of output with its cursor, so that a crash neither loses nor repeats output.
+func (w *worker) recordOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	t.Cursor = o.Cursor
 	t.OutputSize += outputSize(o)
 	t.Terminal = t.Terminal || o.Terminal
@@ -288,18 +288,18 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 		}
 	}
 	if step == nil || step.Type != fleet.StepRetry { // a repeated request is no progress
-		if err := w.recovered(tx, t); err != nil {
+		if err := w.clearStall(tx, t); err != nil {
 			return err
 		}
 	}
-	if err := w.append(tx, t, o, step); err != nil || t.OutputSize <= w.cfg.MaxOutput {
+	if err := w.appendOutput(tx, t, o, step); err != nil || t.OutputSize <= w.cfg.MaxOutput {
 		return err
 	}
 	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("the output exceeds %d bytes: the end of the rest is shown when the task has ended", w.cfg.MaxOutput)))
 }
 
-// append adds the piece of output, which has the step, to the event log. step is nil if the place has only the text.
-func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *fleet.Step) error {
+// appendOutput adds the piece of output, which has the step, to the event log. step is nil if the place has only the text.
+func (w *worker) appendOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *fleet.Step) error {
 	if outputSize(o) == 0 {
 		return nil
 	}
@@ -315,8 +315,8 @@ func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *fleet.
 	return tx.Append(e)
 }
 
-// unfollow stops following and waits until it has stopped. The run continues.
-func (w *worker) unfollow() {
+// stopFollowing stops following and waits until it has stopped. The run continues.
+func (w *worker) stopFollowing() {
 	if w.follow != nil {
 		w.follow.cancel()
 		<-w.follow.done

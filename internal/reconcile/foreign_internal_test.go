@@ -45,7 +45,7 @@ func TestAgentOfAnotherReplica(t *testing.T) {
 	_, err = store.Lease(t.Context(), fleet.AgentLease+a.UID, "other", time.Hour)
 	require.NoError(t, err)
 
-	scan := func(which extent) int64 {
+	scan := func(which scanScope) int64 {
 		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Append(a.Event(fleet.EventAgentChanged, now, "changed"))
 		}))

@@ -24,25 +24,25 @@ func (r *Reconciler) interruptEnded(ctx context.Context) {
 	}
 }
 
-// toldRun is a run that was interrupted because its task has ended.
-type toldRun struct {
+// interruptedRun is a run that was interrupted because its task has ended.
+type interruptedRun struct {
 	taskID string
 	at     time.Time // when the interrupt began
 }
 
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
 	begun := time.Now()
-	err := r.tellEnded(ctx, q.Agent, q.Task.Run(true))
+	err := r.interruptRun(ctx, q.Agent, q.Task.Run(true))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[q.Agent.UID]; w != nil && err == nil {
-		w.told.Store(&toldRun{q.Task.ID, begun})
+		w.interrupted.Store(&interruptedRun{q.Task.ID, begun})
 	}
 	return err
 }
 
-// tellEnded interrupts the run because its task has ended.
-func (r *Reconciler) tellEnded(ctx context.Context, a fleet.Agent, run fleet.Run) error {
+// interruptRun interrupts the run because its task has ended.
+func (r *Reconciler) interruptRun(ctx context.Context, a fleet.Agent, run fleet.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()
 	run.Linger = maxLinger

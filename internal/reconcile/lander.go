@@ -17,8 +17,8 @@ const observeLandings = 2 * time.Minute
 // landRest is the shortest time between two looks for trains.
 const landRest = 200 * time.Millisecond
 
-// land runs the trains that have work, each in a goroutine of its own.
-func (r *Reconciler) land(ctx context.Context) {
+// runTrains runs the trains that have work, each in a goroutine of its own.
+func (r *Reconciler) runTrains(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
 	observe := time.NewTicker(observeLandings)
@@ -30,7 +30,7 @@ func (r *Reconciler) land(ctx context.Context) {
 		}
 	}()
 	for {
-		trains, err := r.foreman.Trains(ctx)
+		trains, err := r.jobs.Trains(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "trains not read, retrying", slog.Any("error", err))
 		}
@@ -51,7 +51,7 @@ func (r *Reconciler) land(ctx context.Context) {
 		case <-signal:
 		case <-retry:
 		case <-observe.C:
-			if err := r.foreman.ObserveLandings(ctx); err != nil && ctx.Err() == nil {
+			if err := r.jobs.ObserveLandings(ctx); err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "branches of projects not read, retrying", slog.Any("error", err))
 			}
 		case t := <-ended:
@@ -72,7 +72,7 @@ func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
 	held, release, ok, err := r.leases.hold(ctx, trainLease+t.Key())
 	again := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
 	if ok {
-		if again, err = r.foreman.RunTrain(held, t); err != nil {
+		if again, err = r.jobs.RunTrain(held, t); err != nil {
 			again = time.Now().Add(r.cfg.LeaseTTL)
 		}
 		release()

@@ -22,21 +22,21 @@ type leases struct {
 	renewed func(error)
 
 	mu   sync.Mutex
-	held map[string]*holding // by key
+	held map[string]*heldLease // by key
 
 	renewals, failures, lost atomic.Int64 // since the start
 }
 
-// holding is a lease that this process holds. Its context ends when the lease is lost, or may be lost.
-type holding struct {
+// heldLease is a lease that this process holds. Its context ends when the lease is lost, or may be lost.
+type heldLease struct {
 	lease  fleet.Lease
 	cancel context.CancelFunc
-	over   *time.Timer // cancels the context if the lease is not renewed in time
+	expiry *time.Timer // cancels the context if the lease is not renewed in time
 	lost   bool
 }
 
 func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger, renewed func(error)) *leases {
-	return &leases{store: store, owner: owner, ttl: ttl, log: log, renewed: renewed, held: map[string]*holding{}}
+	return &leases{store: store, owner: owner, ttl: ttl, log: log, renewed: renewed, held: map[string]*heldLease{}}
 }
 
 // hold takes the lease on the key and keeps it until release is called. held carries the lease, so that no write with held
@@ -48,9 +48,9 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 	if err != nil || epoch == 0 {
 		return nil, nil, false, err
 	}
-	h := &holding{lease: fleet.Lease{Key: key, Epoch: epoch}}
+	h := &heldLease{lease: fleet.Lease{Key: key, Epoch: epoch}}
 	held, h.cancel = context.WithCancel(fleet.WithLease(ctx, h.lease))
-	h.over = time.AfterFunc(l.ttl-time.Since(asked), func() { l.lose(key, h) })
+	h.expiry = time.AfterFunc(l.ttl-time.Since(asked), func() { l.lose(key, h) })
 	l.mu.Lock()
 	l.held[key] = h
 	l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 		l.mu.Lock()
 		delete(l.held, key)
 		l.mu.Unlock()
-		h.over.Stop()
+		h.expiry.Stop()
 		h.cancel()
 		if err := l.store.Release(context.WithoutCancel(ctx), key, l.owner); err != nil {
 			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
@@ -67,7 +67,7 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 }
 
 // lose ends the holder's context, and counts the lease as lost unless it was released.
-func (l *leases) lose(key string, h *holding) {
+func (l *leases) lose(key string, h *heldLease) {
 	h.cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,12 +123,12 @@ func (l *leases) renew(ctx context.Context) error {
 	}
 	for _, h := range before {
 		// If the timer has fired, the holder has stopped or is about to stop, so the lease counts as lost.
-		if epochs[h.lease.Key] != h.lease.Epoch || !h.over.Stop() {
+		if epochs[h.lease.Key] != h.lease.Epoch || !h.expiry.Stop() {
 			l.lose(h.lease.Key, h)
 			continue
 		}
 		l.renewals.Add(1)
-		h.over.Reset(l.ttl - time.Since(asked))
+		h.expiry.Reset(l.ttl - time.Since(asked))
 	}
 	return nil
 }

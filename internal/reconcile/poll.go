@@ -17,7 +17,7 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
-	var asked chan<- struct{}                                                                      // the call of Look that the next listing is for
+	var asked chan<- struct{}                                                                      // the call of PollNow that the next listing is for
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
@@ -28,23 +28,23 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 		}
 		select {
 		case <-tick.C:
-		case asked = <-r.looks[p]:
+		case asked = <-r.pollRequests[p]:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// Look lists the workspaces of the place with the name now, and waits until what was found is recorded. It does nothing if this
+// PollNow lists the workspaces of the place with the name now, and waits until what was found is recorded. It does nothing if this
 // process has no such place.
-func (r *Reconciler) Look(ctx context.Context, name string) {
+func (r *Reconciler) PollNow(ctx context.Context, name string) {
 	p := r.places.Configured(name)
 	if p == nil {
 		return
 	}
 	done := make(chan struct{})
 	select {
-	case r.looks[p] <- done:
+	case r.pollRequests[p] <- done:
 	case <-r.stopping:
 		return
 	case <-ctx.Done():
@@ -207,7 +207,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 		}
 		now := r.now()
 		if known != nil {
-			return r.bringBack(tx, known, ws)
+			return r.restoreDeleted(tx, known, ws)
 		}
 		a := &fleet.Agent{
 			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,

@@ -56,10 +56,10 @@ type Reconciler struct {
 	snap   *state.Snapshot
 	leases *leases // on the agents that it works on
 
-	interrupts *state.Interrupts
-	foreman    Foreman                                      // may be nil
-	settings   chan struct{}                                // see SettingsChanged
-	looks      map[*state.ManagedPlace]chan chan<- struct{} // requests of Look
+	interrupts   *state.Interrupts
+	jobs         Jobs                                         // may be nil
+	settings     chan struct{}                                // see SettingsChanged
+	pollRequests map[*state.ManagedPlace]chan chan<- struct{} // requests of PollNow
 
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid
@@ -72,10 +72,10 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// Foreman decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one calls
+// Jobs decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one calls
 // SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again although nothing happens;
 // zero if that is not needed.
-type Foreman interface {
+type Jobs interface {
 	// Prepare reads what Dispatch needs, which takes a while when nothing is known yet. Any reconciler may call it.
 	Prepare(ctx context.Context) error
 	// Dispatch starts the pending tasks that can start.
@@ -90,15 +90,15 @@ type Foreman interface {
 	SendWebhooks(ctx context.Context) error
 }
 
-// New returns a reconciler for the state. Start starts it. Without a foreman, pending tasks do not start, and nothing lands.
-func New(s *state.Fleet, foreman Foreman) *Reconciler {
+// New returns a reconciler for the state. Start starts it. Without jobs, pending tasks do not start, and nothing lands.
+func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	looks := map[*state.ManagedPlace]chan chan<- struct{}{}
 	for _, p := range s.Places.All {
 		looks[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
-		looks: looks, settings: make(chan struct{}, 1),
-		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, foreman: foreman,
+		pollRequests: looks, settings: make(chan struct{}, 1),
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, jobs: jobs,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
@@ -119,9 +119,9 @@ func (r *Reconciler) Start() {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}
 	r.running.Go(func() { r.prune(ctx) })
-	if r.foreman != nil {
+	if r.jobs != nil {
 		r.running.Go(func() { r.dispatch(ctx) })
-		r.running.Go(func() { r.land(ctx) })
+		r.running.Go(func() { r.runTrains(ctx) })
 		r.running.Go(func() { r.sendWebhooks(ctx) })
 	}
 }
@@ -151,12 +151,12 @@ func (r *Reconciler) Work() fleet.WorkerFigures {
 	return w
 }
 
-// extent says which agents a scan looks at.
-type extent int
+// scanScope says which agents a scan looks at.
+type scanScope int
 
 const (
-	changedAgents  extent = iota // those that have changed since the last scan, except those that another replica is working on
-	releasedAgents               // those too, once the other replica has released them
+	changedAgents  scanScope = iota // those that have changed since the last scan, except those that another replica is working on
+	releasedAgents                  // those too, once the other replica has released them
 	allAgents
 )
 
@@ -190,7 +190,7 @@ func (r *Reconciler) watch(ctx context.Context) {
 
 // scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. An agent that another
 // replica is working on is left to that replica, which gets the changes too.
-func (r *Reconciler) scan(ctx context.Context, which extent) error {
+func (r *Reconciler) scan(ctx context.Context, which scanScope) error {
 	refresh := [...]func(context.Context) error{r.snap.RefreshOwn, r.snap.RefreshReleased, r.snap.Refresh}[which]
 	if err := refresh(ctx); err != nil {
 		return err
@@ -234,9 +234,9 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.running.Go(func() { w.run(ctx) })
 }
 
-// leave removes the worker, unless a wake-up is pending. If force is set, it always removes the worker. It reports whether it
+// removeWorker removes the worker, unless a wake-up is pending. If force is set, it always removes the worker. It reports whether it
 // has removed the worker.
-func (r *Reconciler) leave(w *worker, force bool) bool {
+func (r *Reconciler) removeWorker(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !force && len(w.woken) > 0 {

@@ -93,21 +93,21 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 // waitForWork waits for a workspace that cannot be reached, for at most reachTime. wait is how long to wait before the bundle is
 // tried again; 0 means that the time is over, or that the host does not show the workspace, which is then not deleted.
 func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
-	if w.rescue.IsZero() {
+	if w.rescueSince.IsZero() {
 		var ws fleet.Workspace
-		if err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+		if err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
 			ws, err = w.places.Of(a).Inspect(ctx, *a)
 			return err
 		}); err == nil && ws.Missing {
 			return 0, nil
 		}
-		w.rescue = w.now()
+		w.rescueSince = w.now()
 		reason := "its work is fetched first, but its workspace cannot be reached: " + fleet.PublicMessage(why)
-		if err := w.set(ctx, fleet.StateDeleting, reason, nil); err != nil {
+		if err := w.setState(ctx, fleet.StateDeleting, reason, nil); err != nil {
 			return 0, err
 		}
 	}
-	if w.now().Sub(w.rescue) > reachTime {
+	if w.now().Sub(w.rescueSince) > reachTime {
 		return 0, nil
 	}
 	return inspectMost, nil
@@ -117,42 +117,42 @@ func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wa
 // wait is how long to wait before the bundle is tried again; 0 means that nothing more can be done. done means that there is
 // nothing to lose: the workspace was deleted, or it never ran and worked says that the agent never had a task.
 func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
-	if w.rescue.IsZero() {
-		w.rescue = w.now()
+	if w.rescueSince.IsZero() {
+		w.rescueSince = w.now()
 	}
-	if w.now().Sub(w.rescue) > rescueTime {
+	if w.now().Sub(w.rescueSince) > rescueTime {
 		return 0, false, nil
 	}
 	var ws fleet.Workspace
-	if err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+	if err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.places.Of(a).Inspect(ctx, *a)
 		return err
 	}); err != nil {
-		wait, err := w.failed(ctx, a, err, "")
+		wait, err := w.recordFailure(ctx, a, err, "")
 		return max(wait, retryFirst), false, err
 	}
 	switch ws.State {
 	case fleet.StateDeleted:
 		return 0, true, nil
 	case fleet.StatePending, fleet.StateStarting, fleet.StateFailed, fleet.StateCanceling, fleet.StateCanceled:
-		if !worked && !w.started && a.StateReason != rescueReason {
+		if !worked && !w.startedForRescue && a.StateReason != rescueReason {
 			return 0, true, nil
 		}
 	}
 	switch ws.State {
 	case fleet.StateStopped, fleet.StateFailed, fleet.StateCanceled:
-		if w.started { // it has stopped or failed again
+		if w.startedForRescue { // it has stopped or failed again
 			return 0, false, nil
 		}
-		if err := w.set(ctx, fleet.StateDeleting, rescueReason, nil); err != nil {
+		if err := w.setState(ctx, fleet.StateDeleting, rescueReason, nil); err != nil {
 			return 0, false, err
 		}
-		err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) })
+		err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) })
 		if err != nil {
 			w.log.WarnContext(ctx, "workspace not started to fetch the work in it", slog.String("agent", a.Name), slog.Any("error", err))
 			return 0, false, ctx.Err()
 		}
-		w.started = true
+		w.startedForRescue = true
 	case fleet.StateUnhealthy:
 		return 0, false, nil
 	}

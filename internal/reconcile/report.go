@@ -10,8 +10,8 @@ import (
 	"fleet/internal/state"
 )
 
-// reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
-const reportSlack = time.Minute
+// tokenSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
+const tokenSlack = time.Minute
 
 // allTools is the toolset whose tools are those that the agent's token allows.
 const allTools = "all"
@@ -19,11 +19,11 @@ const allTools = "all"
 // errTaskEnded means that a task has ended since it was loaded.
 var errTaskEnded = errors.New("the task has ended meanwhile")
 
-// report creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or to delegate tasks.
+// issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or to delegate tasks.
 // It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
 // may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. t gets what the
 // agent may delegate.
-func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
+func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
 	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Calls) > 0
 	if grant == nil && !reports && !runs || !traits.TakesReport || t.Options.Attached != nil {
@@ -75,7 +75,7 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 		}
 		return tx.Insert(&fleet.Token{
 			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID, TaskID: t.ID,
-			ExpiresAt: t.StartedAt.Add(t.Timeout + reportSlack),
+			ExpiresAt: t.StartedAt.Add(t.Timeout + tokenSlack),
 		})
 	})
 	return &fleet.Report{URL: url + "/" + toolset, Token: secret}, err

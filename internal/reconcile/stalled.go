@@ -39,8 +39,8 @@ func (p *progress) touch(now time.Time) {
 	p.at = now
 }
 
-// saw records an output.
-func (p *progress) saw(o fleet.Output, now time.Time) {
+// recordOutput records an output.
+func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.open = now, o.Open
@@ -62,9 +62,9 @@ func (p *progress) saw(o fleet.Output, now time.Time) {
 // maxRetrying is how long a run may repeat requests to its model before it counts as stalled.
 const maxRetrying = time.Minute
 
-// quiet returns how long the run has made no progress, as a part of limit: it has produced no output, or has only repeated
+// sinceProgress returns how long the run has made no progress, as a part of limit: it has produced no output, or has only repeated
 // requests to its model for maxRetrying, and retrying is set. It returns 0 while a tool runs.
-func (p *progress) quiet(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
+func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.retrying.IsZero() {
@@ -87,7 +87,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	if asking {
 		w.progress.touch(w.now())
 	}
-	quiet, step, retrying := w.progress.quiet(w.now(), limit)
+	quiet, step, retrying := w.progress.sinceProgress(w.now(), limit)
 	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
@@ -97,7 +97,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	}
 	return 0, w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if !stalled {
-			return w.recovered(tx, t)
+			return w.clearStall(tx, t)
 		}
 		t.StalledAt, t.LastStep = w.now(), step
 		text := fmt.Sprintf("no progress for %s", limit)
@@ -111,8 +111,8 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	})
 }
 
-// recovered marks the task as no longer stalled.
-func (r *Reconciler) recovered(tx fleet.Tx, t *fleet.Task) error {
+// clearStall marks the task as no longer stalled.
+func (r *Reconciler) clearStall(tx fleet.Tx, t *fleet.Task) error {
 	if !t.Stalled() {
 		return nil
 	}

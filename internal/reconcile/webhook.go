@@ -10,8 +10,8 @@ const webhookLease = "webhooks"
 
 // sendWebhooks sends events to webhooks, as long as this server has the lease.
 func (r *Reconciler) sendWebhooks(ctx context.Context) {
-	r.alone(ctx, webhookLease, nil, func(held context.Context) {
-		if err := r.foreman.SendWebhooks(held); err != nil && held.Err() == nil {
+	r.withLease(ctx, webhookLease, nil, func(held context.Context) {
+		if err := r.jobs.SendWebhooks(held); err != nil && held.Err() == nil {
 			r.log.ErrorContext(held, "webhooks send nothing, retrying", slog.Any("error", err))
 		}
 	})

@@ -23,27 +23,27 @@ const (
 // worker does the work for one agent, one thing at a time, while it holds the agent's lease.
 type worker struct {
 	*Reconciler
-	uid             string
-	woken           chan struct{}
-	follow          *follower               // of the agent's running task
-	runEnded        bool                    // Follow had returned before the agent was loaded, so the loaded task has all output of the run
-	stop            stopping                // progress of the task's stop
-	told            atomic.Pointer[toldRun] // the last run that was interrupted because its task has ended
-	progress        progress                // progress of the task
-	failures        failures                // consecutive errors of dispatching and following the task
-	answering       answering
-	allowed         allowed       // what the run may use, as its host knows
-	contractChecked bool          // the checks of its contract were run, or there are none
-	rescue          time.Time     // since when a deletion waits for the agent's work; zero if it does not
-	started         bool          // the deletion has started the workspace to fetch the agent's work
-	inspect         time.Duration // how long until the next look at a moving workspace
+	uid              string
+	woken            chan struct{}
+	follow           *follower                      // of the agent's running task
+	runEnded         bool                           // Follow had returned before the agent was loaded, so the loaded task has all output of the run
+	stop             stopProgress                   // progress of the task's stop
+	interrupted      atomic.Pointer[interruptedRun] // the last run that was interrupted because its task has ended
+	progress         progress                       // progress of the task
+	failures         failures                       // consecutive errors of dispatching and following the task
+	answerFailures   answerFailures
+	allowed          knownAllowance // what the run may use, as its host knows
+	contractChecked  bool           // the checks of its contract were run, or there are none
+	rescueSince      time.Time      // since when a deletion waits for the agent's work; zero if it does not
+	startedForRescue bool           // the deletion has started the workspace to fetch the agent's work
+	inspectDelay     time.Duration  // how long until the next look at a moving workspace
 }
 
 // run works while the agent needs work. It returns only after it has released the lease. Otherwise it would release the
 // lease of the next worker for the agent, which has the same owner.
 func (w *worker) run(ctx context.Context) {
 	for {
-		if idle := w.workUnderLease(ctx); w.leave(w, !idle) {
+		if idle := w.workUnderLease(ctx); w.removeWorker(w, !idle) {
 			return
 		}
 	}
@@ -52,7 +52,7 @@ func (w *worker) run(ctx context.Context) {
 // workUnderLease works while the worker holds the lease. idle means that the agent needs no more work. Otherwise another
 // process has the lease, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
-	w.drain() // the scan that has woken the worker has also brought the snapshot up to date
+	w.discardWakeUp() // the scan that has woken the worker has also brought the snapshot up to date
 	if !needsWork(w.snap.Get(w.uid)) {
 		return true
 	}
@@ -64,9 +64,9 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		return false // the next scan of all agents tries again
 	}
 	defer release()
-	defer w.unfollow()
+	defer w.stopFollowing()
 	for {
-		w.drain()
+		w.discardWakeUp()
 		w.runEnded = w.follow != nil && closed(w.follow.done)
 		v, err := w.load(held)
 		switch {
@@ -111,8 +111,8 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 	return v, err
 }
 
-// drain discards a pending wake-up, because the worker is about to load the agent.
-func (w *worker) drain() {
+// discardWakeUp discards a pending wake-up, because the worker is about to load the agent.
+func (w *worker) discardWakeUp() {
 	select {
 	case <-w.woken:
 	default:
@@ -176,7 +176,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 	case a.Desired == fleet.DesiredDeleted:
 		return w.delete(ctx, v)
 	case a.Desired == fleet.DesiredStopped && a.WorkspaceID == "":
-		return 0, w.set(ctx, fleet.StateStopped, "it was stopped before its workspace was created", nil)
+		return 0, w.setState(ctx, fleet.StateStopped, "it was stopped before its workspace was created", nil)
 	case a.WorkspaceID == "":
 		return w.provision(ctx, a)
 	case a.Desired == fleet.DesiredStopped && a.State != fleet.StateStopping:
@@ -186,7 +186,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 	case a.Restart != a.Restarted && !a.State.Moving():
 		return w.stopWorkspace(ctx, a)
 	case a.State.Moving():
-		return w.look(ctx, a)
+		return w.inspectWorkspace(ctx, a)
 	}
 	return retryMost, nil // the workspace needs nothing; wait for the task
 }
@@ -194,13 +194,13 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 // errSuperseded means that an operation was cancelled because the agent's desired state has changed.
 var errSuperseded = errors.New("the desired state has changed meanwhile")
 
-// op performs a slow operation on the agent's workspace. The number of concurrent slow operations is small.
-func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
+// slowCall performs a slow operation on the agent's workspace. The number of concurrent slow operations is small.
+func (w *worker) slowCall(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.opSlots, w.cfg.OpTimeout, fn)
 }
 
-// ask performs a short operation, which must not wait for slow operations of other agents.
-func (w *worker) ask(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
+// shortCall performs a short operation, which must not wait for slow operations of other agents.
+func (w *worker) shortCall(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.callSlots, w.cfg.CallTimeout, fn)
 }
 
@@ -274,9 +274,9 @@ func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a 
 	})
 }
 
-// set writes the agent's state and reason, and the changes of the function also, which may be nil.
-func (w *worker) set(ctx context.Context, s fleet.State, reason string, also func(a *fleet.Agent)) error {
-	w.inspect = 0
+// setState writes the agent's state and reason, and the changes of the function also, which may be nil.
+func (w *worker) setState(ctx context.Context, s fleet.State, reason string, also func(a *fleet.Agent)) error {
+	w.inspectDelay = 0
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
 		a.State, a.StateReason = s, reason
 		if also != nil {
@@ -298,10 +298,10 @@ func backoff(failures int, most time.Duration) time.Duration {
 	return min(retryFirst<<min(max(failures-1, 0), 10), most)
 }
 
-// failed records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
+// recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
 // the operation is retried with increasing waits. Otherwise the agent gets the state final, until its owner changes the
 // desired state. If the desired state has changed meanwhile, the failure is ignored.
-func (w *worker) failed(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) (time.Duration, error) {
+func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}

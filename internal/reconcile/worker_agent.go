@@ -17,13 +17,13 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 	defer func() { end(err) }()
 	w.cfg.Fault(FaultCreateCommitted)
 	if a.State != fleet.StateStarting {
-		if err := w.set(ctx, fleet.StateStarting, "its workspace is being created", nil); err != nil {
+		if err := w.setState(ctx, fleet.StateStarting, "its workspace is being created", nil); err != nil {
 			return 0, err
 		}
 	}
 	w.cfg.Fault(FaultProvisionBefore)
 	var ws fleet.Workspace
-	err = w.op(ctx, a, func(ctx context.Context) (err error) {
+	err = w.slowCall(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.places.Of(a).Provision(ctx, *a)
 		return err
 	})
@@ -31,16 +31,16 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return 0, w.refuse(ctx, a, e)
 	}
 	if err != nil {
-		return w.failed(ctx, a, err, fleet.StateFailed)
+		return w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
 	done := a.Restart // a was read before the call, so a restart that was requested during the call is still to be done
-	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { restarted(a, done) })
+	return 0, w.recordWorkspace(ctx, ws, func(a *fleet.Agent) { completeRestart(a, done) })
 }
 
-// restarted records that the restart with the number is done. If no other restart was requested meanwhile, its changes are
+// completeRestart records that the restart with the number is done. If no other restart was requested meanwhile, its changes are
 // done too.
-func restarted(a *fleet.Agent, restart int) {
+func completeRestart(a *fleet.Agent, restart int) {
 	if a.Restarted = restart; a.Restart == restart {
 		if a.Next.TakeOver {
 			a.Host.OtherFleet = ""
@@ -49,9 +49,9 @@ func restarted(a *fleet.Agent, restart int) {
 	}
 }
 
-// observe writes the observed state of the agent's workspace. If also is not nil, observe calls it to make more changes
+// recordWorkspace writes the observed state of the agent's workspace. If also is not nil, recordWorkspace calls it to make more changes
 // to the agent in the same transaction.
-func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
+func (w *worker) recordWorkspace(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
 		applyWorkspace(a, ws)
 		a.Attempts, a.RetryAt = 0, time.Time{}
@@ -80,7 +80,7 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	if hasOtherRole(a, ws) {
 		a.Role = ws.Role
 	}
-	if completes(a, ws) {
+	if completesAdoption(a, ws) {
 		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
 	}
 }
@@ -110,9 +110,9 @@ func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	return h
 }
 
-// completes reports whether the workspace has the fields that were missing when the agent was adopted. Such an agent has no
+// completesAdoption reports whether the workspace has the fields that were missing when the agent was adopted. Such an agent has no
 // role, and its spec and owner may be wrong.
-func completes(a *fleet.Agent, ws fleet.Workspace) bool {
+func completesAdoption(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
 
@@ -124,77 +124,77 @@ func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 
 // workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
-	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(hostOf(a, ws)) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
+	return completesAdoption(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(hostOf(a, ws)) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
-// look inspects a workspace whose state is changing.
-func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+// inspectWorkspace inspects a workspace whose state is changing.
+func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	var ws fleet.Workspace
-	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+	err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.places.Of(a).Inspect(ctx, *a)
 		return err
 	})
 	if err != nil {
-		return w.failed(ctx, a, err, "")
+		return w.recordFailure(ctx, a, err, "")
 	}
 	if ws.ID == "" {
 		ws.ID = a.WorkspaceID
 	}
 	if ws.Missing { // perhaps it is shown again
-		return w.failed(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
+		return w.recordFailure(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
 	}
 	// The host may not show the last request yet.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
-		w.inspect = min(max(w.inspect*3/2, inspectFirst), inspectMost)
+		w.inspectDelay = min(max(w.inspectDelay*3/2, inspectFirst), inspectMost)
 		if workspaceDiffers(a, ws) && ws.State == a.State {
-			return w.inspect, w.observe(ctx, ws, nil)
+			return w.inspectDelay, w.recordWorkspace(ctx, ws, nil)
 		}
-		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspect == inspectMost {
-			return 0, w.observe(ctx, ws, nil) // the stop had no effect: stop it again
+		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspectDelay == inspectMost {
+			return 0, w.recordWorkspace(ctx, ws, nil) // the stop had no effect: stop it again
 		}
-		return w.inspect, nil
+		return w.inspectDelay, nil
 	}
-	w.inspect = 0
-	return 0, w.observe(ctx, ws, nil)
+	w.inspectDelay = 0
+	return 0, w.recordWorkspace(ctx, ws, nil)
 }
 
 // stopWorkspace stops the agent's workspace.
 func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
 	ctx, end := w.cfg.Span(ctx, "agent.stop", a, nil)
 	defer func() { end(err) }()
-	if err := w.set(ctx, fleet.StateStopping, "", nil); err != nil {
+	if err := w.setState(ctx, fleet.StateStopping, "", nil); err != nil {
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) }); err != nil {
-		return w.failed(ctx, a, err, "")
+	if err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) }); err != nil {
+		return w.recordFailure(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
-	return w.look(ctx, w.as(a, fleet.StateStopping))
+	return w.inspectWorkspace(ctx, w.withState(a, fleet.StateStopping))
 }
 
 // startWorkspace starts the agent's workspace, which is stopped.
 func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
 	ctx, end := w.cfg.Span(ctx, "agent.start", a, nil)
 	defer func() { end(err) }()
-	if err := w.set(ctx, fleet.StateStarting, "", nil); err != nil {
+	if err := w.setState(ctx, fleet.StateStarting, "", nil); err != nil {
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
 	restart := a.Restart
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) }); err != nil {
-		return w.failed(ctx, a, err, fleet.StateFailed)
+	if err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) }); err != nil {
+		return w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
-	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) {
-		restarted(a, restart)
+	return 0, w.setState(ctx, fleet.StateStarting, "", func(a *fleet.Agent) {
+		completeRestart(a, restart)
 		a.Attempts, a.RetryAt = 0, time.Time{}
 	})
 }
 
-// as returns a copy of the agent with the state s, which the caller has just written to the store.
-func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
+// withState returns a copy of the agent with the state s, which the caller has just written to the store.
+func (w *worker) withState(a *fleet.Agent, s fleet.State) *fleet.Agent {
 	c := *a
 	c.State, c.StateReason = s, ""
 	return &c
@@ -204,7 +204,7 @@ func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 // request to its model.
 const maxLinger = 2 * time.Minute
 
-// linger returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
+// lingerTime returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
 // begun. The wait is at most maxLinger. It is 0 unless the agent ends its only task with agent_complete
 // (AgentConfig.Reports), the task has ended, and this worker still follows the run.
 //
@@ -212,7 +212,7 @@ const maxLinger = 2 * time.Minute
 // server's machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first
 // waits for interruptTimeout. It does not know whether another server has interrupted the run, so it then interrupts
 // the run itself, unless this server has already done so.
-func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
+func (w *worker) lingerTime(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
@@ -222,7 +222,7 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	// If the interrupt began before the end of the dispatch, there may have been no run yet that it could interrupt.
-	if told := w.told.Load(); told != nil && told.taskID == w.follow.taskID && told.at.After(w.follow.begun) {
+	if told := w.interrupted.Load(); told != nil && told.taskID == w.follow.taskID && told.at.After(w.follow.begun) {
 		return left
 	}
 	_, replica := fleet.ReplicaOf(a.Place)
@@ -230,18 +230,18 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 		return untold
 	}
 	begun := time.Now()
-	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {
+	if err := w.interruptRun(ctx, *a, w.follow.run); err != nil {
 		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follow.taskID), slog.Any("error", err))
 		return min(left, retryFirst)
 	}
-	w.told.Store(&toldRun{w.follow.taskID, begun})
+	w.interrupted.Store(&interruptedRun{w.follow.taskID, begun})
 	return left
 }
 
 // delete destroys the agent's workspace, and ends its task with it.
 func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duration, err error) {
 	a := &v.Agent
-	if d := w.linger(ctx, v); d > 0 {
+	if d := w.lingerTime(ctx, v); d > 0 {
 		return d, nil
 	}
 	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {
@@ -249,9 +249,9 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	ctx, end := w.cfg.Span(ctx, "agent.delete", a, nil)
 	defer func() { end(err) }()
-	w.unfollow() // otherwise the end of its run would be recorded as a failure
+	w.stopFollowing() // otherwise the end of its run would be recorded as a failure
 	if a.State != fleet.StateDeleting {
-		if err := w.set(ctx, fleet.StateDeleting, "", nil); err != nil {
+		if err := w.setState(ctx, fleet.StateDeleting, "", nil); err != nil {
 			return 0, err
 		}
 	}
@@ -263,12 +263,12 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
-	err = w.op(ctx, a, func(ctx context.Context) (err error) {
+	err = w.slowCall(ctx, a, func(ctx context.Context) (err error) {
 		kept, err = w.places.Of(a).Delete(ctx, *a)
 		return err
 	})
 	if err != nil {
-		return w.failed(ctx, a, err, "")
+		return w.recordFailure(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
@@ -288,11 +288,11 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 }
 
 // recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet, or was not shown for
-// missingKept.
+// missingRetention.
 func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) error {
 	now, reason := r.now(), "its workspace was deleted at its host"
 	if missing {
-		reason = fmt.Sprintf("its host has not shown its workspace for %d days", int(missingKept.Hours()/24))
+		reason = fmt.Sprintf("its host has not shown its workspace for %d days", int(missingRetention.Hours()/24))
 	}
 	if err := r.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// allowed is the allowance that the host of a run has.
-type allowed struct {
+// knownAllowance is the allowance that the host of a run has.
+type knownAllowance struct {
 	run    string // Run.TaskID
 	amount fleet.Amount
 }
@@ -17,11 +17,11 @@ type allowed struct {
 func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Task) (again bool) {
 	run := t.Run(true)
 	run.Allowance = t.Allowance()
-	now := allowed{run.TaskID, run.Allowance}
+	now := knownAllowance{run.TaskID, run.Allowance}
 	if now == w.allowed || run.Allowance == (fleet.Amount{}) {
 		return false
 	}
-	if err := w.ask(ctx, a, func(ctx context.Context) error { return fleet.Allow(ctx, w.places.Of(a).Connect(*a), run) }); err != nil {
+	if err := w.shortCall(ctx, a, func(ctx context.Context) error { return fleet.Allow(ctx, w.places.Of(a).Connect(*a), run) }); err != nil {
 		w.log.WarnContext(ctx, "the run does not know what it may use, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		return true
 	}

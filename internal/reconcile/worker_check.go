@@ -52,9 +52,9 @@ func resultText(r fleet.CheckResult) string {
 	return r.Reason
 }
 
-// ended handles a run that has ended. If the task has checks, they run before the task ends. known is their recorded state.
-func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
-	if o.Status != fleet.TaskCompleted || contracted(a) || t.Options.Attached != nil {
+// handleRunEnd handles a run that has ended. If the task has checks, they run before the task ends. known is their recorded state.
+func (w *worker) handleRunEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
+	if o.Status != fleet.TaskCompleted || underContract(a) || t.Options.Attached != nil {
 		return w.finish(ctx, t.ID, o)
 	}
 	checks, err := w.checksOf(ctx, a, known)
@@ -74,8 +74,8 @@ func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known
 	return nil
 }
 
-// contracted reports whether the agent works under a contract. Its own report then decides how its task ends.
-func contracted(a *fleet.Agent) bool {
+// underContract reports whether the agent works under a contract. Its own report then decides how its task ends.
+func underContract(a *fleet.Agent) bool {
 	return a.Toolset == fleet.ToolsetLifecycle || a.Config != nil && a.Config.Reports
 }
 
@@ -124,7 +124,7 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follow = f
 	w.progress.begin(t.ID, w.now())
-	w.progress.saw(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
+	w.progress.recordOutput(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
 	agent, task := *a, *t
 	go func() {
 		defer close(f.done)
@@ -168,7 +168,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		case err != nil:
 			res = fleet.CheckResult{Command: list[i].Command, Status: fleet.CheckFailed, Reason: "it could not be run: " + fleet.PublicMessage(err), StartedAt: started, EndedAt: w.now()}
 		}
-		bound(&res)
+		limitResult(&res)
 		w.cfg.Fault(FaultCheckAfter)
 		known.Results = append(known.Results, res)
 		if err := w.noteCheck(ctx, t, known, of+" "+endText(res)); err != nil {
@@ -181,8 +181,8 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 // noteCheck records an event about the task's checks and, unless known is nil, their state.
 func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.TaskChecks, text string) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		if now, err := tx.Task(t.ID); err != nil || now == nil || now.Try != t.Try {
-			return errors.Join(err, errFollowed)
+		if current, err := tx.Task(t.ID); err != nil || current == nil || current.Try != t.Try {
+			return errors.Join(err, errOtherFollower)
 		}
 		if known != nil {
 			if err := tx.Put(t.ID, known); err != nil {
@@ -193,9 +193,9 @@ func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.Task
 	})
 }
 
-// checked handles the end of the task's checks.
-func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
-	w.progress.saw(fleet.Output{}, w.now())
+// handleChecksEnd handles the end of the task's checks.
+func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
+	w.progress.recordOutput(fleet.Output{}, w.now())
 	if f.err != nil {
 		w.log.WarnContext(ctx, "checks of task failed to run, retrying", slog.String("task", t.ID), slog.Any("error", f.err))
 		w.retryLater(t)
@@ -250,8 +250,8 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 	return err
 }
 
-// goesOn tells the agent that its run continues an interrupted one.
-const goesOn = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
+// resumeText tells the agent that its run continues an interrupted one.
+const resumeText = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
 
 // failedAttempt returns the attempt before this one if the task was queued again after it; nil otherwise.
 func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
@@ -279,7 +279,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 	case t.Try == 0:
 		return "", nil
 	case t.Resumes():
-		text = goesOn
+		text = resumeText
 	case last != nil && last.Code.Retry() == fleet.RetryForgets:
 		text, since = "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", t.Delegation.WokenTry
 	case last != nil:
@@ -308,8 +308,8 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 	return text + "\n\n" + results, err
 }
 
-// bound limits the values in a result from a runner, whose machine may not be trustworthy.
-func bound(r *fleet.CheckResult) {
+// limitResult limits the values in a result from a runner, whose machine may not be trustworthy.
+func limitResult(r *fleet.CheckResult) {
 	r.Command, r.Reason = fleet.Shorten(r.Command, fleet.MaxCheckCommand), fleet.Shorten(r.Reason, fleet.MaxRowSummary)
 	if cut := len(r.Output) - fleet.MaxCheckOutput; cut > 0 {
 		r.Output, r.Truncated = r.Output[cut:], true

@@ -10,7 +10,7 @@ import (
 
 // checksContracts reports whether the agent's contract may have checks.
 func (w *worker) checksContracts(a *fleet.Agent) bool {
-	return contracted(a) && w.places.Of(a).Facts.Checks
+	return underContract(a) && w.places.Of(a).Facts.Checks
 }
 
 // checkContract runs the checks of a completed contract before the agent is deleted. Their results are only recorded,
@@ -58,7 +58,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	if w.contractChecked = len(checks.Commands) == 0; w.contractChecked {
 		return 0, nil
 	}
-	w.unfollow()
+	w.stopFollowing()
 	w.endRun(ctx, a, t)
 	if err := w.saveChanges(ctx, a, t, false); err != nil {
 		return 0, err

@@ -171,7 +171,7 @@ func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	for _, m := range open {
 		r := t.Run(true)
 		r.Messages = given
-		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
+		sent := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

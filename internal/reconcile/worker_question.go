@@ -11,15 +11,15 @@ import (
 	"fleet/internal/state"
 )
 
-// answering counts consecutive failures to deliver answers to a task's run.
-type answering struct {
+// answerFailures counts consecutive failures to deliver answers to a task's run.
+type answerFailures struct {
 	taskID string
 	count  int       // failures
 	next   time.Time // when to try again
 }
 
-// takeQuestion records a question that the runner reports, or its new state. Each Follow reports the open questions again.
-func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) error {
+// recordQuestion records a question that the runner reports, or its new state. Each Follow reports the open questions again.
+func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) error {
 	if !validQuestion(&q) {
 		return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "the runner reported an invalid question of the agent"))
 	}
@@ -84,7 +84,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 // stepAnswers delivers the answers to the run's questions. It returns how long to wait before the next try; 0 if no answer
 // is left.
 func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
-	if d := w.answering.next.Sub(w.now()); d > 0 && w.answering.taskID == t.ID {
+	if d := w.answerFailures.next.Sub(w.now()); d > 0 && w.answerFailures.taskID == t.ID {
 		return d, nil
 	}
 	if !t.HasQuestions {
@@ -99,7 +99,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	}
 	for _, q := range open {
 		w.cfg.Fault(FaultAnswerBefore)
-		err := w.ask(ctx, a, func(ctx context.Context) error {
+		err := w.shortCall(ctx, a, func(ctx context.Context) error {
 			return w.places.Of(a).Connect(*a).Answer(ctx, t.Run(true), *q)
 		})
 		w.cfg.Fault(FaultAnswerAfter)
@@ -109,27 +109,27 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 		case errors.Is(err, errSuperseded):
 			return 0, nil
 		case err != nil && mayRetry(err):
-			if w.answering.taskID != t.ID {
-				w.answering = answering{taskID: t.ID}
+			if w.answerFailures.taskID != t.ID {
+				w.answerFailures = answerFailures{taskID: t.ID}
 			}
-			w.answering.count++
-			d := backoff(w.answering.count, maxRunRetry)
-			w.answering.next = w.now().Add(d)
+			w.answerFailures.count++
+			d := backoff(w.answerFailures.count, maxRunRetry)
+			w.answerFailures.next = w.now().Add(d)
 			w.log.WarnContext(ctx, "answer not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil
 		case err != nil:
 			w.log.InfoContext(ctx, "answer refused", slog.String("task", t.ID), slog.Any("error", err))
 		}
-		w.answering = answering{}
-		if err := w.answered(ctx, q.ID, err); err != nil {
+		w.answerFailures = answerFailures{}
+		if err := w.recordAnswerDelivery(ctx, q.ID, err); err != nil {
 			return 0, err
 		}
 	}
 	return 0, nil
 }
 
-// answered records that the agent has received the answer or, if err is not nil, that it will never receive it.
-func (w *worker) answered(ctx context.Context, id string, err error) error {
+// recordAnswerDelivery records that the agent has received the answer or, if err is not nil, that it will never receive it.
+func (w *worker) recordAnswerDelivery(ctx context.Context, id string, err error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		q, readErr := fleet.QuestionByID(tx, id)
 		if readErr != nil || q == nil || !q.Open() {

@@ -24,8 +24,8 @@ const (
 	stopWorkspace // if Traits.StopEndsRuns is set; otherwise another kill
 )
 
-// stopping is the progress of the stop of a task.
-type stopping struct {
+// stopProgress is the progress of the stop of a task.
+type stopProgress struct {
 	taskID  string
 	step    int
 	started time.Time // when the step was first tried; zero if it was not
@@ -51,19 +51,19 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {
 		w.follow = nil
 		f.delivery.end()
-		return 0, false, w.followed(ctx, v, f)
+		return 0, false, w.handleFollowerEnd(ctx, v, f)
 	}
 	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted
 	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
 	case !wanted && t.StopRequestedAt.IsZero():
-		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
+		return 0, false, w.requestStop(ctx, t, "its agent was stopped or restarted")
 	case left <= 0 && t.StopRequestedAt.IsZero():
-		return 0, false, w.askStop(ctx, t, state.TimeoutReason(t))
+		return 0, false, w.requestStop(ctx, t, state.TimeoutReason(t))
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!wanted || !startsUnasked(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
-		w.unfollow()
+		w.stopFollowing()
 		if err := w.saveChanges(ctx, a, t, false); err != nil {
 			return 0, false, err
 		}
@@ -189,7 +189,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	for _, r := range a.Allowed(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
-	run.Report, err = w.report(ctx, a, t)
+	run.Report, err = w.issueToken(ctx, a, t)
 	switch {
 	case errors.Is(err, errTaskEnded):
 		return nil // the agent is loaded again
@@ -211,7 +211,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	if t.Try > 0 {
 		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}
-	err = w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Dispatch(ctx, run) })
+	err = w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Dispatch(ctx, run) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -221,7 +221,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			w.failures = failures{taskID: t.ID, cursor: t.Cursor}
 		}
 		w.failures.given = true
-		w.allowed = allowed{run.TaskID, run.Allowance}
+		w.allowed = knownAllowance{run.TaskID, run.Allowance}
 	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))
@@ -239,8 +239,8 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	return nil
 }
 
-// followed handles the end of the follower.
-func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
+// handleFollowerEnd handles the end of the follower.
+func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
 	a, t := &v.Agent, v.Task
 	ctx, end := w.cfg.Span(ctx, "task.followed", a, t)
 	defer func() { end(err) }()
@@ -248,7 +248,7 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case f.checks != nil:
-		return w.checked(ctx, a, t, f)
+		return w.handleChecksEnd(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
 		open, given, err := w.messages(ctx, t)
@@ -271,11 +271,11 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 		if waits, err := w.awaitsResults(ctx, a, t, o); waits || err != nil {
 			return err
 		}
-		return w.ended(ctx, a, t, known, w.withOutput(t, o))
-	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.given(t) || !startsUnasked(a, t)):
+		return w.handleRunEnd(ctx, a, t, known, w.withOutput(t, o))
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.confirmed(t) || !startsUnasked(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
-		if !w.given(t) {
+		if !w.confirmed(t) {
 			return w.dispatch(ctx, a, t, true) // the agent certainly never received it
 		}
 		w.failures.given = false
@@ -294,13 +294,13 @@ func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 	return withMarker(o)
 }
 
-// given reports whether the agent has confirmed to this worker that it has the task.
-func (w *worker) given(t *fleet.Task) bool { return w.failures.taskID == t.ID && w.failures.given }
+// confirmed reports whether the agent has confirmed to this worker that it has the task.
+func (w *worker) confirmed(t *fleet.Task) bool { return w.failures.taskID == t.ID && w.failures.given }
 
 // retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t), stopping: !t.StopRequestedAt.IsZero()}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.confirmed(t), stopping: !t.StopRequestedAt.IsZero()}
 	}
 	w.failures.count++
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
@@ -318,8 +318,8 @@ func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 	return max(0, w.failures.next.Sub(w.now()))
 }
 
-// askStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
-func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) error {
+// requestStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
+func (w *worker) requestStop(ctx context.Context, t *fleet.Task, reason string) error {
 	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		return state.RequestStop(tx, t, reason, reason, w.now())
 	})
@@ -328,7 +328,7 @@ func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) erro
 // stepStop takes the next step to stop the run. The follower reports when the run has ended.
 func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
 	if w.stop.taskID != t.ID {
-		w.stop = stopping{taskID: t.ID}
+		w.stop = stopProgress{taskID: t.ID}
 	}
 	s := &w.stop
 	if d := s.next.Sub(w.now()); d > 0 {
@@ -391,7 +391,7 @@ func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.T
 func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(true), kill) })
+			return w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(true), kill) })
 		}
 	}
 	switch {
@@ -408,11 +408,11 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
 			// Without this change, the agent would count as idle as soon as stopping its workspace ends its task.
 			if a.State == fleet.StateRunning {
-				if err := w.set(ctx, fleet.StateStopping, "nothing else ended its task", nil); err != nil {
+				if err := w.setState(ctx, fleet.StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
 			}
-			return w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) })
+			return w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) })
 		}
 	case w.stop.step == stopWorkspace:
 		return "it survived being killed: killing it again", interrupt(true)
@@ -433,11 +433,11 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 			return err
 		}
 		if waits, err := state.AwaitResults(tx, &v.Agent, v.Task, o, w.now()); waits || err != nil { // results that came during the checks
-			w.forget()
+			w.resetRun()
 			return err
 		}
 		if held, err := state.HoldForBudget(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
-			w.forget()
+			w.resetRun()
 			return err
 		}
 		deleted := false
@@ -469,15 +469,15 @@ func (w *worker) awaitsResults(ctx context.Context, a *fleet.Agent, t *fleet.Tas
 		return err
 	})
 	if waits && err == nil {
-		w.forget()
+		w.resetRun()
 		w.cfg.Fault(FaultResultsAwaited)
 	}
 	return waits, err
 }
 
-// forget makes the worker begin anew with the next run of the same task.
-func (w *worker) forget() {
-	w.stop, w.failures = stopping{}, failures{}
+// resetRun makes the worker begin anew with the next run of the same task.
+func (w *worker) resetRun() {
+	w.stop, w.failures = stopProgress{}, failures{}
 	w.progress.begin("", w.now())
 }
 

@@ -105,7 +105,9 @@ func (s *Service) RemoveAgent(ctx context.Context, uid string) error {
 
 // RemoveUnusedAgent does the same as Remove, unless the agent has a task or has changed since it was read as v.
 func (s *Service) RemoveUnusedAgent(ctx context.Context, v *fleet.AgentView) error {
-	return s.removeAgentIf(ctx, v.UID, func(now *fleet.AgentView) bool { return now.Task == nil && now.UpdatedAt.Equal(v.UpdatedAt) })
+	return s.removeAgentIf(ctx, v.UID, func(current *fleet.AgentView) bool {
+		return current.Task == nil && current.UpdatedAt.Equal(v.UpdatedAt)
+	})
 }
 
 func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {

@@ -89,27 +89,27 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 			Next("{list_kept_work} shows the agents that can be restored").With("agent_name", a.Name)
 	}
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		now, err := tx.Agent(a.UID)
-		if err != nil || now == nil || now.DeletedAt.IsZero() { // another call has restored it
+		current, err := tx.Agent(a.UID)
+		if err != nil || current == nil || current.DeletedAt.IsZero() { // another call has restored it
 			return CallResult{AgentUID: a.UID}, err
 		}
-		if same, err := place.SameName(tx, now.Name, now.Owner); err != nil || same != nil {
+		if same, err := place.SameName(tx, current.Name, current.Owner); err != nil || same != nil {
 			if same != nil {
 				err = fleet.Errorf(fleet.ReasonAgentExists, "another agent has the name %q", same.Name).
 					Next("delete it with {delete_agent} first: its own work is kept too").With("agent_name", same.Name)
 			}
 			return CallResult{}, err
 		}
-		if err := admit(ctx, s.Limits(), tx, p, now.Owner, increase{agents: 1, project: now.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, current.Owner, increase{agents: 1, project: current.Project}); err != nil {
 			return CallResult{}, err
 		}
-		now.DeletedAt, now.State, now.StateReason, now.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
-		now.Restart++
-		now.Attempts, now.RetryAt, now.UpdatedAt, now.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
-		if err := tx.Update(now); err != nil {
+		current.DeletedAt, current.State, current.StateReason, current.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
+		current.Restart++
+		current.Attempts, current.RetryAt, current.UpdatedAt, current.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
+		if err := tx.Update(current); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))
+		return CallResult{AgentUID: current.UID}, tx.Append(current.Event(fleet.EventAgentCreated, current.UpdatedAt, "agent restored with its kept directory"))
 	})
 	return result, err
 }

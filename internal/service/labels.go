@@ -81,11 +81,11 @@ func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) 
 }
 
 func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r SetLabelsRequest) (CallResult, error) {
-	now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+	current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 	if err != nil {
 		return CallResult{}, err
 	}
-	a := &now.Agent
+	a := &current.Agent
 	result, before := CallResult{AgentUID: a.UID}, a.Labels
 	if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
 		return result, err

@@ -21,11 +21,11 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 	}
 	c.Refused = err
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+		current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err
 		}
-		a := &now.Agent
+		a := &current.Agent
 		result := CallResult{AgentUID: a.UID}
 		if err := checkMovable(a, to); err != nil || inPool(a, to) {
 			return result, err

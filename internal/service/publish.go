@@ -94,19 +94,19 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 		}
 	}
 	if err := s.store.Update(ctx, func(tx fleet.Tx) error {
-		now, err := landingOf(tx, t.ID)
-		if err != nil || now == nil {
+		current, err := landingOf(tx, t.ID)
+		if err != nil || current == nil {
 			return err
 		}
-		if now.Publication != nil && now.Publication.PullRequest != "" && published.PullRequest == "" && now.Publication.Branch == branch {
-			published.PullRequest = now.Publication.PullRequest
+		if current.Publication != nil && current.Publication.PullRequest != "" && published.PullRequest == "" && current.Publication.Branch == branch {
+			published.PullRequest = current.Publication.PullRequest
 		}
-		now.Publication = published
+		current.Publication = published
 		text := "pushed to " + branch + " of " + published.Remote
 		if r.PullRequest {
 			text = "published as " + published.PullRequest
 		}
-		return s.putLanding(tx, t, now, text)
+		return s.putLanding(tx, t, current, text)
 	}); err != nil {
 		return nil, err
 	}

@@ -48,11 +48,11 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refused = err
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		now, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		current, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
 		}
-		a := &now.Agent
+		a := &current.Agent
 		before := len(a.Rules)
 		a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })
 		if len(a.Rules) == before {

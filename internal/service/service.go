@@ -176,12 +176,12 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 // agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is NotFound if
 // the agent was deleted meanwhile, and PERMISSION_DENIED or NotFound if a share that p needs has ended meanwhile.
 func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
-	now, err := state.ReadAgentView(tx, v.UID)
+	current, err := state.ReadAgentView(tx, v.UID)
 	if err != nil {
 		return nil, err
 	}
-	if now == nil || !now.DeletedAt.IsZero() || now.Desired == fleet.DesiredDeleted {
+	if current == nil || !current.DeletedAt.IsZero() || current.Desired == fleet.DesiredDeleted {
 		return nil, fleet.AgentNotFound(v.Name)
 	}
-	return now, requireAccess(p, &now.Agent, needed)
+	return current, requireAccess(p, &current.Agent, needed)
 }

@@ -251,7 +251,7 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 // CloseUnused does the same as CloseSession, unless the session has a turn or was used after x was read. closed reports
 // whether the session is closed.
 func (s *Service) CloseUnused(ctx context.Context, x *fleet.Session, reason string) (closed bool, err error) {
-	return s.closeSession(ctx, x, reason, func(now *SessionView) bool { return now.Turn() == nil && now.UsedAt.Equal(x.UsedAt) })
+	return s.closeSession(ctx, x, reason, func(current *SessionView) bool { return current.Turn() == nil && current.UsedAt.Equal(x.UsedAt) })
 }
 
 // closeSession does the same as CloseSession if may returns true for the open session, as the transaction reads it. closed
@@ -261,26 +261,26 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 	var a *fleet.Agent
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		turn, a, closed = nil, nil, false
-		now, err := tx.Session(fleet.SessionKey{ID: x.ID})
-		if err != nil || now == nil {
+		current, err := tx.Session(fleet.SessionKey{ID: x.ID})
+		if err != nil || current == nil {
 			return err
 		}
-		v, err := readSessionView(tx, now)
+		v, err := readSessionView(tx, current)
 		if err != nil {
 			return err
 		}
-		if now.ClosedAt.IsZero() && !may(v) {
+		if current.ClosedAt.IsZero() && !may(v) {
 			return nil
 		}
 		turn, a, closed = v.Turn(), v.Agent, true
-		if !now.ClosedAt.IsZero() {
+		if !current.ClosedAt.IsZero() {
 			return nil
 		}
-		now.ClosedAt, now.CloseReason = s.now(), reason
-		if err := tx.Update(now); err != nil || a == nil {
+		current.ClosedAt, current.CloseReason = s.now(), reason
+		if err := tx.Update(current); err != nil || a == nil {
 			return err
 		}
-		e := a.Event(fleet.EventAgentChanged, now.ClosedAt, "session "+x.ID+" was closed: "+reason)
+		e := a.Event(fleet.EventAgentChanged, current.ClosedAt, "session "+x.ID+" was closed: "+reason)
 		e.Owner, e.Status = x.Owner, ""
 		return tx.Append(e)
 	})

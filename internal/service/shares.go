@@ -108,11 +108,11 @@ func (s *Service) writeShares(ctx context.Context, c Call, ref string, change fu
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
 	c.Refused = err
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+		current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err
 		}
-		a := &now.Agent
+		a := &current.Agent
 		result := CallResult{AgentUID: a.UID}
 		text, err := change(p, a)
 		if err != nil || text == "" {

@@ -68,16 +68,16 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 			if err != nil || task == nil {
 				return err
 			}
-			now, err := landingOf(tx, l.TaskID)
-			if err != nil || now == nil || now.State != l.State || now.Head != l.Head {
+			current, err := landingOf(tx, l.TaskID)
+			if err != nil || current == nil || current.State != l.State || current.Head != l.Head {
 				return err
 			}
-			now.State, now.Commit, now.Problem, now.EvidenceAt = fleet.LandingLanded, l.Head, "", s.now()
-			if now.Order == nil {
-				now.Order = &fleet.LandingOrder{At: s.now()}
+			current.State, current.Commit, current.Problem, current.EvidenceAt = fleet.LandingLanded, l.Head, "", s.now()
+			if current.Order == nil {
+				current.Order = &fleet.LandingOrder{At: s.now()}
 			}
-			now.Order.Into = b.Name
-			return s.putLanding(tx, task, now, fmt.Sprintf("found in %s with the commit %s", b.Name, fleet.ShortCommit(l.Head)))
+			current.Order.Into = b.Name
+			return s.putLanding(tx, task, current, fmt.Sprintf("found in %s with the commit %s", b.Name, fleet.ShortCommit(l.Head)))
 		}); err != nil {
 			return err
 		}

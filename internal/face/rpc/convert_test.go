@@ -83,6 +83,6 @@ func TestRunTaskIsQueued(t *testing.T) {
 		require.Equal(t, []any{want.Number(), want.Kind(), want.Cardinality(), want.HasPresence()}, []any{got.Number(), got.Kind(), got.Cardinality(), got.HasPresence()}, want.Name())
 	}
 	require.Equal(t, queue.Len()+1, run.Len(), "wait_seconds is the only other field")
-	q := queuedBy(&fleetv1.RunTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}, WaitSeconds: new(int32(5))})
+	q := copyFields(&fleetv1.QueueTaskRequest{}, &fleetv1.RunTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}, WaitSeconds: new(int32(5))})
 	require.True(t, proto.Equal(&fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}}, q), q)
 }

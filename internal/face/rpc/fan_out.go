@@ -11,10 +11,7 @@ import (
 
 // FanOutTask queues several tasks with the same prompt.
 func (f *Fleet) FanOutTask(ctx context.Context, r *fleetv1.FanOutTaskRequest) (*fleetv1.FanOutTaskResponse, error) {
-	q, err := queueTaskIn(&fleetv1.QueueTaskRequest{
-		TaskDescription: r.GetTaskDescription(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(), Checks: r.GetChecks(), MaxCostUsd: r.MaxCostUsd, RequestId: r.GetRequestId(),
-		TimeoutSeconds: r.TimeoutSeconds, Effort: r.Effort, Attachments: r.GetAttachments(), Labels: r.GetLabels(), DependsOn: r.GetDependsOn(),
-	})
+	q, err := queueTaskIn(copyFields(&fleetv1.QueueTaskRequest{}, r))
 	if err != nil {
 		return nil, err
 	}

@@ -50,17 +50,17 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 type StandardHealth struct {
 	grpc_health_v1.UnimplementedHealthServer
 	svc *service.Service
-	// known reports whether a service of the name exists.
+	// hasService reports whether a service of the name exists.
 	hasService func(service string) bool
 }
 
 // watchInterval is the interval at which a watched status is checked.
 const watchInterval = time.Second
 
-// NewStandardHealth returns the standard gRPC health service over the core. known reports whether a service of the name
+// NewStandardHealth returns the standard gRPC health service over the core. hasService reports whether a service of the name
 // exists.
-func NewStandardHealth(svc *service.Service, known func(service string) bool) *StandardHealth {
-	return &StandardHealth{svc: svc, hasService: known}
+func NewStandardHealth(svc *service.Service, hasService func(service string) bool) *StandardHealth {
+	return &StandardHealth{svc: svc, hasService: hasService}
 }
 
 func (h *StandardHealth) status(ctx context.Context, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -31,7 +30,7 @@ func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fl
 
 // RunTask queues a task, and streams what happens to it until it has ended.
 func (f *Fleet) RunTask(r *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
-	q, err := queueTaskIn(queuedBy(r))
+	q, err := queueTaskIn(copyFields(&fleetv1.QueueTaskRequest{}, r))
 	if err != nil {
 		return err
 	}
@@ -50,26 +49,8 @@ func (f *Fleet) RunTask(r *fleetv1.RunTaskRequest, out grpc.ServerStreamingServe
 	return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_result, Task: taskOf(t), Message: service.RunMessage(t)})
 }
 
-// queuedBy returns the request to queue the task of the request, which has the same fields.
-func queuedBy(r *fleetv1.RunTaskRequest) *fleetv1.QueueTaskRequest {
-	q := &fleetv1.QueueTaskRequest{}
-	to := q.ProtoReflect()
-	r.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if f := to.Descriptor().Fields().ByName(f.Name()); f != nil {
-			to.Set(f, v)
-		}
-		return true
-	})
-	return q
-}
-
 func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err error) {
-	start, err := startIn(&fleetv1.StartAgentTaskRequest{
-		AgentName: r.GetAgentName(), TaskDescription: r.GetTaskDescription(), RequestId: r.GetRequestId(), TimeoutSeconds: r.TimeoutSeconds,
-		Checks: r.GetChecks(), Retries: r.Retries, CheckTimeoutSeconds: r.CheckTimeoutSeconds, Model: r.Model, Effort: r.Effort,
-		MaxTurns: r.MaxTurns, MaxCostUsd: r.MaxCostUsd, AppendSystemPrompt: r.AppendSystemPrompt, OutputSchema: r.GetOutputSchema(),
-		Attachments: r.GetAttachments(), Labels: r.GetLabels(),
-	})
+	start, err := startIn(copyFields(&fleetv1.StartAgentTaskRequest{}, r))
 	if err != nil {
 		return q, err
 	}

@@ -3,10 +3,8 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
@@ -82,19 +80,6 @@ func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	return out
 }
 
-// valueOf converts a JSON value. It returns nil if raw is empty or cannot be converted.
-func valueOf(raw json.RawMessage) *structpb.Value {
-	var v any
-	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
-		return nil
-	}
-	out, err := structpb.NewValue(v)
-	if err != nil { // a string in it is not valid UTF-8
-		return nil
-	}
-	return out
-}
-
 func turnMetadataOf(a *sessions.Answer) *fleetv1.TurnMetadata {
 	return &fleetv1.TurnMetadata{
 		DurationMs: int32Of(int(a.Duration.Milliseconds())), ToolCalls: int32Of(a.Usage.ToolCalls),
@@ -148,12 +133,7 @@ func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentS
 	if err != nil {
 		return nil, err
 	}
-	info := sessionOf(session)
-	return &fleetv1.GetAgentSessionInfoResponse{
-		AgentSessionId: info.AgentSessionId, Agent: info.Agent, Source: info.Source, SessionName: info.SessionName, MessageCount: info.MessageCount,
-		Created: info.Created, LastUsed: info.LastUsed, Status: info.Status, Closed: info.Closed, CloseReason: info.CloseReason,
-		Project: info.Project, Directory: info.Directory, Title: info.Title,
-	}, nil
+	return copyFields(&fleetv1.GetAgentSessionInfoResponse{}, sessionOf(session)), nil
 }
 
 func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
@@ -174,12 +154,7 @@ func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
 
 // GetAgentSessionHistory returns the messages of a session.
 func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAgentSessionHistoryRequest) (*fleetv1.GetAgentSessionHistoryResponse, error) {
-	var limit *int
-	if r.Limit != nil {
-		n := int(r.GetLimit())
-		limit = &n
-	}
-	all, err := s.svc.History(ctx, r.GetAgentSessionId(), limit)
+	all, err := s.svc.History(ctx, r.GetAgentSessionId(), intOf(r.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -202,10 +177,7 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSe
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListAgentSessionsResponse{
-		Sessions: listOf(part, sessionOf), TotalCount: int32Of(len(all)), NextCursor: optional(next),
-	}
-	return out, nil
+	return &fleetv1.ListAgentSessionsResponse{Sessions: listOf(part, sessionOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
 // InterruptAgentSession interrupts the turn of a session.

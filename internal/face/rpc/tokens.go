@@ -58,8 +58,7 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListTokensResponse{Tokens: listOf(tokens, tokenOf)}
-	return resp, nil
+	return &fleetv1.ListTokensResponse{Tokens: listOf(tokens, tokenOf)}, nil
 }
 
 // RotateToken gives a token a new secret.
@@ -97,4 +96,14 @@ func (s *Tokens) RevokeToken(ctx context.Context, r *fleetv1.RevokeTokenRequest)
 		return nil, err
 	}
 	return &fleetv1.RevokeTokenResponse{Token: tokenOf(t), Message: fmt.Sprintf("Token '%s' is revoked", t.Name)}, nil
+}
+
+func scopeOf(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_value[s.String()]) }
+
+func tokenOf(t *fleet.Token) *fleetv1.Token {
+	return &fleetv1.Token{
+		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin,
+		Scope: scopeOf(t.Scope), Projects: t.Projects,
+		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
+	}
 }

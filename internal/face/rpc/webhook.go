@@ -38,11 +38,7 @@ func (f *Fleet) ListWebhooks(ctx context.Context, r *fleetv1.ListWebhooksRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListWebhooksResponse{Webhooks: make([]*fleetv1.Webhook, len(all)), TotalCount: int32Of(total), NextCursor: optional(next)}
-	for i, w := range all {
-		resp.Webhooks[i] = webhookOf(w)
-	}
-	return resp, nil
+	return &fleetv1.ListWebhooksResponse{Webhooks: listOf(all, webhookOf), TotalCount: int32Of(total), NextCursor: optional(next)}, nil
 }
 
 // DeleteWebhook deletes a webhook.
@@ -89,11 +85,7 @@ func (f *Fleet) ListDeliveries(ctx context.Context, r *fleetv1.ListDeliveriesReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListDeliveriesResponse{Deliveries: make([]*fleetv1.Delivery, len(all)), NextCursor: optional(next)}
-	for i, d := range all {
-		resp.Deliveries[i] = deliveryOf(d)
-	}
-	return resp, nil
+	return &fleetv1.ListDeliveriesResponse{Deliveries: listOf(all, deliveryOf), NextCursor: optional(next)}, nil
 }
 
 // Redeliver sends deliveries again.

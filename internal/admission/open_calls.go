@@ -77,14 +77,14 @@ func newNotReadError(patience time.Duration) error {
 }
 
 // beginSend records that the part waits for the client to read.
-func (w *callPart) beginSend() { w.unreadChecks.Store(1) }
+func (part *callPart) beginSend() { part.unreadChecks.Store(1) }
 
 // endSend records that the client has read.
-func (w *callPart) endSend() { w.unreadChecks.Store(0) }
+func (part *callPart) endSend() { part.unreadChecks.Store(0) }
 
-func newOpenCalls(auth Authenticator, most int, patience time.Duration) *openCalls {
+func newOpenCalls(auth Authenticator, limit int, patience time.Duration) *openCalls {
 	o := &openCalls{auth: auth, interval: recheckInterval, patience: patience, counts: map[string]int{}, groups: map[string]*group{}}
-	o.limit.Store(int64(most))
+	o.limit.Store(int64(limit))
 	return o
 }
 
@@ -94,8 +94,8 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 	key := strings.Join(md.Get(authorization), "\n") + "\n" + p.Scope.String() + "\n" + strings.Join(p.Groups, "\n")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if most := int(o.limit.Load()); most > 0 && o.counts[p.Name] >= most {
-		return nil, fleet.TooManyOpen(most, openCallsRetry)
+	if limit := int(o.limit.Load()); limit > 0 && o.counts[p.Name] >= limit {
+		return nil, fleet.TooManyOpen(limit, openCallsRetry)
 	}
 	o.counts[p.Name]++
 	g := o.groups[key]
@@ -129,7 +129,7 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 
 // attach returns a context for a part of the call. It is cancelled when the credentials of the call are revoked, and that of
 // a stream also when the caller loses rights. Call leave at the end of the part. It fails if the call was ended before.
-func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ context.Context, w *callPart, leave func(), err error) {
+func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ context.Context, part *callPart, leave func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c.ended != nil {
@@ -137,21 +137,21 @@ func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ con
 		return ctx, nil, nil, c.ended
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	w = &callPart{cancel: cancel, stream: stream}
-	c.parts[w] = true
-	return ctx, w, func() {
+	part = &callPart{cancel: cancel, stream: stream}
+	c.parts[part] = true
+	return ctx, part, func() {
 		cancel(nil)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(c.parts, w)
+		delete(c.parts, part)
 	}, nil
 }
 
 // setStream records whether the part of the call is a stream. It fails if the call was ended before.
-func (o *openCalls) setStream(c *openCall, w *callPart, stream bool) error {
+func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.stream = stream
+	part.stream = stream
 	return c.ended
 }
 
@@ -179,9 +179,9 @@ func (o *openCalls) recheck(key string, g *group) {
 		if revoked || why == errRightsLost { //nolint:errorlint // not wrapped
 			c.end(why, revoked)
 		}
-		for w := range c.parts {
-			if n := w.unreadChecks.Load(); n > 0 && w.unreadChecks.CompareAndSwap(n, n+1) && time.Duration(n)*o.interval > o.patience {
-				w.cancel(endError{newNotReadError(o.patience)})
+		for part := range c.parts {
+			if n := part.unreadChecks.Load(); n > 0 && part.unreadChecks.CompareAndSwap(n, n+1) && time.Duration(n)*o.interval > o.patience {
+				part.cancel(endError{newNotReadError(o.patience)})
 			}
 		}
 	}
@@ -195,10 +195,10 @@ func (o *openCalls) recheck(key string, g *group) {
 // context of a call that is cancelled before it begins. openCalls.mu must be held.
 func (c *openCall) end(why error, all bool) {
 	partsLeft := false
-	for w := range c.parts {
-		if all || w.stream {
+	for part := range c.parts {
+		if all || part.stream {
 			c.ended = why
-			w.cancel(endError{why})
+			part.cancel(endError{why})
 		} else {
 			partsLeft = true
 		}

@@ -56,7 +56,7 @@ func (f *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	return f.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
 }
 
-// logOrCount reports whether fewer than most failures of the principal were logged in this window. Otherwise it counts the
+// logOrCount reports whether fewer than limit failures of the principal were logged in this window. Otherwise it counts the
 // failure as one of the kind. The caller holds the lock.
 func (f *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
 	if f.timer == nil {

@@ -1,0 +1,20 @@
+package rpc
+
+import (
+	"fleet/internal/fleet"
+)
+
+// numberedPageOf returns the requested page of a list.
+func numberedPageOf(page, size *int32) fleet.PageRequest {
+	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
+}
+
+// cursorPageOf returns the requested part of a list, which begins after the cursor.
+func cursorPageOf(cursor string, limit *int32) fleet.PageRequest {
+	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
+}
+
+// portionOf returns the requested part of a payload.
+func portionOf(offset, limit, tail *int32) *fleet.PortionRequest {
+	return &fleet.PortionRequest{Offset: intOf(offset), Limit: intOf(limit), Tail: intOf(tail)}
+}
