@@ -370,6 +370,9 @@ type Run struct {
 	Allowed []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
+	// Confirmed means that only a program gets the message that confirms what it reads; for another one, the error is UNIMPLEMENTED. Only Send
+	// gets it.
+	Confirmed bool
 	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. Empty: the one that all runs
 	// without a name continue. Only Dispatch gets it.
 	Conversation string

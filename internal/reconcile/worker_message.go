@@ -96,7 +96,7 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 				return
 			}
 			w.cfg.Fault(FaultMessageBefore)
-			r.Messages = given
+			r.Messages, r.Confirmed = given, open[0].FromTask != ""
 			err = w.places.Of(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
 			if ctx.Err() != nil {
 				return
@@ -170,7 +170,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)
-		r.Messages = given
+		r.Messages, r.Confirmed = given, m.FromTask != ""
 		sent := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:

@@ -88,7 +88,7 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return ended
 	case err != nil:
 		return HostError("cannot read the run", err)
-	case !spec.Messages:
+	case !spec.Messages, r.Confirmed && !spec.Mailbox:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
 			"the agent %q accepts no messages while it works: wait until its task ends, or stop the task; then start another task, which continues the conversation", a.name)
 	}

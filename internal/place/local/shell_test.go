@@ -97,6 +97,9 @@ func TestShellMessages(t *testing.T) {
 	deaf := w.provisionIn("shell")
 	d := w.start(deaf, "echo up; sleep 3600")
 	w.followUntil(deaf, d, "up")
+	must := d
+	must.Confirmed = true
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Connect(deaf).Send(w.ctx, must, "0", "a script does not say that it has read it")))
 	err := w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))

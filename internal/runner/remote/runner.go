@@ -48,7 +48,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
-			Agent: agentTo(w.agent), Run: runWithID(r), MessageId: id, Text: message,
+			Agent: agentTo(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed,
 		}))
 		return err
 	})

@@ -167,6 +167,7 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 	if req.Msg.GetMessageId() == "" {
 		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "message_id", "message_id must not be empty"))
 	}
+	run.Confirmed = req.Msg.GetConfirmed()
 	return reply(ctx, s, &runnerv1.SendResponse{}, r.Send(ctx, run, req.Msg.GetMessageId(), req.Msg.GetText()))
 }
 

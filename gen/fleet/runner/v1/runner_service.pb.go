@@ -589,7 +589,9 @@ type SendRequest struct {
 	// Id of the message.
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// Text of the message.
-	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Only a program gets the message that confirms what it reads; for another one, the error is UNIMPLEMENTED.
+	Confirmed     bool `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -650,6 +652,13 @@ func (x *SendRequest) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *SendRequest) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
 }
 
 // SendResponse says that the run has the message.
@@ -2295,13 +2304,14 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x03 \x01(\bR\x04kill\"\x13\n" +
-	"\x11InterruptResponse\"\x96\x01\n" +
+	"\x11InterruptResponse\"\xb4\x01\n" +
 	"\vSendRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\x0e\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x1c\n" +
+	"\tconfirmed\x18\x05 \x01(\bR\tconfirmed\"\x0e\n" +
 	"\fSendResponse\"\x9c\x01\n" +
 	"\rAnswerRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
