@@ -256,6 +256,34 @@ func TestDelegatedMoney(t *testing.T) {
 	d.budget(0, 0.3)
 }
 
+// TestDelegatedMoneyIsKept ends the turn of a task before what it has delegated starts, as usual where each agent is a workspace. Its part must stay
+// reserved, so that it starts although the budget has nothing left, and is free again when it is stopped.
+func TestDelegatedMoneyIsKept(t *testing.T) {
+	t.Parallel()
+	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}})
+	d.must("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
+	d.must("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
+	parent := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.1 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
+	d.running(parent)
+	child := d.delegate("boss", "cost 0.2 1\ndone", map[string]any{"max_cost_usd": json.Number("0.4"), "hold": true})
+	dropped := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.2"), "hold": true})
+	d.open("turn")
+	d.until(parent, "pending")
+	d.budget(0.6, 0.1)
+	d.must("stop_task", "alice", map[string]any{"task_id": dropped})
+	d.budget(0.4, 0.1)
+	d.must("create_agent", "alice", map[string]any{"name": "other", "project": "Setup", "spec": "s"})
+	other := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "other", "task_description": "wait other", "max_cost_usd": json.Number("0.5")}))
+	d.running(other)
+	d.budget(0.9, 0.1)
+	d.must("release_task", "alice", map[string]any{"task_id": child})
+	d.until(child, "completed")
+	d.must("stop_task", "alice", map[string]any{"task_id": other})
+	d.until(parent, "completed")
+	d.budget(0, 0.4)
+	require.InDelta(t, 0.4, number(t, d.task(parent)["tree_cost_usd"]), 1e-9, "the script runs twice")
+}
+
 // budget checks what the budget has reserved and spent.
 func (d *delegators) budget(reserved, spent float64) {
 	d.t.Helper()

@@ -18,6 +18,7 @@ type queueBudgets struct {
 	groups   map[taskGroup]*groupBudgets
 	cached   map[claimKey][]fleet.Claim
 	tasks    []*fleet.QueuedTask
+	kept     map[string][]fleet.LedgerKey // by pending task: the windows in which it has a reservation already
 }
 
 // labelBudget is a budget for tasks with labels, with its selector.
@@ -65,6 +66,7 @@ type claimKey struct {
 	model    string
 	limit    fleet.Micros // see fleet.Delegation
 	funded   *groupBudgets
+	kept     string // the task, if it has a reservation already
 }
 
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
@@ -72,6 +74,7 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
 		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.Claim{},
+		kept: map[string][]fleet.LedgerKey{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
 		return b, nil
@@ -106,9 +109,29 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 				return err
 			}
 		}
-		return nil
+		return b.readKept(tx)
 	})
 	return b, err
+}
+
+// readKept reads the reservations that pending tasks have already, see state.TakeFunds.
+func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
+	clear(b.kept)
+	for _, q := range b.tasks {
+		if q.Status != fleet.TaskPending || q.Spending.Reserve == nil {
+			continue
+		}
+		l, err := tx.Ledger(fleet.LedgerFilter{TaskID: q.ID})
+		if err != nil {
+			return err
+		}
+		for _, total := range l.Totals {
+			if total.Reserved.Micros > 0 {
+				b.kept[q.ID] = append(b.kept[q.ID], total.LedgerKey)
+			}
+		}
+	}
+	return nil
 }
 
 // readGroup returns what the task has in common with others.
@@ -158,6 +181,9 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 			key.labelled[i/64] |= 1 << (i % 64)
 		}
 	}
+	if len(b.kept[q.ID]) > 0 {
+		key.kept = q.ID
+	}
 	if q.OpenQuestions > 0 {
 		return []fleet.Claim{awaitingAnswer(budgets, &q.Task)}
 	}
@@ -188,6 +214,9 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *groupBudgets, budgets []*fl
 			continue
 		}
 		room := b.balances[budget.Name]
+		if slices.Contains(b.kept[q.ID], room.Key) {
+			continue
+		}
 		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
 		for _, o := range state.Obstacles([]state.BudgetBalance{room}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until

@@ -51,9 +51,6 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		return err
 	}
 	applyOutcome(t, o, now)
-	if err := settleReservations(tx, t, now); err != nil {
-		return err
-	}
 	if err := storePayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err
 	}
@@ -73,6 +70,9 @@ func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 		return err
 	}
 	if err := WithdrawQuestions(tx, t, now); err != nil {
+		return err
+	}
+	if err := settleReservations(tx, t, now); err != nil {
 		return err
 	}
 	if err := tx.Update(t); err != nil {

@@ -49,8 +49,52 @@ func isFunding(parent *fleet.Task, try int) bool {
 	return parent.Running() && r != nil && r.Fixed && parent.Try+1 == try
 }
 
-// TakeFunds takes what the task may cost out of its parent's reservations, because the task starts and makes reservations itself.
+// keepFunds gives the pending tasks that t has delegated reservations of their own, of what is reserved for them in those of t. The run of t has
+// ended, so its reservations are settled next.
+func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if r := t.Spending.Reserve; r == nil || !r.Fixed || t.Delegation.Children == 0 {
+		return nil
+	}
+	open, _, err := openWindows(tx, t)
+	if err != nil {
+		return err
+	}
+	found, err := tx.FindTasks(fleet.TaskFilter{Parent: t.ID, Status: fleet.TaskPending}, fleet.TaskWindow{Limit: maxBelow})
+	if err != nil {
+		return err
+	}
+	for _, row := range found.Tasks {
+		c, err := tx.Task(row.ID) // whole, as it is written
+		if err != nil {
+			return err
+		}
+		if c == nil || !IsFunded(t, c) {
+			continue
+		}
+		kept := fleet.Amount{Micros: c.Delegation.Limit}
+		for _, o := range open {
+			if err := addReservation(tx, o.LedgerKey, c, kept, now, "kept for it, since the task that delegated it waits"); err != nil {
+				return err
+			}
+		}
+		c.Spending.Reserve, c.Delegation.ReservedTry = &fleet.Reservation{Amount: kept, Before: c.Used(), Fixed: true}, 0
+		if err := tx.Update(c); err != nil {
+			return err
+		}
+		if err := tx.Append(c.Event(fleet.EventTaskDelegated, now, "what it may cost is reserved for it, since the task that delegated it waits")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TakeFunds takes what the task may cost out of its parent's reservations, or out of those that it has kept, because the task starts and makes
+// reservations itself.
 func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if r := t.Spending.Reserve; r != nil {
+		t.Spending.Reserve = nil
+		return changeReservations(tx, t, -r.Micros, now, "replaced, because the task starts")
+	}
 	parent, err := fundingParent(tx, t, t.Delegation.ReservedTry)
 	t.Delegation.ReservedTry, t.Delegation.TakenTry = 0, 0
 	if err != nil || parent == nil {
