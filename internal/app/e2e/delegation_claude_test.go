@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/placetest/model"
+)
+
+// TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. It goes on in its conversation, and what its tasks cost
+// comes out of what it may cost itself.
+func TestDelegationClaude(t *testing.T) {
+	b := newBed(t, "bob")
+	if !exists(filepath.Join(b.dir, "bin/claude")) {
+		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
+	}
+	m := model.New(t)
+	where := filepath.Join(b.dir, "model-url")
+	require.NoError(t, os.WriteFile(where, []byte(m.URL), 0o600))
+	t.Cleanup(func() { require.NoError(t, os.Remove(where)) })
+	d := newDelegation(t, b, "  delegate: {manager: {roles: [coder], may: [start]}}\n")
+	d.call(t, "create_pool", object{"name": "heads", "project": "Claude", "role": "manager", "max_agents": 1})
+	queue := func(usd float64, lines ...string) string {
+		return d.call(t, "queue_task", object{"pool": "heads", "max_cost_usd": usd, "task_description": strings.Join(lines, "\n")}).text("task.id")
+	}
+	budget := func() (reserved, spent any) {
+		shown := d.call(t, "show_budget", object{"name": "all"})
+		return shown.at("budget.reserved_usd"), shown.at("budget.spent_usd")
+	}
+	d.call(t, "set_budget", object{"name": "all", "limit_usd": 1.5})
+
+	part := `{"project":"Claude","role":"coder","new_agent":true,"max_cost_usd":0.3,"task_description":"Do a part.\nmodel: hang parts"}`
+	id := queue(1, "Split it.", "model: tool mcp__fleet__queue_task "+part, "model: tool mcp__fleet__queue_task "+part, "model: say I wait", "model: say Both are done")
+	d.waits(t, id, 2)
+	reserved, spent := budget()
+	require.InDelta(t, 0.6, reserved, 1e-9, "only what the parts may cost is reserved while the parent waits")
+	require.InDelta(t, 3*answerCost, spent, 1e-9)
+	other := d.wait(t, queue(0.2, "Something else.", "model: say Done"))
+	require.Equal(t, "completed", other["status"], "%v", other)
+
+	select {
+	case <-m.Gate("parts").Arrived():
+	case <-t.Context().Done():
+	}
+	m.Gate("parts").Open()
+	done := d.wait(t, id)
+	require.Equal(t, "completed", done["status"], "%v", done)
+	require.Equal(t, "Both are done", done["summary"])
+	asked := m.Asked("Split it.")
+	require.Len(t, asked, 4, "three answers, and one to both results")
+	last := asked[3].Said()
+	require.Equal(t, 2, strings.Count(last, "# Went on"), last)
+	require.NotContains(t, last, "Something else.", "it goes on in its own conversation")
+	require.Contains(t, asked[0].System, "You can delegate")
+
+	tree := d.tree(t, id)
+	require.Len(t, tree, 3)
+	require.InDelta(t, 4*answerCost, tree[0]["cost_usd"], 1e-9)
+	require.InDelta(t, 6*answerCost, tree[0]["tree_cost_usd"], 1e-9)
+	reserved, spent = budget()
+	require.InDelta(t, 0, reserved, 1e-9)
+	require.InDelta(t, 7*answerCost, spent, 1e-9)
+	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent has given its agent back")
+	d.call(t, "delete_pool", object{"name": "heads"})
+}

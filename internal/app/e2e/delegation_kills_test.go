@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDelegationSurvivesKills kills everything between the end of delegated tasks and the next turn of their parent. The parent must go on once, and
+// get each result once. FLEET_CHAOS sets for how long.
+func TestDelegationSurvivesKills(t *testing.T) {
+	const least, most = 12, 1500 * time.Millisecond
+	length, _ := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
+	b := newBed(t, "bob")
+	d := newDelegation(t, b, managers)
+	d.create(t, "boss", "Runner", "manager")
+	ws := d.workspaceOf("boss")
+	d.call(t, "create_pool", object{"name": "crew", "project": "Runner", "role": "coder", "max_agents": 3})
+	victims := []struct {
+		name string
+		kill func()
+	}{
+		{"the runner of the parent", func() { b.killRunner(t, ws) }},
+		{"Coder's agent of the parent", func() { b.restartAgent(t, ws) }},
+		{"the Fleet server", func() {
+			d.kill(t)
+			d.caller = b.serve(t, d.setup).through("rest")
+		}},
+		{"the Coder server", func() { b.restartCoder(t) }},
+	}
+	kills, longest, shared := map[string]int{}, time.Duration(0), d.dir
+	for begun, round := time.Now(), 0; round < least || time.Since(begun) < length; round++ {
+		d.dir = filepath.Join(shared, fmt.Sprint(round))
+		require.NoError(t, os.Mkdir(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
+		require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // as above
+		v, wake := victims[round%len(victims)], []string{"all", "each"}[round/len(victims)%2]
+		var parts []object
+		for n := range 3 {
+			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.until("parts") + fmt.Sprintf("echo part %d", n)})
+		}
+		id := d.run(t, "boss", d.script("", parts...))
+		d.waits(t, id, 3)
+		b.eventually(t, "the parts run", func() bool {
+			running := 0
+			for _, c := range d.tree(t, id) {
+				if c["status"] == "running" {
+					running++
+				}
+			}
+			return running == 3
+		})
+		d.open(t, "parts")
+		opened, after := time.Now(), rand.N(most)
+		<-time.After(after) // when the kill happens is random, not a signal
+		v.kill()
+		kills[v.name]++
+		done := d.wait(t, id)
+		longest = max(longest, time.Since(opened))
+		require.Equal(t, "completed", done["status"], "%s was killed %s after the parts had ended: %v", v.name, after, done)
+		told := d.reach(t, "told")
+		went := strings.Count(told, "# Went on\n")
+		require.True(t, went == 1 || wake == "each" && went <= 3, "%s was killed %s after the parts had ended: %s", v.name, after, told)
+		for n := range 3 {
+			require.Equal(t, 1, strings.Count(told, fmt.Sprintf("# part %d\n", n)), "%s was killed %s after the parts had ended: %s", v.name, after, told)
+		}
+		for _, c := range d.tree(t, id) {
+			require.Equal(t, "completed", c["status"])
+		}
+		b.eventually(t, "the boss is idle", func() bool { return d.agent(t, "boss")["status"] == "idle" })
+	}
+	t.Logf("kills %v; at most %s from the end of the parts to that of the parent", kills, longest.Round(10*time.Millisecond))
+	d.call(t, "delete_pool", object{"name": "crew"})
+}
