@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -105,7 +106,7 @@ func (b *boss) run(name string) map[string]any {
 // askingTask is a task whose agent asks for a permission.
 func askingTask() map[string]any {
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
-		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 5,
+		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 20,
 		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
 	}}
 }
@@ -186,15 +187,11 @@ func TestClaudeBoss(t *testing.T) {
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
 	b.shows(t, "requests your input")
-	b.restart(t) // while the form is open
+	b.shows(t, "(Touch a file.)") // the form names the task
+	b.restart(t)                  // while the form is open
 	b.allow(t)
 	b.hears(t, words, "Touched 42")
-	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
-	require.NoError(t, err)
-	require.Len(t, r.GetQuestions(), 1)
-	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
-	asked := b.asked("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
-	require.Len(t, asked[len(asked)-1].results(), 1)
+	b.requireAnswered(t)
 
 	// The server is killed before a result, and the first result arrives.
 	b.restart(t)
@@ -205,9 +202,7 @@ func TestClaudeBoss(t *testing.T) {
 	b.keys(t, "/exit", "Enter")
 	b.ends(t)
 	b.release(t, "b")
-	require.Eventually(t, func() bool {
-		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == "result of 42 b" })
-	}, patience, 50*time.Millisecond)
+	b.completes(t, "result of 42 b")
 	b.restart(t)
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
 	b.hears(t, words, "result of 42 b")
@@ -218,21 +213,13 @@ func TestClaudeBoss(t *testing.T) {
 	b.keys(t, "/exit", "Enter")
 	b.ends(t)
 
-	require.Len(t, b.tasks(t), 5, "no call was repeated")
-	turns := b.turns(words)
-	require.Less(t, len(turns), 10, "fewer than two turns of the model a task")
-	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
-		require.Equal(t, 1, strings.Count(turns[len(turns)-1].said(), woken+result+"\n"), "%s must arrive once", result)
-	}
-	t.Logf("five tasks, %d turns of the model", len(turns))
+	b.requireFewTurns(t, words)
 }
 
-// TestClaudeBossDetached is the same for a session that nobody looks at.
+// TestClaudeBossDetached is the same for a session in the background (claude --bg), to which a person attaches only to answer the question.
 func TestClaudeBossDetached(t *testing.T) {
 	b := newBoss(t)
-	const words = "Run two tasks."
-	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("--bg", "--", b.prompt(t, words, b.run("a"), b.run("b")))...)
-	require.Zero(t, code, stdout+stderr)
+	const words = "Run five tasks."
 	t.Cleanup(func() { // the session has a process that starts further ones
 		require.Eventually(t, func() bool {
 			left := slices.DeleteFunc(b.home.processes(), func(p process) bool { return p.pid == b.cmd.Process.Pid })
@@ -242,14 +229,84 @@ func TestClaudeBossDetached(t *testing.T) {
 			return len(left) == 0
 		}, patience, 50*time.Millisecond)
 	})
-	require.Eventually(t, func() bool { return len(b.tasks(t)) == 2 }, patience, 50*time.Millisecond, "%s", stdout+stderr)
+	id := b.background(t, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), askingTask()))
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond)
+
+	// The question waits for somebody who attaches, and the server is killed while the form is open.
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
+	b.shows(t, "requests your input")
+	b.restart(t)
+	b.allow(t)
+	b.hears(t, words, "Touched 42")
+	b.keys(t, "C-z")
+	b.ends(t)
+	b.requireAnswered(t)
+
+	// Nobody is attached, and the server is killed before a result.
 	b.restart(t)
 	b.release(t, "a")
 	b.hears(t, words, "result of 42 a")
+
+	// The session is stopped. A task ends, the server is killed, and the session that is resumed by attaching hears of it, and of the others
+	// when nobody is attached any more.
+	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.path, "stop", id)
+	require.Zero(t, code, stdout+stderr)
 	b.release(t, "b")
+	b.completes(t, "result of 42 b")
+	b.restart(t)
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
 	b.hears(t, words, "result of 42 b")
-	require.LessOrEqual(t, len(b.turns(words)), 4)
-	require.Len(t, b.tasks(t), 2)
+	b.keys(t, "C-z")
+	b.ends(t)
+	b.release(t, "c")
+	b.release(t, "d")
+	b.hears(t, words, "result of 42 c")
+	b.hears(t, words, "result of 42 d")
+	b.requireFewTurns(t, words)
+}
+
+// background starts a session in the background and returns its short id.
+func (b *boss) background(t *testing.T, more ...string) string {
+	t.Helper()
+	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv(append([]string{"--bg"}, more...)...)...)
+	require.Zero(t, code, stdout+stderr)
+	found := regexp.MustCompile(`claude attach (\S+)`).FindStringSubmatch(stdout)
+	require.NotNil(t, found, stdout+stderr)
+	return found[1]
+}
+
+// completes waits until a task has completed with the summary.
+func (b *boss) completes(t *testing.T, summary string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == summary })
+	}, patience, 50*time.Millisecond)
+}
+
+// requireAnswered fails the test unless the question of the asking task was answered once, with allow, and its agent has got that once.
+func (b *boss) requireAnswered(t *testing.T) {
+	t.Helper()
+	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
+	require.NoError(t, err)
+	require.Len(t, r.GetQuestions(), 1)
+	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
+	asked := b.asked("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
+	require.Len(t, asked[len(asked)-1].results(), 1)
+}
+
+// requireFewTurns fails the test unless each of the five results has arrived once, in fewer than two turns of the model a task and without
+// any other call.
+func (b *boss) requireFewTurns(t *testing.T, words string) {
+	t.Helper()
+	require.Len(t, b.tasks(t), 5, "no call was repeated")
+	turns := b.turns(words)
+	require.Less(t, len(turns), 10, "fewer than two turns of the model a task")
+	last := turns[len(turns)-1]
+	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
+		require.Equal(t, 1, strings.Count(last.said(), woken+result+"\n"), "%s must arrive once", result)
+	}
+	require.Equal(t, slices.Repeat([]string{"mcp__fleet__run_task"}, 5), last.calls())
+	t.Logf("five tasks, %d turns of the model", len(turns))
 }
 
 // TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/waittest"
 )
 
 // says types a prompt with the answers of the model, and waits until it was asked for all of them.
@@ -46,7 +45,7 @@ func bash(command string) string {
 }
 
 // TestClaudeOrchestrates is a whole job, as docs/use/orchestrate.md describes it: Claude Code with the plugin plans, runs five Claude Code agents
-// in the background, shows the question of one, reviews the work, requests a change of one, and lands all of it.
+// in the background, shows the question of one, reviews the work, requests a change of one, and lands all of it. It asks for no result.
 func TestClaudeOrchestrates(t *testing.T) {
 	claude(t) // skips the test
 	names := []string{"colours", "switch", "cart", "voucher", "readme"}
@@ -93,17 +92,17 @@ func TestClaudeOrchestrates(t *testing.T) {
 	// Review, and request a change.
 	b.says(t, "/fleet:review of the shop", calls(t, "list_reviews", map[string]any{}), calls(t, "show_task_changes", patches(id, names)...),
 		"model: say All do what was asked, but cart.txt:1 says only that it is new. I would request a change of that, and approve the others. Shall I?")
-	const next = `"${review.next_task_id}"`
 	b.says(t, "Request it, and read what comes.", calls(t, "review_task", map[string]any{
 		"task_id": id["cart"], "verdict": "request_changes", "text": bash("echo newer cart >cart.txt") + "\n" + bash("git commit -qam newer"),
 		"comments": []any{map[string]any{"path": "cart.txt", "line": 1, "text": "model: say Made the cart newer"}},
-	}), "model: tool mcp__plugin_fleet_fleet__wait_tasks "+`{"task_ids":[`+next+`],"or_question":true}`,
-		"model: tool mcp__plugin_fleet_fleet__show_task_changes "+`{"task_id":`+next+`,"patch":true}`, "model: say The cart is newer now. Shall all of it land?")
+	}), "model: say I am told when the change is made.")
+	b.hears(t, "Request it, and read what comes.", "Made the cart newer")
 	reviewed, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id["cart"]})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Landing_replaced, reviewed.GetTask().GetLanding().GetState())
 	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
-	asked := b.turns("Request it, and read what comes.")
+	b.says(t, "What is it now?", calls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
+	asked := b.turns("What is it now?")
 	require.Contains(t, asked[len(asked)-1].said(), "+newer cart", "the model has read the changed work")
 
 	// Land all.
@@ -115,12 +114,11 @@ func TestClaudeOrchestrates(t *testing.T) {
 	}
 	b.says(t, "Approve and land all.", calls(t, "review_task", approved...), calls(t, "show_overlaps", map[string]any{"project": "code"}),
 		calls(t, "land_tasks", map[string]any{"task_ids": landed, "dry_run": true}), calls(t, "land_tasks", map[string]any{"task_ids": landed}), "model: say All five are landing.")
+	b.hears(t, "Approve and land all.", "The work of 5 of 5 tasks landed.")
 	for _, name := range names {
-		waittest.Until(t, "the work of "+name+" does not land", func() bool {
-			shown, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id[name]})
-			require.NoError(t, err)
-			return shown.GetTask().GetLanding().GetState() == fleetv1.Landing_landed
-		})
+		shown, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id[name]})
+		require.NoError(t, err)
+		require.Equal(t, fleetv1.Landing_landed, shown.GetTask().GetLanding().GetState())
 		want := "new " + name
 		if name == "cart" {
 			want = "newer cart"
@@ -147,6 +145,9 @@ func TestClaudeOrchestrates(t *testing.T) {
 	}
 	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of the task", "Look at the fleet"} {
 		require.Contains(t, last.said(), command)
+	}
+	for _, poll := range []string{"wait_tasks", "show_task"} {
+		require.NotContains(t, last.calls(), "mcp__plugin_fleet_fleet__"+poll)
 	}
 	for _, result := range last.results() {
 		require.False(t, result.IsError, result.Content.text())

@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 		t.Log("\n" + stdout)
 	})
 	t.Run("tasks", func(t *testing.T) {
-		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "tasks.mjs"), s.mcp())
+		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "tasks.mjs"), s.mcp()+"/all")
 		require.Zero(t, code, stdout+stderr)
 		t.Log("\n" + stdout)
 	})

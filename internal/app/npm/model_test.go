@@ -109,6 +109,18 @@ func (r request) said() string {
 	return strings.Join(all, "\n")
 }
 
+// calls returns the names of the tools that the model has called in the conversation, oldest first.
+func (r request) calls() (names []string) {
+	for _, m := range r.Messages {
+		for _, b := range m.Content {
+			if b.Type == "tool_use" {
+				names = append(names, b.Name)
+			}
+		}
+	}
+	return names
+}
+
 func (r request) tools() (names []string) {
 	for _, t := range r.Tools {
 		names = append(names, t.Name)

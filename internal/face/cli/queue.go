@@ -155,6 +155,12 @@ func (q *queueFlags) addTo(p *program, cmd *cobra.Command) {
 	p.addLaterTime(cmd, &q.notBefore, "not-before", "do not start before `TIME`, or for a duration such as 2h")
 	p.addLaterTime(cmd, &q.expires, "expires", "stop the task if it has not started by `TIME`, or after a duration such as 8h")
 	f.StringVar(&q.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
+	q.addDependencies(cmd)
+}
+
+// addDependencies adds the flags for the tasks that must end before.
+func (q *queueFlags) addDependencies(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringArrayVar(&q.after, "after", nil, "start when the task with this `ID` has completed; can be repeated")
 	f.StringArrayVar(&q.afterAnyEnd, "after-end", nil, "start when the task with this `ID` has ended, however; can be repeated")
 	f.BoolVar(&q.giveResult, "give-result", false, "add the results of these tasks to the description")

@@ -14,6 +14,8 @@ import (
 
 func (p *program) newTaskFanOut() *cobra.Command {
 	req := &fleetv1.FanOutTaskRequest{}
+	var task taskFlags
+	var when queueFlags
 	cmd := &cobra.Command{
 		Use:   "fan-out TARGET DESCRIPTION|-|@FILE",
 		Short: "Give one prompt to several agents or models",
@@ -35,6 +37,13 @@ one.`,
 			if req.TaskDescription, err = s.readArgument(args[1], "description"); err != nil {
 				return err
 			}
+			if req.Labels, err = task.labels.parse("--label"); err != nil {
+				return err
+			}
+			if err := task.readFiles(s); err != nil {
+				return err
+			}
+			req.Attachments, req.DependsOn = task.req.GetAttachments(), when.dependencies()
 			resp, err := s.fleet.FanOutTask(ctx, req)
 			return s.print(resp, err, func() {
 				for _, t := range resp.GetTasks() {
@@ -50,6 +59,11 @@ one.`,
 	f.StringVar(&req.Role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	f.StringArrayVar(&req.Checks, "check", nil, "the tasks complete only if `COMMAND` succeeds in the agent's tree; can be repeated")
 	addOptional(f, &req.MaxCostUsd, "max-cost", "each task fails when it has cost `USD`")
+	addOptional(f, &req.Effort, "effort", "how much the models think, such as low, medium or high: `LEVEL`")
+	addSeconds(cmd, "timeout", "stop a task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { req.TimeoutSeconds = &n })
+	f.StringArrayVar(&task.attachments, "attach", nil, "give the agents this `FILE` for the task; can be repeated")
+	addLabels(cmd, &task.labels, "the tasks")
+	when.addDependencies(cmd)
 	addRequestID(cmd, req)
 	return callsTool(cmd, "fan_out_task")
 }

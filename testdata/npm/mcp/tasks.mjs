@@ -65,8 +65,25 @@ assert.match(failed.content[0].text, /failed: out of luck\./);
 
 // A question of the agent becomes a form, and its answer reaches the agent.
 const answered = await settle(await run("ask How many?"));
-assert.deepEqual(asked, ["Agent tasked asks: How many?"]);
+assert.deepEqual(asked, ["Agent tasked (ask How many?) asks: How many?"]);
 assert.equal(answered.status, "completed");
+
+// A review that requests changes is answered with the task that makes them, and a landing with one that ends when the work has landed. A call
+// that waits for nothing is answered as ever.
+const idOf = (execution) => execution.handle.taskId;
+const changed = await run("change a.txt one\ndone One");
+await settle(changed);
+const reviewed = await session.callTool("review_task", { task_id: idOf(changed), verdict: "request_changes", text: "more\nfix: change a.txt two\nfix: done Two" });
+assert.equal(reviewed.kind, "task");
+assert.match(resultFromTaskOutcome(await settle(reviewed)).content[0].text, /^Two\n\nTask .* of tasked: completed\./);
+assert.equal((await session.callTool("review_task", { task_id: idOf(reviewed), verdict: "approve" })).kind, "result");
+assert.equal((await session.callTool("land_tasks", { task_ids: [idOf(reviewed)], dry_run: true })).kind, "result");
+const landing = await session.callTool("land_tasks", { task_ids: [idOf(reviewed)] });
+assert.equal(landing.kind, "task");
+assert.equal(idOf(landing), `landing.${idOf(reviewed)}`);
+const landed = resultFromTaskOutcome(await settle(landing));
+assert.ok(!landed.isError, landed.content[0].text);
+assert.match(landed.content[0].text, /^The work of 1 of 1 tasks landed\.\n\nTask .* of tasked: completed\.\nIt landed in main with the commit /);
 
 // A task is cancelled, twice. One that nobody follows goes on, and another client resumes it.
 const long = await run("work 1h");
