@@ -139,7 +139,7 @@ func (b *boss) hears(t *testing.T, words, text string) {
 	require.Eventually(t, func() bool {
 		all := b.turns(words)
 		return len(all) > 0 && strings.Contains(all[len(all)-1].said(), woken+text)
-	}, time.Minute, 50*time.Millisecond, "the model was not told %q: %s", text, lazy(b.screen))
+	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazy(b.screen))
 }
 
 // tasks returns the fleet's tasks.
