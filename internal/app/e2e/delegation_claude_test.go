@@ -64,6 +64,7 @@ func TestDelegationClaude(t *testing.T) {
 	reserved, spent = budget()
 	require.InDelta(t, 0, reserved, 1e-9)
 	require.InDelta(t, 7*answerCost, spent, 1e-9)
+	require.Zero(t, d.audited(t, "PERMISSION_DENIED"), "its program makes no calls that are refused")
 	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent has given its agent back")
 	d.call(t, "delete_pool", object{"name": "heads"})
 }

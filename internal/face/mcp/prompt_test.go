@@ -143,6 +143,19 @@ func TestPrompts(t *testing.T) {
 	require.Equal(t, -32601, ask(t, strings.Replace(url, "/mcp", "/mcp/lifecycle", 1), "prompts/list", "", "", false).Error.Code, "other toolsets have none")
 }
 
+// TestResourcesOfAgent checks that no call is made for a list of resources that the caller may not make: it would be in the audit log.
+func TestResourcesOfAgent(t *testing.T) {
+	t.Parallel()
+	url := serve(t, newStub(), mcp.Config{Rights: func(context.Context) func(string) bool {
+		return func(method string) bool { return method == fleetv1.FleetService_ShowTask_FullMethodName }
+	}}).URL + "/mcp"
+	for _, isModern := range []bool{false, true} {
+		var listed struct{ Resources []struct{ URI string } }
+		require.NoError(t, json.Unmarshal(ask(t, url, "resources/list", "", "", isModern).Result, &listed))
+		require.Empty(t, listed.Resources)
+	}
+}
+
 func TestResources(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newStub(), mcp.Config{}).URL + "/mcp"

@@ -23,11 +23,14 @@ import (
 const maxPayload = 4 << 20
 
 // resources reads the resources of the fleet through the API.
-type resources struct{ api fleetv1.FleetServiceClient }
+type resources struct {
+	api    fleetv1.FleetServiceClient
+	rights func(ctx context.Context) (mayCall func(method string) bool)
+}
 
 // addFleet adds the prompts and the resources of the fleet. Lists of both do not change while the server runs, except for what the caller may see.
-func addFleet(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface) {
-	f := resources{fleetv1.NewFleetServiceClient(conn)}
+func addFleet(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
+	f := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
 	f.add(s)
 	hooks.AddAfterListResources(f.listed)
 	addPrompts(s, conn)
@@ -104,8 +107,13 @@ func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mc
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: q.Params.URI, MIMEType: kind, Blob: base64.StdEncoding.EncodeToString(all.Bytes())}}, nil
 }
 
-// listed adds the agents and the newest tasks that the caller may see to a list of resources.
+// listed adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list resources when they start, so
+// it makes no call that would be refused, which would be in the audit log.
 func (f resources) listed(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, r *mcp.ListResourcesResult) {
+	mayCall := f.rights(ctx)
+	if !mayCall(fleetv1.FleetService_ListAgents_FullMethodName) || !mayCall(fleetv1.FleetService_ListTasks_FullMethodName) {
+		return
+	}
 	limit := int32(listedInPrompts)
 	read := &factReader{ctx: ctx, api: f.api}
 	for _, a := range ask(read, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents() {

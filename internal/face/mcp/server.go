@@ -146,7 +146,7 @@ func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *
 	s := server.NewMCPServer("fleet", c.Version, options...)
 	s.AddTools(tools...)
 	if ofFleet {
-		addFleet(s, hooks, conn)
+		addFleet(s, hooks, conn, c)
 	}
 	return s
 }
