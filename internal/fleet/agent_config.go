@@ -56,7 +56,7 @@ type AgentConfig struct {
 	// permissions.
 	Edits bool `json:"edits,omitempty"`
 	// Keep is how long the place keeps the files of an agent without a repository after the agent was deleted; 0: it does not
-	// keep them. Only a place with Traits.Keeps keeps files.
+	// keep them. Only a place with Traits.KeepsFiles keeps files.
 	Keep time.Duration `json:"keep,omitempty"`
 	// Reports means that the agent ends its task with the tool agent_complete. A place that runs models itself provides the
 	// tool, and ends the run with the tool's arguments. Other places get Run.Report.

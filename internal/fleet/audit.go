@@ -59,8 +59,8 @@ type AuditLine struct {
 // NewAuditLine returns the audit line of a call that begins.
 func NewAuditLine(e AuditEntry) *AuditLine { return &AuditLine{entry: e} }
 
-// Claim returns the line and true if the transaction that calls Take must write the line. The transaction calls Wrote
-// afterwards. Take returns false if another transaction writes the line, and on nil, which means that the call is not
+// Claim returns the line and true if the transaction that calls it must write the line. The transaction calls Committed
+// afterwards. Claim returns false if another transaction writes the line, and on nil, which means that the call is not
 // audited.
 func (a *AuditLine) Claim() (AuditEntry, bool) {
 	if a == nil {

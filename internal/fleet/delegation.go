@@ -13,7 +13,7 @@ type Delegation struct {
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
 	Limit    Micros `json:"limit,omitempty"`    // what its parent lets it cost; 0: no limit
-	// ReservedTry and Taken are tries of the parent, from 1: the reservations of that try contain what this task may cost, or did so until this
+	// ReservedTry and TakenTry are tries of the parent, from 1: the reservations of that try contain what this task may cost, or did so until this
 	// task took it over.
 	ReservedTry int `json:"backed,omitempty"`
 	TakenTry    int `json:"taken,omitempty"`

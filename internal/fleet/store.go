@@ -72,7 +72,7 @@ type Store interface {
 	// NoteDone records that the work that the key names was last done the given time ago. It does not notify subscribers.
 	NoteDone(ctx context.Context, key string, ago time.Duration) error
 
-	// LastDone returns how long ago the work was last done, as Note recorded it. It uses the store's clock, because the clocks
+	// LastDone returns how long ago the work was last done, as NoteDone recorded it. It uses the store's clock, because the clocks
 	// of processes may differ. ok is false if the work was never done.
 	LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
 

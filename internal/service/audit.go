@@ -44,8 +44,8 @@ func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
 }
 
 // Add queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
-// have changed something outside the store. Keep then waits until the line is written or the write has failed. Concurrent
-// calls share a transaction. Keep drops the line if the queue is full.
+// have changed something outside the store. Add then waits until the line is written or the write has failed. Concurrent
+// calls share a transaction. Add drops the line if the queue is full.
 func (l *AuditLog) Add(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {
@@ -67,7 +67,7 @@ func (l *AuditLog) Add(e fleet.AuditEntry) {
 // Now returns the time of a new line, by the clock of the store.
 func (l *AuditLog) Now() time.Time { return l.store.Now().UTC() }
 
-// Close writes the queued lines. Call it after the last call of Keep and before the store is closed.
+// Close writes the queued lines. Call it after the last call of Add and before the store is closed.
 func (l *AuditLog) Close() { l.flush() }
 
 // flush writes the queued lines. When it returns, each line that was queued before the call is written, or its write has

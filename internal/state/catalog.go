@@ -18,7 +18,7 @@ type catalog struct {
 	now   func() time.Time
 
 	mu       sync.Mutex
-	epoch    int // counts the calls of Forget
+	epoch    int // counts the calls of Invalidate
 	projects cached[[]fleet.Project]
 	roles    map[string]cached[[]fleet.Role]
 }

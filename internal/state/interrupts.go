@@ -36,8 +36,8 @@ func (i *Interrupts) Send(ctx context.Context, a *fleet.Agent, t *fleet.Task) er
 	}
 }
 
-// Requests returns the channel of requests. The receiver must call Done for each.
+// Requests returns the channel of requests. The receiver must call Reply for each.
 func (i *Interrupts) Requests() <-chan Interrupt { return i.requests }
 
-// Reply reports the result to the caller of Ask.
+// Reply reports the result to the caller of Send.
 func (r Interrupt) Reply(err error) { r.reply <- err }

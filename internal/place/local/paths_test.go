@@ -85,7 +85,7 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 		}, []string{"the program, PATH or another variable of the project p"}},
 		"a missing path":   {func(c *local.Config, _ *local.Project) { c.Write = []string{at("nothing")} }, []string{at("nothing"), "create it"}},
 		"PATH in the data": {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + at("data/agents/a/work/bin")} }, []string{"an agent could replace it"}},
-		"data on PATH":     {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + root + ":/usr/bin"} }, nil}, // see runner.Readable
+		"data on PATH":     {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + root + ":/usr/bin"} }, nil}, // see runner.ReadablePaths
 	} {
 		c := local.Config{Dir: at("data"), Program: supervisor(t), Environ: []string{path}}
 		proj := local.Project{Name: "p"}
