@@ -194,7 +194,7 @@ page-dev: $(NPM) ## serve the live page from its sources, and reload it when the
 	cd $(PAGE) && npm run dev
 
 page-pictures: $(NPM) ## make the pictures of the documents, and pictures of every room at 400, 1280 and 2560 px in .build/page
-	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run 'TestRooms|TestPictures|TestTranscript|TestReview|TestFleetRows' ./internal/app/browser
+	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run 'TestRooms|TestPictures|TestTranscript|TestReview|TestFleetRows|TestTree|TestVariants|TestNarrow|TestEmptyRooms' ./internal/app/browser
 
 page-check: # check formatting, lint and types of the page, if Node is installed
 	@if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; \

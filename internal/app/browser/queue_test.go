@@ -24,9 +24,9 @@ func (s *server) queued(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 // seesRows waits until the first words of the rows of the table are those of want, in their order.
 func (b *tab) seesRows(table string, want ...string) {
 	b.t.Helper()
-	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr')]
+	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
 		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
-		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr').length === want.split('|').length`, table, strings.Join(want, "|"))
+		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
 	if err != nil {
 		require.Fail(b.t, "the table does not have the rows", "%q: %v, but\n%s", want, err, b.text())
 	}
@@ -49,7 +49,7 @@ func TestQueue(t *testing.T) {
 	last := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
 	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().Add(time.Hour)), Priority: new(int32(-5))})
 	first := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
-	b.seesRows("Queue", "1 # urgent papi", "2 # "+hostile, "3 # not before noon")
+	b.seesRows("Queue", "1 urgent papi", "2 "+hostile, "3 not before noon")
 	require.False(t, eval[bool](b, `'owned' in window`))
 	b.sees("3 tasks wait: ")
 	b.sees(`agent busy: agent "papi" works on `)
@@ -57,14 +57,28 @@ func TestQueue(t *testing.T) {
 	b.sees(", in 59 min")
 	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('3')`))
 
-	b.press("Hold # urgent")
+	b.fill("Priority of urgent", "-9")
+	position := func(text, at string) {
+		t.Helper()
+		require.NoError(t, b.until(`(text, at) => [...document.querySelectorAll('[aria-label="Queue"] tr')].find(r => r.innerText.includes(text))?.innerText.trim().startsWith(at)`, text, at))
+	}
+	position("urgent", "3")
+	eval[bool](b, `(() => {
+		const row = text => [...document.querySelectorAll('[aria-label="Queue"] tr')].find(r => r.innerText.includes(text))
+		row('urgent').dispatchEvent(new DragEvent('dragstart', {bubbles: true}))
+		row('<').dispatchEvent(new DragEvent('drop', {bubbles: true}))
+		return true
+	})()`)
+	position("urgent", "1")
+
+	b.press("Hold urgent")
 	b.sees("held: ")
-	b.seesRows("Queue", "1 # urgent papi held", "2 # "+hostile, "3 # not before noon")
-	b.press("Release # urgent")
+	b.seesRows("Queue", "1 urgent papi held", "2 "+hostile, "3 not before noon")
+	b.press("Release urgent")
 	b.misses("held: ")
-	b.press("Stop # not before noon")
+	b.press("Stop not before noon")
 	b.press("Yes")
-	b.seesRows("Queue", "1 # urgent papi agent busy", "2 # "+hostile)
+	b.seesRows("Queue", "1 urgent papi agent busy", "2 "+hostile)
 
 	_, err := s.api.PauseFleet(t.Context(), &fleetv1.PauseFleetRequest{Reason: "the database is upgraded"})
 	require.NoError(t, err)
@@ -75,7 +89,7 @@ func TestQueue(t *testing.T) {
 
 	s.touch(t, "papi", "go")
 	s.ended(t, running)
-	b.seesRows("Queue", "1 # "+hostile)
+	b.seesRows("Queue", "1 "+hostile)
 	b.goTo("/agents/papi")
 	b.sees("busy")
 	b.goTo("/tasks/" + last)
@@ -122,7 +136,7 @@ func TestPoolsAndSchedules(t *testing.T) {
 	require.NoError(t, err)
 	b.seesRows("Pools", "web shell coder 0 0 0 2 0 ready")
 	id := s.queued(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# a task of the pool", Hold: true})
-	b.seesRows("Queue", "1 # a task of the pool pool:web held")
+	b.seesRows("Queue", "1 a task of the pool pool:web held")
 	b.seesRows("Pools", "web shell coder 0 0 0 2 1 ready")
 	b.goTo("/tasks/" + id)
 	b.sees("It waits in the queue.")
@@ -140,7 +154,7 @@ func TestPoolsAndSchedules(t *testing.T) {
 	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin in ")
 	_, err = s.api.UpdateSchedule(t.Context(), &fleetv1.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
 	require.NoError(t, err)
-	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused # update")
+	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused update")
 }
 
 // TestBudgets shows budgets as bars, and follows their changes.

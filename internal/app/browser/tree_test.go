@@ -115,7 +115,7 @@ func TestTree(t *testing.T) {
 	d.world.Release("links")
 	b.seesNode(2, "✓ completed checked")
 	d.world.Release("turn")
-	b.seesNode(0, "▶ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
+	b.seesNode(0, "◷ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
 	b.sees("waits for 2 delegated tasks")
 	fix := d.delegate(t, notes, "echo fix a link\nwait never\ndone")
 	b.seesNode(2, "▶ running echo fix a link")

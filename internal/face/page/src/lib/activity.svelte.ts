@@ -52,6 +52,9 @@ class Activity {
 
   private failures = $derived(new Set([...this.tasks].filter(([, t]) => t.status === 'failed').map(([key]) => key)))
 
+  /** stateOf names what people see of the agent: one whose task has failed does not look idle. */
+  stateOf = (a: AgentSummary): string => (this.failed(a) ? 'failed' : a.status === 'offline' ? a.state : a.status)
+
   /** failed reports whether the newest task of the agent has failed. */
   failed = (a: AgentSummary): boolean => a.status === 'idle' && this.failures.size > 0 && this.failures.has(keyOf(a))
 

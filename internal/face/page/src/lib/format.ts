@@ -58,8 +58,13 @@ export function plain(text: string | null | undefined): string {
   return (text ?? '').replace(deceptive, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
 }
 
-/** firstLine returns the first line of a text, shortened to `most` characters. */
+// The colours of terminals.
+// eslint-disable-next-line no-control-regex
+const colours = /\u001b\[[\d;]*m/g
+
+/** firstLine returns the first line of a text without the # of a heading and without colours, shortened to `most` characters. */
 export function firstLine(text: string | null | undefined, most = 200): string {
-  const line = (text ?? '').trimStart().split('\n', 1)[0] ?? ''
+  const first = (text ?? '').trimStart().split('\n', 1)[0] ?? ''
+  const line = first.replace(/^#+ +/, '').replace(colours, '')
   return plain(line.length > most ? line.slice(0, most) + '…' : line)
 }

@@ -1,7 +1,7 @@
 const signs: Record<string, string> = {
   busy: '▶',
   running: '▶',
-  pending: '▶',
+  pending: '◷',
   working: '▶',
   collecting: '▶',
   idle: '●',
@@ -21,7 +21,7 @@ const signs: Record<string, string> = {
   approved: '✓',
   approve: '✓',
   landed: '✓',
-  queued: '▶',
+  queued: '◷',
   conflict: '✕',
   changes_requested: '!',
   request_changes: '!',
