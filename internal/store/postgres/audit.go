@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	endAudit   = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
-	pruneAudit = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED)`
+	updateAudit = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
+	pruneAudit  = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
 var insertAudit = numberPlaceholders(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `) RETURNING n`)
@@ -42,14 +42,14 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 // PutAudit writes entries of the audit log, see fleet.Store. It does not repeat the write, because the entries could be
 // written twice.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 	for i := range entries {
 		if e := &entries[i]; e.ID != 0 {
-			b.Queue(endAudit, encode([]any{e.Outcome, e.Target, e.ID})...)
+			b.Queue(updateAudit, encode([]any{e.Outcome, e.Target, e.ID})...)
 		} else {
 			b.Queue(insertAudit, encode(record.AuditArgs(e))...)
 		}

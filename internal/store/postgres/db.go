@@ -7,7 +7,7 @@ import (
 )
 
 var dialect = record.Dialect{
-	In: `= ANY (?)`,
+	InList: `= ANY (?)`,
 	AppendPayload: `INSERT INTO payloads AS p (task_id, size, gzip) VALUES (?, ?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`,
 }
@@ -27,7 +27,7 @@ func translateOnce(cache *sync.Map, query string, f func(string) string) string 
 
 // Query implements record.ReadDB.
 func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
-	if err := t.each(f, translateOnce(&statements, query, numberPlaceholders), args...); err != nil {
+	if err := t.forEachRow(f, translateOnce(&statements, query, numberPlaceholders), args...); err != nil {
 		return t.fail(err)
 	}
 	return nil
@@ -59,6 +59,6 @@ func (t *tx) LockShared(kind, name string) { t.lockShared(kind, name) }
 func (t *tx) CheckSpace() error { return t.checkSpace() }
 
 // Violates implements record.DB.
-func (t *tx) Violates(err error, index record.Unique) bool {
+func (t *tx) Violates(err error, index record.UniqueIndex) bool {
 	return isUniqueViolation(err, index.Index)
 }

@@ -54,7 +54,7 @@ func (t *tx) reviseLater(revision *int64, explain func(error) error, query strin
 		return t.err
 	}
 	t.wrote = true
-	if t.later = append(t.later, deferredWrite{query, args, revision, explain}); len(t.later) < maxDeferred {
+	if t.deferred = append(t.deferred, deferredWrite{query, args, revision, explain}); len(t.deferred) < maxDeferred {
 		return nil
 	}
 	return t.flush()
@@ -67,7 +67,7 @@ const flushAfter = 100 * time.Millisecond
 
 // paused reports whether the transaction has deferred writes and has paused for longer than flushAfter.
 func (t *tx) paused() bool {
-	return len(t.later) > 0 && t.begin == "" && time.Since(t.sent) > flushAfter
+	return len(t.deferred) > 0 && t.beginStatement == "" && time.Since(t.sentAt) > flushAfter
 }
 
 // flush sends the deferred writes.

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -104,49 +101,3 @@ func translate(err error) error {
 	}
 	return err
 }
-
-// fullRecheck is how long the store counts as full after the database has reported a full disk. Then the next write is
-// tried.
-const fullRecheck = time.Second
-
-// fullReported is how long Full still reports a full disk if no write tries to add anything. Without such a write, nobody
-// knows whether there is space again.
-const fullReported = 5 * time.Minute
-
-// fullness records whether the database's disk is full.
-type fullness struct {
-	mu          sync.Mutex
-	since, last time.Time // when the disk was found full for the first and the last time; zero if it is not full
-}
-
-// recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something.
-// Other writes may succeed on a full disk.
-func (f *fullness) recordWrite(err error, added bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch now := time.Now(); {
-	case errorCode(err) == codeDiskFull:
-		if now.Sub(f.last) > fullReported {
-			f.since = now.UTC()
-		}
-		f.last = now
-	case err == nil && added && now.Sub(f.last) > fullRecheck:
-		f.since, f.last = time.Time{}, time.Time{}
-	}
-}
-
-// fullWithin returns when the disk was first found full, if it was also found full within d.
-func (f *fullness) fullWithin(d time.Duration) (since time.Time, full bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.last) > d {
-		return time.Time{}, false
-	}
-	return f.since, true
-}
-
-// Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
-func (s *Store) Full() (since time.Time, full bool) { return s.full.fullWithin(fullReported) }
-
-// placeholder returns the placeholder of the n-th argument.
-func placeholder(n int) string { return "$" + strconv.Itoa(n) }

@@ -38,15 +38,12 @@ var setKeyedSettings = func() string {
 	return `SELECT ` + strings.Join(settings, `, `)
 }()
 
-// smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
-const smallEvent = 4096
-
 // LastSeq returns the Seq of the newest event, see fleet.Store.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return 0, err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -61,7 +58,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	return seq, contextError(ctx, translate(err))
 }
 
-func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, scanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, record.ScanInt64, lastSeq) }
 
 // LastSeq returns the Seq of the newest event, including the events that this transaction has appended. Events that
 // other transactions commit meanwhile can make the real numbers higher.
@@ -74,7 +71,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	if w.Limit <= 0 {
 		return nil, t.err
 	}
-	c := conditions(f)
+	c := eventConditions(f)
 	if err := t.checkComplete(f, c); err != nil {
 		return nil, err
 	}
@@ -89,7 +86,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 // checkComplete returns errEarly, which makes View repeat the view, if the view shows changes of the filter's agent or task
 // whose events are not in the log yet.
 func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
-	if !t.view || t.last || f.AgentUID == "" && f.TaskID == "" {
+	if !t.isView || t.lastTry || f.AgentUID == "" && f.TaskID == "" {
 		return nil
 	}
 	early, err := queryFirst(t, func(row scanner) (early bool, err error) { return early, row.Scan(&early) }, inInbox+c.where+`true)`, c.args...)
@@ -101,9 +98,9 @@ func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 
 func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) }
-	err = t.queryTogether(query{text: setKeyedSettings, each: func(scanner) error { return nil }},
-		query{text: lastSeq, each: func(row scanner) error { return row.Scan(&last) }},
-		query{text: changedAgents, args: []any{after, worker, others}, each: appendTo(&changed, scan)})
+	err = t.queryTogether(query{text: setKeyedSettings, eachRow: func(scanner) error { return nil }},
+		query{text: lastSeq, eachRow: func(row scanner) error { return row.Scan(&last) }},
+		query{text: changedAgents, args: []any{after, worker, others}, eachRow: appendTo(&changed, scan)})
 	return changed, last, t.fail(err)
 }
 
@@ -111,7 +108,7 @@ func (t *tx) Append(e *fleet.Event) error {
 	if t.err != nil {
 		return t.err
 	}
-	if e.Type == fleet.EventTaskOutput || len(e.Data)+len(e.Text) > smallEvent {
+	if record.NeedsSpace(e) {
 		if err := t.checkSpace(); err != nil {
 			return err
 		}
@@ -126,7 +123,7 @@ func eventArgs(events []*fleet.Event) []any {
 	times, data := make([]time.Time, len(events)), make([][]byte, len(events))
 	for i, e := range events {
 		times[i], data[i] = e.Time, e.Data
-		for j, text := range []string{string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner, e.TaskID, e.Status, e.Text} {
+		for j, text := range []string{string(e.Type), e.AgentUID, e.AgentName, record.NameKey(e.AgentName), e.Owner, e.TaskID, e.Status, e.Text} {
 			texts[j] = append(texts[j], escape(text))
 		}
 	}
@@ -137,60 +134,14 @@ func eventArgs(events []*fleet.Event) []any {
 	return append(args, data)
 }
 
-// clause is the condition of a query, and the arguments of the query.
-type clause struct {
-	where string // each condition followed by AND
-	args  []any
-}
-
-// arg adds an argument and returns its placeholder.
-func (c *clause) arg(v any) string {
-	c.args = append(c.args, v)
-	return placeholder(len(c.args))
-}
-
-// add adds a condition in which each question mark stands for v.
-func (c *clause) add(condition string, v any) {
-	c.where += strings.ReplaceAll(condition, "?", c.arg(v)) + ` AND `
-}
-
-// visible adds the condition that a row belongs to the owner or to one of the shared agents. It adds nothing if owner
-// is "".
-func (c *clause) visible(owner string, shared []string) {
-	switch {
-	case owner == "":
-	case len(shared) == 0:
-		c.add(`owner = ?`, owner)
-	default:
-		c.where += `(owner = ` + c.arg(owner) + ` OR agent_uid = ANY(` + c.arg(shared) + `)) AND `
-	}
-}
-
-// ofProjects adds the condition that a row belongs to an agent of one of the projects. It adds nothing if there are no
-// projects.
-func (c *clause) ofProjects(projects []string) {
-	if len(projects) > 0 {
-		c.add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project = ANY(?) OR place || '/' || project = ANY(?)))`, projects)
-	}
-}
-
-// labels adds the condition that the labels of a row's task or, if it has none, of its agent match.
-func (c *clause) labels(s fleet.Selector) {
-	if len(s) > 0 {
-		matches := func() string { return strings.Join(record.SelectorConditions(s, dialect.In, c.arg), ` AND `) }
-		c.where += `CASE WHEN task_id <> '' THEN EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = task_id AND ` + matches() +
-			`) ELSE EXISTS (SELECT 1 FROM agents AS a WHERE a.uid = agent_uid AND ` + matches() + `) END AND `
-	}
-}
-
-// conditions returns the filter as SQL. The SQL depends only on which fields are set, so there are few different
+// eventConditions returns the filter as SQL. The SQL depends only on which fields are set, so there are few different
 // statements for a connection to keep prepared.
-func conditions(f fleet.EventFilter) *clause {
+func eventConditions(f fleet.EventFilter) *clause {
 	c := &clause{}
-	c.visible(f.Owner, f.Shared)
-	c.ofProjects(f.Projects)
+	c.addVisible(f.Owner, f.Shared)
+	c.addProjects(f.Projects)
 	if f.AgentName != "" {
-		c.add(`name_key = ?`, record.Key(f.AgentName))
+		c.add(`name_key = ?`, record.NameKey(f.AgentName))
 	}
 	if f.AgentUID != "" {
 		c.add(`agent_uid = ?`, f.AgentUID)
@@ -198,7 +149,7 @@ func conditions(f fleet.EventFilter) *clause {
 	if f.TaskID != "" {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
-	c.labels(f.Selector)
+	c.addSelector(f.Selector)
 	if f.Brief {
 		c.add(`type <> ?`, string(fleet.EventTaskDetail))
 	}

@@ -23,7 +23,7 @@ func Examine(ctx context.Context, url string) (x Examination, err error) {
 		return x, err
 	}
 	defer pool.Close()
-	if _, x.Schema, err = inspect(ctx, pool); err != nil {
+	if _, x.Schema, err = inspectServer(ctx, pool); err != nil {
 		return x, contextError(ctx, translate(err))
 	}
 	begun := time.Now()

@@ -1,171 +1,83 @@
 package postgres
 
 import (
-	"strings"
-	"unicode/utf8"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
 )
 
 const (
-	// setCustomPlans makes the database plan each later query of the transaction for its values. The best plan for finding a
-	// text depends on how frequent the text is. With a plan for any text, a search for a short text reads a whole index.
-	setCustomPlans = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
-
-	selectByNumbers = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
+	findTasks      = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	countTasks     = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
+	selectPosition = `SELECT created_at, n FROM tasks WHERE id = $1`
+	newestFirst    = ` ORDER BY created_at DESC, n DESC`
+	selectTaskIDs  = `SELECT id FROM tasks WHERE `
 )
 
-// firstSample is how many of the newest tasks are searched for a text at first.
-const firstSample = 5_000
+// lastChar is greater than every character of a stored id.
+const lastChar = "\U0010FFFF"
 
-// longText is the smallest number of characters of a long text. Its words can be frequent although the text is rare. Then the
-// index finds many tasks that must be examined, which takes longer than examining four times as many of the newest tasks as
-// for a short text.
-const longText = 9
-
-// textSearch finds the tasks of a filter with a text. The database could read the tasks in the order of lists or use
-// the index of texts. It may choose badly, because it knows only roughly how frequent a text is. So textSearch reads
-// the newest tasks first to decide: if only a few of them have the text, then usually only a few of all tasks have it,
-// and the index finds them quickly.
-type textSearch struct {
-	*readTx
-	filter     fleet.TaskFilter
-	long       bool
-	firstRead  int // how many of the newest tasks are read first
-	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
-	countLimit int // tasks are counted up to this number, among those that are read
-
-	counted bool // total is the exact number of matching tasks, or it is at least most
-	total   int  // at least so many tasks match
-}
-
-func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
-	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, firstRead: firstSample, maxRead: 4 * firstSample, countLimit: limit}
-	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
-	switch {
-	case s.long:
-		s.maxRead *= 4
-	case apart:
-		s.maxRead = 0
+func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
+	if f.Text != "" {
+		return t.findText(f, w)
 	}
-	if apart {
-		s.firstRead /= 2
-	}
-	return s
-}
-
-func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
-	if _, err := queryFirst(t, scanString, setCustomPlans); err != nil {
-		return fleet.FoundTasks{}, err
-	}
-	s := newTextSearch(t, f, max(0, w.Count)+1)
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
-		behind, err := t.position(w.After)
+		c, offset := taskConditions(f), max(0, w.Offset)
+		behind, err := t.positionOf(w.After)
 		if err != nil {
 			return nil, err
 		}
-		offset := max(0, w.Offset)
 		if behind != nil {
+			c.addAfter(*behind)
 			offset = 0
 		}
-		ns, err := s.numbers(behind, limit, offset)
-		if err != nil || len(ns) == 0 {
-			return nil, err
-		}
-		return queryAll(t, record.ScanTask, selectByNumbers, ns)
-	}, s.count)
+		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
+		return queryAll(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
+	}, func(limit int) (int, bool, error) {
+		n, err := t.countTasks(f, limit)
+		return n, false, err
+	})
 }
 
-// numbers returns the column n of a page of the matching tasks, newest first. The page is among the tasks after the
-// position, or among all tasks if behind is nil.
-func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, error) {
-	need, maxFound := offset+limit, offset+limit
-	if behind == nil {
-		maxFound = max(maxFound, s.countLimit)
-	}
-	ns, whole, err := s.searchNewest(s.firstRead, behind, maxFound)
-	if read := s.estimateSample(len(ns), need); err == nil && !whole && read > 0 {
-		ns, whole, err = s.searchNewest(read, behind, maxFound)
-	}
-	if err == nil && !whole && len(ns) < need {
-		return s.searchAll(behind, limit, offset)
-	}
-	return ns[min(offset, len(ns)):min(need, len(ns))], err
-}
-
-// estimateSample estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
-// It returns 0 if these are enough, or if more than s.maxRead would be needed.
-func (s *textSearch) estimateSample(n, need int) int {
-	if n == 0 || n >= need {
-		return 0
-	}
-	read := s.firstRead * need / n * 3 / 2
-	if read > s.maxRead {
-		return 0
-	}
-	return read
-}
-
-// searchNewest reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
-// at most limit. whole says that there are no tasks beyond those that it has read.
-func (s *textSearch) searchNewest(read int, behind *position, limit int) (ns []int64, whole bool, err error) {
-	f := s.filter
-	f.Text = ""
+// countTasks returns how many tasks match the filter, at most limit.
+func (t *readTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
 	c := taskConditions(f)
-	if behind != nil {
-		c.after(*behind)
-	}
-	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(read) + `) AS newest`
-	c.where = ""
-	c.has(strings.ToLower(s.filter.Text))
-	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(limit, read)) + `]`
-	have := 0
-	if err := s.each(func(row scanner) error { return row.Scan(&ns, &have) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {
-		return nil, false, s.fail(err)
-	}
-	whole = have < read
-	if behind == nil {
-		s.total = len(ns)
-		s.counted = whole || s.total >= s.countLimit
-	}
-	return ns, whole, nil
+	return queryFirst(t, record.ScanInt, countTasks+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
 }
 
-// searchAll returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
-func (s *textSearch) searchAll(behind *position, limit, offset int) (ns []int64, err error) {
-	c := taskConditions(s.filter)
-	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true)
-		SELECT total, page.n FROM (SELECT count(*) AS total FROM found) AS counted LEFT JOIN (SELECT n FROM found WHERE `
-	c.where = ""
-	if behind != nil {
-		c.after(*behind)
-	}
-	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `) AS page ON true`
-	s.counted = true
-	err = s.each(func(row scanner) error {
-		var n *int64 // nil if the page is empty
-		if err := row.Scan(&s.total, &n); err != nil || n == nil {
-			return err
-		}
-		ns = append(ns, *n)
-		return nil
-	}, found+c.where+`true`+page, c.args...)
-	return ns, s.fail(err)
+// position is the position of a task in lists, which are ordered from the newest to the oldest task.
+type position struct {
+	createdAt time.Time
+	n         int64
 }
 
-// count returns how many tasks match, at most limit. If some of the newest tasks match, it may count only those. Then more
-// is true, which means that further tasks may match.
-func (s *textSearch) count(limit int) (n int, more bool, err error) {
-	if !s.counted && s.total == 0 {
-		_, _, err = s.searchNewest(s.firstRead, nil, limit)
+// positionOf returns the position of the task; nil if id is "" or there is no such task.
+func (t *readTx) positionOf(id string) (*position, error) {
+	if id == "" {
+		return nil, nil //nolint:nilnil // nil means the beginning of the list
 	}
-	switch {
-	case err != nil || s.counted:
-		return min(s.total, limit), false, err
-	case s.total > 0:
-		return s.total, true, nil
+	return queryFirst(t, func(row scanner) (*position, error) {
+		p := &position{}
+		return p, row.Scan(&p.createdAt, &p.n)
+	}, selectPosition, id)
+}
+
+// taskConditions returns the filter as SQL.
+func taskConditions(f fleet.TaskFilter) *clause {
+	c := &clause{}
+	c.addFilter(f)
+	return c
+}
+
+func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
+	if prefix == "" || limit <= 0 {
+		return nil, t.err
 	}
-	n, err = s.countTasks(s.filter, limit)
-	return n, false, err
+	c := &clause{}
+	c.addVisible(f.Owner, f.Shared)
+	c.addProjects(f.Projects)
+	c.add(`id >= ?`, prefix)
+	c.add(`id < ?`, prefix+lastChar)
+	return queryAll(t, record.ScanString, selectTaskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
 }

@@ -23,7 +23,7 @@ const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND de
 
 func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(record.LockProject, project)
-	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
+	err = t.forEachRow(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
 	return h, t.fail(err)
 }
 
@@ -32,18 +32,18 @@ var errNear = errors.New("the number is near its limit: count it alone")
 
 // countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
 // that no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait
-// for each other's commits. far reports whether the numbers are so far from the limits that all transactions that the
+// for each other's commits. isFar reports whether the numbers are so far from the limits that all transactions that the
 // server can have at the same time cannot reach them together. Before count is called, the numbers are 0.
 func (t *readTx) countLocked(owner string, isFar func() bool, count func() error) error {
-	alone, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
-	if t.view || t.near || alone || !shared && !isFar() {
+	exclusive, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
+	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {
 		t.lock(record.LockHoldings, owner)
 		return count()
 	}
 	t.lockShared(record.LockHoldings, owner)
 	err := count()
 	if err == nil && !isFar() {
-		t.near = true
+		t.nearLimit = true
 		return t.fail(errNear) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
 	}
 	return err
@@ -61,13 +61,13 @@ func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (
 		query = ownedTasks
 	}
 	h.Agents = map[fleet.Toolset]int{}
-	far := func() bool {
-		return !c.Alone && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
-			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
-			(l.StoredBytes == 0 || c.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*maxSharedBytes)
+	isFar := func() bool {
+		return !c.Alone && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.maxTransactions) &&
+			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.maxTransactions) &&
+			(l.StoredBytes == 0 || c.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.maxTransactions)*maxSharedBytes)
 	}
-	err = t.countLocked(owner, far, func() error {
-		return t.each(func(row scanner) error {
+	err = t.countLocked(owner, isFar, func() error {
+		return t.forEachRow(func(row scanner) error {
 			var what, toolset string
 			var n int64
 			if err := row.Scan(&what, &toolset, &n); err != nil {

@@ -34,7 +34,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		return nil, err
 	}
 	defer pool.Close()
-	_, schema, err := inspect(ctx, pool)
+	_, schema, err := inspectServer(ctx, pool)
 	if err == nil {
 		_, err = migrate(ctx, pool, schema)
 	}
@@ -102,7 +102,7 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 		return 0, err
 	}
 	defer from.Close()
-	s := &source{rows: from, table: table, places: places}
+	s := &importRows{rows: from, table: table, places: places}
 	names, err := from.Columns()
 	if err != nil {
 		return 0, err
@@ -146,8 +146,8 @@ func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32,
 	return types, err
 }
 
-// source converts rows of another store. It is a pgx.CopyFromSource.
-type source struct {
+// importRows converts rows of another store. It is a pgx.CopyFromSource.
+type importRows struct {
 	rows    *sql.Rows
 	table   string
 	places  map[string]string // new names by old ones
@@ -160,13 +160,13 @@ type source struct {
 }
 
 // Next advances to the next row.
-func (s *source) Next() bool { return s.rows.Next() }
+func (s *importRows) Next() bool { return s.rows.Next() }
 
 // Err returns the error that ended the rows.
-func (s *source) Err() error { return s.rows.Err() }
+func (s *importRows) Err() error { return s.rows.Err() }
 
 // Values returns the values of the current row, converted to the types of this store, and then the computed columns.
-func (s *source) Values() ([]any, error) {
+func (s *importRows) Values() ([]any, error) {
 	row, dest := make([]any, s.width), make([]any, s.width)
 	for i := range row {
 		dest[i] = &row[i]
@@ -186,7 +186,7 @@ func (s *source) Values() ([]any, error) {
 	case "tasks":
 		description, _ := row[s.description].(string)
 		summary, _ := row[s.summary].(string)
-		values = append(values, escape(search(&fleet.Task{Description: description, Summary: summary})))
+		values = append(values, escape(searchText(&fleet.Task{Description: description, Summary: summary})))
 	case "agents":
 		if old, ok := values[s.place].(string); ok && s.places[old] != "" {
 			values[s.place] = s.places[old]
@@ -202,7 +202,7 @@ func (s *source) Values() ([]any, error) {
 }
 
 // renamePlaces replaces the names of places in the projects of a token. Each line is a project: NAME or PLACE/NAME.
-func (s *source) renamePlaces(projects string) string {
+func (s *importRows) renamePlaces(projects string) string {
 	lines := strings.Split(projects, "\n")
 	for i, line := range lines {
 		if place, project, found := strings.Cut(line, "/"); found && s.places[place] != "" {

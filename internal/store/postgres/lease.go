@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Leases use the database's clock. It is read after the row is locked, so time spent waiting for the lock counts.
@@ -18,17 +17,17 @@ const (
 		RETURNING epoch`
 	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond')
 		WHERE owner = $1 AND key = ANY($3) RETURNING key, epoch`
-	// takeFree takes leases that nobody has, and returns epoch 0 for leases that another owner holds. It does not wait for
+	// takeFreeLeases takes leases that nobody has, and returns epoch 0 for leases that another owner holds. It does not wait for
 	// transactions that lock a lease. It returns no row for other leases, for example for expired ones.
-	takeFree = `WITH asked AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS a (key, owner, ttl)),
+	takeFreeLeases = `WITH asked AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS a (key, owner, ttl)),
 		taken AS (INSERT INTO leases (key, owner, until, epoch)
 			SELECT key, owner, clock_timestamp() + ttl * interval '1 microsecond', nextval('lease_epochs')
 			FROM asked WHERE NOT EXISTS (SELECT FROM leases AS l WHERE l.key = asked.key) ORDER BY key
 			ON CONFLICT DO NOTHING RETURNING key, owner, epoch)
 		SELECT key, owner, epoch FROM taken
 		UNION ALL SELECT a.key, a.owner, 0 FROM asked AS a JOIN leases AS l ON l.key = a.key WHERE l.owner <> a.owner AND l.until > clock_timestamp()`
-	// releaseFree releases the leases that no transaction locks, and returns them.
-	releaseFree = `DELETE FROM leases WHERE (key, owner) IN (
+	// releaseFreeLeases releases the leases that no transaction locks, and returns them.
+	releaseFreeLeases = `DELETE FROM leases WHERE (key, owner) IN (
 			SELECT l.key, l.owner FROM unnest($1::text[], $2::text[]) AS a (key, owner) JOIN leases AS l ON l.key = a.key AND l.owner = a.owner
 			FOR UPDATE OF l SKIP LOCKED)
 		RETURNING key, owner, 0`
@@ -75,13 +74,13 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	return s.runStatement(ctx, s.sidePool, nil, releaseLease, key, owner)
 }
 
-// leaseAll runs the calls in one transaction. It leaves calls undone that would have to wait for transactions that lock
+// runLeaseCalls runs the calls in one transaction. It leaves calls undone that would have to wait for transactions that lock
 // a lease.
-func (s *Store) leaseAll(calls []*leaseCall) error {
-	if err := s.enter(); err != nil {
+func (s *Store) runLeaseCalls(calls []*leaseCall) error {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	var released, taken leaseBatch
 	for _, c := range calls {
 		if c.release {
@@ -94,10 +93,10 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 		err = withAnswerLimit(context.Background(), answerLimit, func(ctx context.Context) error {
 			b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 			if len(released.calls) > 0 {
-				b.Queue(releaseFree, released.keys, released.owners).Query(released.read)
+				b.Queue(releaseFreeLeases, released.keys, released.owners).Query(released.read)
 			}
 			if len(taken.calls) > 0 {
-				b.Queue(takeFree, taken.keys, taken.owners, taken.ttls).Query(taken.read)
+				b.Queue(takeFreeLeases, taken.keys, taken.owners, taken.ttls).Query(taken.read)
 			}
 			return s.sidePool.SendBatch(ctx, b).Close()
 		})
@@ -155,31 +154,4 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 		return err
 	}, leaseOwners, prefix)
 	return owners, err
-}
-
-// runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
-// statement must be repeatable, because it may run twice.
-func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.exit()
-	if f == nil {
-		f = func(scanner) error { return nil }
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := s.retry(ctx, func() (again bool, err error) {
-		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
-			rows, err := pool.Query(ctx, query, encode(args)...)
-			if err != nil {
-				return err
-			}
-			return readRows(rows, f)
-		})
-		return isConflict(err), translate(err)
-	})
-	s.full.recordWrite(err, false)
-	return err
 }

@@ -17,21 +17,21 @@ const (
 // appear before the commit. Every transaction locks the key before it reads or writes these rows. If two keys have the
 // same hash, transactions only wait for each other without need.
 type locks struct {
-	held            map[int64]bool // true for an exclusive lock, false for a shared lock
-	pending, shared []int64        // exclusive and shared locks to take before the next statement
+	held                            map[int64]bool // true for an exclusive lock, false for a shared lock
+	pendingExclusive, pendingShared []int64        // exclusive and shared locks to take before the next statement
 }
 
 // lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and
 // a name. lock reports whether it was not yet holding all of them.
 func (t *readTx) lock(kind string, names ...string) (acquired bool) {
-	if t.view {
+	if t.isView {
 		return false
 	}
 	for _, name := range names {
 		k := lockKey(kind, name)
 		if only, ok := t.locks.held[k]; !ok || !only {
 			t.locks.add(k, true)
-			t.locks.pending = append(t.locks.pending, k)
+			t.locks.pendingExclusive = append(t.locks.pendingExclusive, k)
 			acquired = true
 		}
 	}
@@ -41,10 +41,10 @@ func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 // lockShared makes the transaction take a shared lock on the key before its next statement. The lock keeps out transactions
 // that lock the key, but not transactions that share it.
 func (t *readTx) lockShared(kind, name string) {
-	if k := lockKey(kind, name); !t.view {
+	if k := lockKey(kind, name); !t.isView {
 		if _, ok := t.locks.held[k]; !ok {
 			t.locks.add(k, false)
-			t.locks.shared = append(t.locks.shared, k)
+			t.locks.pendingShared = append(t.locks.pendingShared, k)
 		}
 	}
 }
@@ -56,14 +56,14 @@ func (l *locks) add(k int64, exclusive bool) {
 	l.held[k] = exclusive
 }
 
-// aloneKey is the lock of transactions that are repeated after a conflict. It sorts before all other keys.
-const aloneKey = math.MinInt64
+// repetitionKey is the lock of transactions that are repeated after a conflict. It sorts before all other keys.
+const repetitionKey = math.MinInt64
 
-// lockAlone makes the transaction first wait until no other transaction is being repeated. So transactions that have
+// lockRepetition makes the transaction first wait until no other transaction is being repeated. So transactions that have
 // deadlocked do not deadlock with each other again.
-func (l *locks) lockAlone() {
-	l.add(aloneKey, true)
-	l.pending = append(l.pending, aloneKey)
+func (l *locks) lockRepetition() {
+	l.add(repetitionKey, true)
+	l.pendingExclusive = append(l.pendingExclusive, repetitionKey)
 }
 
 // queue queues statements that take the pending locks, and returns the number of these statements.
@@ -71,7 +71,7 @@ func (l *locks) queue(b *pgx.Batch) (n int) {
 	for _, kind := range []struct {
 		statement string
 		keys      *[]int64
-	}{{lockAll, &l.pending}, {shareAll, &l.shared}} {
+	}{{lockAll, &l.pendingExclusive}, {shareAll, &l.pendingShared}} {
 		if len(*kind.keys) > 0 {
 			slices.Sort(*kind.keys) // all transactions use the same order, so that fewer of them deadlock
 			b.Queue(kind.statement, *kind.keys)
@@ -87,22 +87,4 @@ func lockKey(kind, name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + "\x00" + name))
 	return int64(h.Sum64()) //nolint:gosec // any number is good
-}
-
-// readLocked calls read until the transaction holds the locks on everything that read returns, and returns the last
-// result. names returns the names that a value must be locked by.
-func readLocked[T any](t *readTx, kind string, names func(T) []string, read func() ([]T, error)) ([]T, error) {
-	for {
-		got, err := read()
-		if err != nil {
-			return nil, err
-		}
-		news := false
-		for _, v := range got {
-			news = t.lock(kind, names(v)...) || news
-		}
-		if !news {
-			return got, nil
-		}
-	}
 }

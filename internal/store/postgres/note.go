@@ -8,9 +8,7 @@ import (
 const (
 	putNote = `INSERT INTO notes (key, at) VALUES ($1, clock_timestamp() - $2::bigint * interval '1 microsecond')
 		ON CONFLICT (key) DO UPDATE SET at = excluded.at`
-	getNote   = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
-	putSecret = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
-	getSecret = `SELECT value FROM secrets WHERE name = $1`
+	getNote = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
 )
 
 // NoteDone stores a time, see fleet.Store. It uses the database's clock.
@@ -23,13 +21,4 @@ func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok
 	var micros int64
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
 	return time.Duration(micros) * time.Microsecond, ok, err
-}
-
-// Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
-func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
-	if err := s.runStatement(ctx, s.sidePool, nil, putSecret, name, value); err != nil {
-		return nil, err
-	}
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&kept) }, getSecret, name)
-	return kept, err
 }

@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
-	"fleet/internal/store/record"
-
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fleet/internal/store/record"
 )
 
 // scanner is a row of a result.
@@ -41,7 +43,7 @@ func encode(args []any) []any {
 		switch v := arg.(type) {
 		case string:
 			out[i] = escape(v)
-		case record.List:
+		case record.TextList:
 			out[i] = escapeAll(v)
 		case []string:
 			out[i] = escapeAll(v)
@@ -62,13 +64,13 @@ func escapeAll(texts []string) []string {
 
 // query is a query, and the function that is called with every row of its result.
 type query struct {
-	each func(scanner) error
-	text string
-	args []any
+	eachRow func(scanner) error
+	text    string
+	args    []any
 }
 
-// each calls f with every row of the query's result until f fails.
-func (t *readTx) each(f func(scanner) error, text string, args ...any) error {
+// forEachRow calls f with every row of the query's result until f fails.
+func (t *readTx) forEachRow(f func(scanner) error, text string, args ...any) error {
 	return t.queryTogether(query{f, text, args})
 }
 
@@ -90,7 +92,7 @@ func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 		if err != nil {
 			return err
 		}
-		return readRows(rows, queries[0].each)
+		return readRows(rows, queries[0].eachRow)
 	}
 	for _, q := range queries {
 		b.Queue(q.text, encode(q.args)...)
@@ -105,7 +107,7 @@ func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := readRows(rows, q.each); err != nil {
+		if err := readRows(rows, q.eachRow); err != nil {
 			return err
 		}
 	}
@@ -125,13 +127,13 @@ func readRows(rows pgx.Rows, f func(scanner) error) error {
 // exec executes a write at once; see execLater.
 func (t *tx) exec(query string, args ...any) error {
 	t.wrote = true
-	return t.each(func(scanner) error { return nil }, query, args...)
+	return t.forEachRow(func(scanner) error { return nil }, query, args...)
 }
 
 // queryAll returns every row of the query's result, converted by scan.
 func queryAll[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
-	if err := t.each(appendTo(&out, scan), text, args...); err != nil {
+	if err := t.forEachRow(appendTo(&out, scan), text, args...); err != nil {
 		return nil, t.fail(err)
 	}
 	return out, nil
@@ -156,10 +158,6 @@ func queryFirst[T any](t *readTx, scan func(scanner) (T, error), query string, a
 	return got[0], nil
 }
 
-func scanInt(row scanner) (n int, err error)       { return n, row.Scan(&n) }
-func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
-func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }
-
 // numberPlaceholders returns the query with its question marks replaced by $1, $2 and so on.
 func numberPlaceholders(query string) string {
 	var b strings.Builder
@@ -170,4 +168,34 @@ func numberPlaceholders(query string) string {
 		b.WriteString(part)
 	}
 	return b.String()
+}
+
+// placeholder returns the placeholder of the n-th argument.
+func placeholder(n int) string { return "$" + strconv.Itoa(n) }
+
+// runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
+// statement must be repeatable, because it may run twice.
+func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
+	if err := s.calls.Begin(); err != nil {
+		return err
+	}
+	defer s.calls.End()
+	if f == nil {
+		f = func(scanner) error { return nil }
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := s.retry(ctx, func() (again bool, err error) {
+		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
+			rows, err := pool.Query(ctx, query, encode(args)...)
+			if err != nil {
+				return err
+			}
+			return readRows(rows, f)
+		})
+		return isConflict(err), translate(err)
+	})
+	s.full.recordWrite(err, false)
+	return err
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	// statement_timestamp() gives the same time for both columns. Two calls of clock_timestamp() would differ.
-	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+	putHeartbeat = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
 		VALUES ($1, $2, $3, $4, statement_timestamp(), statement_timestamp(), $5, false)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
 			started_at = CASE WHEN $6 THEN excluded.started_at ELSE r.started_at END, heard_at = excluded.heard_at,
@@ -26,7 +26,7 @@ const (
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	var now time.Time
 	begun := s.clock.local()
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&now) }, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
 	if ok && err == nil {
 		s.clock.adjust(begun, now)
 	}

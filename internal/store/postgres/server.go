@@ -28,9 +28,9 @@ const (
 var errPooled = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
 	"use the pooler's session mode, or connect to the database itself")
 
-// inspect returns how many connections the server may have, and the version of the database's schema. It returns an error if
+// inspectServer returns how many connections the server may have, and the version of the database's schema. It returns an error if
 // Fleet cannot work with the server or the database, or not with this role. It changes nothing.
-func inspect(ctx context.Context, pool *pgxpool.Pool) (conns int, schema record.Schema, err error) {
+func inspectServer(ctx context.Context, pool *pgxpool.Pool) (conns int, schema record.Schema, err error) {
 	if conns, err = checkServer(ctx, pool); err != nil {
 		return 0, schema, err
 	}

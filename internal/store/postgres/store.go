@@ -23,7 +23,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,11 +30,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 	"fleet/internal/store/turn"
 )
 
 // ErrClosed is returned by every call on a closed store.
-var ErrClosed = errors.New("the store is closed")
+var ErrClosed = record.ErrClosed
 
 var _ fleet.Store = (*Store)(nil)
 
@@ -55,7 +55,7 @@ const (
 	// With this number, four replicas fit into the default max_connections of 100.
 	mainConns  = 8
 	sideConns  = 3 // for leases and notifications, which must not wait for transactions
-	stampConns = 1 // for stamping, which must not wait for leases either, because every write waits for it
+	moverConns = 1 // for moving events, which must not wait for leases either, because every write waits for it
 )
 
 // dialTimeout limits how long connecting may take, unless the URL has connect_timeout.
@@ -69,17 +69,15 @@ type Store struct {
 	turns           *turn.Queue[struct{}] // decides which update gets the next connection of writer
 	reader          *pgxpool.Pool
 	sidePool        *pgxpool.Pool
-	stampPool       *pgxpool.Pool
-	pulse           *pulse
-	stamper         *stamper
+	moverPool       *pgxpool.Pool
+	notifier        *commitNotifier
+	mover           *eventMover
 	leaseBatcher    batcher[leaseCall]
 	full            fullness
 	schema          int64 // the version of the schema that this program needs
 	maxTransactions int   // how many transactions the server can have at the same time
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // pending calls
+	calls record.Calls
 }
 
 // Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has upgraded so that
@@ -89,7 +87,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.leaseBatcher.run = s.leaseAll
+	s.leaseBatcher.run = s.runLeaseCalls
 	defer func() {
 		if err != nil {
 			s.closePools()
@@ -106,14 +104,14 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.sidePool, err = newPool(ctx, url, sideConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	if s.stampPool, err = newPool(ctx, url, stampConns, keyedSettings); err != nil {
+	if s.moverPool, err = newPool(ctx, url, moverConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	others, schema, err := inspect(ctx, s.sidePool)
+	maxConns, schema, err := inspectServer(ctx, s.sidePool)
 	if err != nil {
 		return nil, err
 	}
-	s.maxTransactions = others
+	s.maxTransactions = maxConns
 	if s.schema, err = migrate(ctx, s.sidePool, schema); err != nil {
 		return nil, err
 	}
@@ -123,8 +121,8 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if err := s.clock.measure(ctx, s.sidePool); err != nil {
 		return nil, err
 	}
-	s.pulse = newPulse(s.sidePool, cfg.Poll, s.log)
-	s.stamper = newStamper(s.stampPool, s.pulse, s.log)
+	s.notifier = newCommitNotifier(s.sidePool, cfg.Poll, s.log)
+	s.mover = newEventMover(s.moverPool, s.notifier, s.log)
 	return s, nil
 }
 
@@ -216,33 +214,14 @@ func prepareConn(ctx context.Context, c *pgx.Conn, settings map[string]string) e
 	return err
 }
 
-// enter begins a call and leave ends it. Close waits for calls that have begun. enter returns ErrClosed on a closed
-// store.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-func (s *Store) exit() { s.calls.Done() }
-
 // Close waits for pending calls and closes the connections. Closing twice is not an error. The channels of subscribers
 // stay open, but get no further notifications.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.mu.Unlock()
-	s.calls.Wait()
-	if !first {
+	if !s.calls.Close() {
 		return nil
 	}
-	s.stamper.close()
-	s.pulse.close()
+	s.mover.close()
+	s.notifier.close()
 	s.closePools()
 	return nil
 }
@@ -250,13 +229,13 @@ func (s *Store) Close() error {
 // replaceConns replaces all connections. It is called after a connection did not answer, because the others are then
 // probably dead too, and after a connection led to a standby.
 func (s *Store) replaceConns() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.stampPool} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.moverPool} {
 		p.Reset()
 	}
 }
 
 func (s *Store) closePools() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.stampPool} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.moverPool} {
 		if p != nil {
 			p.Close()
 		}

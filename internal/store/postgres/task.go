@@ -12,11 +12,11 @@ const (
 	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.ActiveCondition,
 	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
 	// of all agents.
-	isCurrent   = `CASE status WHEN 'running' THEN true ELSE false END`
-	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + isCurrent
-	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + isCurrent
-	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	listTasks   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
+	isCurrent       = `CASE status WHEN 'running' THEN true ELSE false END`
+	activeTask      = record.SelectTasks + `WHERE agent_uid = $1 AND ` + isCurrent
+	activeTasks     = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + isCurrent
+	countAgentTasks = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
+	listTasks       = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
 	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
@@ -34,8 +34,8 @@ var (
 	changeTask = numberPlaceholders(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Placeholders(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
 	updateTask = failIfNoRow("", changeTask)
-	// updateShort is for a task whose whole description is in its row.
-	updateShort = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
+	// updateShortTask is for a task whose whole description is in its row.
+	updateShortTask = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
@@ -44,14 +44,8 @@ func (t *readTx) Task(id string) (*fleet.Task, error) {
 
 // task returns the first task of the query's result.
 func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
-	got, err := readLocked(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, query, args...) })
-	if err != nil || len(got) == 0 {
-		return nil, err
-	}
-	return got[0], nil
+	return fleet.First(record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, query, args...) }))
 }
-
-func agentOf(t *fleet.Task) []string { return []string{record.TaskLockName(t)} }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
@@ -60,7 +54,7 @@ func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
 	t.lock(record.LockAgent, agentUID)
-	total, err := queryFirst(t, scanInt, countOwn, agentUID)
+	total, err := queryFirst(t, record.ScanInt, countAgentTasks, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
@@ -73,7 +67,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 		return nil, t.err
 	}
 	t.lock(record.LockSession, sessionID)
-	return readLocked(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit) })
+	return record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit) })
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -94,8 +88,8 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	}
 	t.lockShared(record.LockHoldings, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
-	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.Project, task.AgentUID)...)
-	if rest := task.Description[len(record.Head(task.Description)):]; err == nil && rest != "" {
+	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), searchText(task), task.ID, task.Project, task.AgentUID)...)
+	if rest := task.Description[len(record.DescriptionHead(task.Description)):]; err == nil && rest != "" {
 		err = t.execLater(explain, putRest, task.ID, rest)
 	}
 	task.Revision = 1
@@ -104,25 +98,25 @@ func (t *tx) insertTask(task *fleet.Task) error {
 
 func (t *tx) updateTask(task *fleet.Task) error {
 	t.lock(record.LockAgent, record.TaskLockName(task))
-	rest := task.Description[len(record.Head(task.Description)):]
-	query := updateShort
+	rest := task.Description[len(record.DescriptionHead(task.Description)):]
+	query := updateShortTask
 	if rest != "" {
 		query = updateTask
 	}
 	explain := func(err error) error { return taskError("write", task, err) }
-	err := t.reviseLater(&task.Revision, explain, query, append(record.TaskArgs(task), search(task), task.ID)...)
+	err := t.reviseLater(&task.Revision, explain, query, append(record.TaskArgs(task), searchText(task), task.ID)...)
 	if err == nil && rest != "" {
 		err = t.execLater(explain, putRest, task.ID, rest)
 	}
 	return err
 }
 
-func taskError(act string, task *fleet.Task, err error) error {
-	return record.TaskError(act, task, err, isUniqueViolation(err, "tasks_active"), isRefused(err))
+func taskError(verb string, task *fleet.Task, err error) error {
+	return record.TaskError(verb, task, err, isUniqueViolation(err, "tasks_active"), isRefused(err))
 }
 
-// search returns the text of the task that searches look at: the beginning of its description, and its summary. It is
+// searchText returns the text of the task that searches look at: the beginning of its description, and its summary. It is
 // in lower case. Go converts it, so the result does not depend on the locale of the database.
-func search(t *fleet.Task) string {
-	return strings.ToLower(record.Head(t.Description) + "\n" + t.Summary)
+func searchText(t *fleet.Task) string {
+	return strings.ToLower(record.DescriptionHead(t.Description) + "\n" + t.Summary)
 }

@@ -22,7 +22,7 @@ func escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == 0 || r == utf8.RuneError && n == 1 || escaped(r) {
+		if r == 0 || r == utf8.RuneError && n == 1 || isEscape(r) {
 			for _, c := range []byte(s[i : i+n]) {
 				b.WriteRune(escapeBase + rune(c))
 			}
@@ -41,7 +41,7 @@ func unescape(s string) string {
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if escaped(r) {
+		if isEscape(r) {
 			b.WriteByte(byte(r - escapeBase))
 		} else {
 			b.WriteRune(r)
@@ -50,4 +50,4 @@ func unescape(s string) string {
 	return b.String()
 }
 
-func escaped(r rune) bool { return r >= escapeBase && r < escapeBase+0x100 }
+func isEscape(r rune) bool { return r >= escapeBase && r < escapeBase+0x100 }

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-var errOver = errors.New("the transaction has ended: use it only inside its function")
+var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
 // errEarly means that a view shows changes whose events are not in the log yet, so that it must be repeated.
 var errEarly = errors.New("the events of the view are not in the log yet")
@@ -35,18 +35,18 @@ const endTimeout = 30 * time.Second
 // The transaction begins in the database with its first statement.
 type readTx struct {
 	record.ReadTx
-	ctx    context.Context //nolint:containedctx // see above
-	conn   *pgxpool.Conn
-	begin  string // the statement that begins the transaction; "" once it was sent
-	view   bool
-	last   bool  // this is the last try of the view, which is not repeated because of errEarly
-	early  bool  // the view has changes whose events are not in the log yet
-	err    error // the first failure, or errOver
-	locks  locks
-	near   bool            // a number is near its limit, so it must be counted with an exclusive lock; see counted
-	others int             // how many transactions the server can have at the same time
-	later  []deferredWrite // writes to send with the next statement
-	sent   time.Time       // when the last statement was sent
+	ctx             context.Context //nolint:containedctx // see above
+	conn            *pgxpool.Conn
+	beginStatement  string // the statement that begins the transaction; "" once it was sent
+	isView          bool
+	lastTry         bool  // this is the last try of the view, which is not repeated because of errEarly
+	inboxHadEvents  bool  // the view has changes whose events are not in the log yet
+	err             error // the first failure, or errEnded
+	locks           locks
+	nearLimit       bool            // a number is near its limit, so it must be counted with an exclusive lock; see countLocked
+	maxTransactions int             // how many transactions the server can have at the same time
+	deferred        []deferredWrite // writes to send with the next statement
+	sentAt          time.Time       // when the last statement was sent
 }
 
 // tx is a write transaction.
@@ -54,25 +54,25 @@ type tx struct {
 	readTx
 	record.Tx
 	wrote  bool
-	grew   bool // it has added something that needs space
+	added  bool // it has added something that needs space
 	full   *fullness
 	events []*fleet.Event // the appended events, which are written at the commit
 }
 
 // Update runs fn in a transaction, see fleet.Store.
 func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	var t *tx
 	var ids []int64
 	collided, near := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.maxTransactions}, full: &s.full}
+		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: near, maxTransactions: s.maxTransactions}, full: &s.full}
 		t.readTx.DB, t.DB = t, t
 		if collided {
-			t.locks.lockAlone()
+			t.locks.lockRepetition()
 		}
 		defer func() { collided = isConflict(err) }()
 		do := func() error {
@@ -86,27 +86,27 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 			ids, err = t.commit()
 			return err
 		})
-		near = t.near
+		near = t.nearLimit
 		return again || errors.Is(err, errNear), err
 	})
-	s.full.recordWrite(err, t != nil && t.grew)
+	s.full.recordWrite(err, t != nil && t.added)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonInternal:
 		return err
 	case err != nil || !t.wrote && len(ids) == 0:
-		return cmp.Or(s.settle(ctx, t), err)
+		return cmp.Or(s.awaitReadEvents(ctx, t), err)
 	case len(ids) == 0:
-		s.pulse.committed()
+		s.notifier.committed()
 		return nil
 	}
 	return s.awaitLog(ctx, ids)
 }
 
-// settle is for a transaction that has read but not written. It waits until the log has the events of all changes that
+// awaitReadEvents is for a transaction that has read but not written. It waits until the log has the events of all changes that
 // the transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show,
 // because a replica may have died between a commit and the move of its events to the log.
-func (s *Store) settle(ctx context.Context, t *tx) error {
-	if t.begin != "" {
+func (s *Store) awaitReadEvents(ctx context.Context, t *tx) error {
+	if t.beginStatement != "" {
 		return nil // the transaction has read nothing
 	}
 	var waiting bool
@@ -114,29 +114,29 @@ func (s *Store) settle(ctx context.Context, t *tx) error {
 		return s.reader.QueryRow(ctx, inboxHasEvents).Scan(&waiting)
 	})
 	if err == nil && waiting {
-		err = s.stamper.stamp(ctx)
+		err = s.mover.moveAll(ctx)
 	}
 	return contextError(ctx, translate(err))
 }
 
 // View runs fn on one consistent state, see fleet.Store.
 func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	for tries := 1; ; tries++ {
 		var t *readTx
 		err := s.retry(ctx, func() (again bool, err error) {
-			t = &readTx{ctx: ctx, begin: beginView, view: true, last: tries == maxTries}
+			t = &readTx{ctx: ctx, beginStatement: beginView, isView: true, lastTry: tries == maxTries}
 			t.DB = t
 			return s.run(t, func() error { return fn(t) }, t.commit)
 		})
 		again := errors.Is(err, errEarly)
-		if again || err == nil && t.early {
+		if again || err == nil && t.inboxHadEvents {
 			// The caller must not learn of a change before its events are in the log, because later reads of the log must show
 			// it.
-			if err := s.stamper.stamp(ctx); err != nil {
+			if err := s.mover.moveAll(ctx); err != nil {
 				return err
 			}
 		}
@@ -176,7 +176,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 		return false, err
 	}
 	pool := s.reader
-	if !t.view {
+	if !t.isView {
 		pool = s.writer
 		permit, err := s.turns.Take(t.ctx)
 		if err != nil {
@@ -189,8 +189,8 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 	}
 	committed := false
 	defer func() {
-		t.err = errOver
-		if !committed && t.begin == "" {
+		t.err = errEnded
+		if !committed && t.beginStatement == "" {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 			_, _ = t.conn.Exec(ctx, "ROLLBACK") // the pool closes a connection that is still in a transaction
 			cancel()
@@ -218,7 +218,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 
 // commit ends the transaction of a view.
 func (t *readTx) commit() error {
-	if t.begin != "" {
+	if t.beginStatement != "" {
 		return nil // the view has read nothing
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
@@ -232,7 +232,7 @@ func (t *tx) commit() (ids []int64, err error) {
 	if len(t.events) > 0 {
 		t.wrote = true
 	}
-	if t.begin != "" && !t.wrote {
+	if t.beginStatement != "" && !t.wrote {
 		return nil, nil
 	}
 	b := &pgx.Batch{}
@@ -278,23 +278,23 @@ func (t *tx) commit() (ids []int64, err error) {
 func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
-	if t.begin != "" {
-		b.Queue(t.begin)
-		t.begin = ""
+	if t.beginStatement != "" {
+		b.Queue(t.beginStatement)
+		t.beginStatement = ""
 		read = append(read, exec)
-		if t.view {
+		if t.isView {
 			b.Queue(inboxHasEvents)
-			read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.early) })
+			read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.inboxHadEvents) })
 		}
 	}
 	for range t.locks.queue(b) {
 		read = append(read, exec)
 	}
-	for _, w := range t.later {
+	for _, w := range t.deferred {
 		b.Queue(w.query, encode(w.args)...)
 		read = append(read, w.read)
 	}
-	t.later, t.sent = nil, time.Now()
+	t.deferred, t.sentAt = nil, time.Now()
 	return func(r pgx.BatchResults) error {
 		for _, f := range read {
 			if err := f(r); err != nil {
@@ -333,6 +333,6 @@ func (t *tx) checkSpace() error {
 	if _, full := t.full.fullWithin(fullRecheck); full {
 		return fleet.ErrStoreFull
 	}
-	t.grew = true
+	t.added = true
 	return nil
 }

@@ -30,7 +30,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 func (t *readTx) views(agents, active query) ([]*fleet.AgentView, error) {
 	var views []*fleet.AgentView
 	var tasks []*fleet.Task
-	agents.each, active.each = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)
+	agents.eachRow, active.eachRow = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)
 	if err := t.queryTogether(agents, active); err != nil {
 		return nil, t.fail(err)
 	}

@@ -16,15 +16,15 @@ const (
 	wordsSought = 4
 )
 
-// text adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
+// addText adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
 // text, and then each of them is examined. The index could also find the whole text, but that takes about twice as long,
 // because it would also look for the beginnings and ends of the words, and many tasks have those.
-func (c *clause) text(text string) {
+func (c *clause) addText(text string) {
 	text = strings.ToLower(text)
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	words = slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < minIndexed })
 	if len(words) < 2 {
-		c.like(text)
+		c.addLike(text)
 		return
 	}
 	slices.SortFunc(words, func(a, b string) int {
@@ -32,15 +32,15 @@ func (c *clause) text(text string) {
 	})
 	words = slices.Compact(words)
 	for _, w := range words[:min(len(words), wordsSought)] {
-		c.like(w)
+		c.addLike(w)
 	}
-	c.has(text)
+	c.addContains(text)
 }
 
-// like adds the condition that a task has the text, which must be in lower case. The index of texts can find such tasks.
-func (c *clause) like(text string) {
+// addLike adds the condition that a task has the text, which must be in lower case. The index of texts can find such tasks.
+func (c *clause) addLike(text string) {
 	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
 }
 
-// has adds the same condition as like, for tasks that are read anyway. It takes less time for each task and uses no index.
-func (c *clause) has(text string) { c.add(`strpos(search, ?) > 0`, text) }
+// addContains adds the same condition as addLike, for tasks that are read anyway. It takes less time for each task and uses no index.
+func (c *clause) addContains(text string) { c.add(`strpos(search, ?) > 0`, text) }

@@ -18,21 +18,21 @@ var (
 	insertAgent = `INSERT INTO agents (` + agentWriteColumns + `, uid, revision) VALUES (` + Placeholders(agentWriteColumns) + `, ?, 1)`
 	updateAgent = `UPDATE agents SET (` + agentWriteColumns + `) = (` + Placeholders(agentWriteColumns) + `), revision = revision + 1
 		WHERE uid = ? RETURNING revision`
-	uniqueName = Unique{"agents_name", "agents.name_key"}
+	uniqueName = UniqueIndex{"agents_name", "agents.name_key"}
 )
 
 // Agent returns the agent, see fleet.ReadTx.
 func (t ReadTx) Agent(uid string) (*fleet.Agent, error) {
 	t.DB.Lock(LockAgent, uid)
-	return queryFirst(t.DB, ScanAgent, SelectAgents+`WHERE uid = ?`, uid)
+	return QueryFirst(t.DB, ScanAgent, SelectAgents+`WHERE uid = ?`, uid)
 }
 
 // Agents returns the matching agents, see fleet.ReadTx.
 func (t ReadTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
-	name := Key(f.Name)
+	name := NameKey(f.Name)
 	switch {
 	case f.Shared:
-		return queryAll(t.DB, ScanAgent, SelectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
+		return QueryAll(t.DB, ScanAgent, SelectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
 	case f.WorkspaceID != "":
 		t.DB.Lock(LockWorkspace, joinKey(f.Place, f.WorkspaceID))
 		return t.agents(`WHERE workspace_id <> '' AND workspace_id = ? AND place = ? ORDER BY created_at DESC, n DESC LIMIT 1`, f.WorkspaceID, f.Place)
@@ -52,8 +52,8 @@ func (t ReadTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
 
 // agents returns the agents that match, and locks them.
 func (t ReadTx) agents(where string, args ...any) ([]*fleet.Agent, error) {
-	return readLocked(t.DB, LockAgent, func(a *fleet.Agent) string { return a.UID }, func() ([]*fleet.Agent, error) {
-		return queryAll(t.DB, ScanAgent, SelectAgents+where, args...)
+	return ReadLocked(t.DB, LockAgent, func(a *fleet.Agent) string { return a.UID }, func() ([]*fleet.Agent, error) {
+		return QueryAll(t.DB, ScanAgent, SelectAgents+where, args...)
 	})
 }
 
@@ -62,7 +62,7 @@ func (t Tx) insertAgent(a *fleet.Agent) error {
 		return err
 	}
 	t.DB.Lock(LockAgent, a.UID)
-	t.DB.Lock(LockName, Key(a.Name))
+	t.DB.Lock(LockName, NameKey(a.Name))
 	t.lockWorkspace(a)
 	t.DB.LockShared(LockHoldings, a.Owner)
 	if err := t.writeAgent("add", a, func(explain func(error) error, args []any) error {
@@ -90,12 +90,12 @@ func (t Tx) updateAgent(a *fleet.Agent) error {
 	})
 }
 
-func (t Tx) writeAgent(act string, a *fleet.Agent, write func(explain func(error) error, args []any) error) error {
+func (t Tx) writeAgent(verb string, a *fleet.Agent, write func(explain func(error) error, args []any) error) error {
 	args, err := agentArgs(a)
 	if err != nil {
-		return t.DB.Fail(agentError(act, a, err, false))
+		return t.DB.Fail(agentError(verb, a, err, false))
 	}
-	return write(func(err error) error { return agentError(act, a, err, t.DB.Violates(err, uniqueName)) }, append(args, a.UID))
+	return write(func(err error) error { return agentError(verb, a, err, t.DB.Violates(err, uniqueName)) }, append(args, a.UID))
 }
 
 // lockWorkspace locks the agents of the agent's workspace. It takes no lock if the agent has no workspace yet, so that

@@ -14,7 +14,7 @@ const (
 // Attachments returns the attachments of the task, see fleet.ReadTx.
 func (t ReadTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
 	t.DB.Lock(LockTask, taskID)
-	return queryAll(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
+	return QueryAll(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
 		return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
 	}, getAttachments, content, taskID)
 }

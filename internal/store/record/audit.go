@@ -12,13 +12,13 @@ const SelectAudit = `SELECT n, time, principal, kind, caller, method, face, remo
 func AuditArgs(e *fleet.AuditEntry) []any {
 	return []any{
 		e.Time, e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
-		e.AgentName, Key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
+		e.AgentName, NameKey(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
 	}
 }
 
 // ScanAudit reads an audit entry from a row of a SelectAudit query.
 func ScanAudit(row Scanner) (e fleet.AuditEntry, err error) {
-	err = row.Scan(&e.ID, (*Time)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
+	err = row.Scan(&e.ID, (*TimeColumn)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
 		&e.RequestID, &e.Outcome, &e.Count)
 	return e, err
 }
@@ -32,7 +32,7 @@ func AuditConditions(f fleet.AuditFilter, add func(condition string, value any))
 		add(`method_key = ?`, fleet.MethodKey(f.Method))
 	}
 	if f.AgentName != "" {
-		add(`name_key <> '' AND name_key = ?`, Key(f.AgentName))
+		add(`name_key <> '' AND name_key = ?`, NameKey(f.AgentName))
 	}
 	if f.Owner != "" {
 		add(`owner IN ('', ?)`, f.Owner)

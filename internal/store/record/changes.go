@@ -18,13 +18,13 @@ const (
 // Changes returns the recorded changes of the task, see fleet.ReadTx.
 func (t ReadTx) Changes(taskID string) (*fleet.Changes, error) {
 	t.DB.Lock(LockTask, taskID)
-	return queryFirst(t.DB, scanJSON[fleet.Changes], `SELECT changes FROM task_changes WHERE task_id = ?`, taskID)
+	return QueryFirst(t.DB, scanJSON[fleet.Changes], `SELECT changes FROM task_changes WHERE task_id = ?`, taskID)
 }
 
 // Checks returns the recorded state of the task's checks, see fleet.ReadTx.
 func (t ReadTx) Checks(taskID string) (*fleet.TaskChecks, error) {
 	t.DB.Lock(LockTask, taskID)
-	return queryFirst(t.DB, scanJSON[fleet.TaskChecks], `SELECT checks FROM task_checks WHERE task_id = ?`, taskID)
+	return QueryFirst(t.DB, scanJSON[fleet.TaskChecks], `SELECT checks FROM task_checks WHERE task_id = ?`, taskID)
 }
 
 func (t Tx) putChanges(taskID string, c *fleet.Changes) error {

@@ -27,7 +27,7 @@ var insertDelivery = insertStatement("deliveries", deliveryColumns)
 func (t ReadTx) Deliveries(f fleet.DeliveryFilter) ([]*fleet.Delivery, error) {
 	if f.ID != "" {
 		t.DB.Lock(lockDelivery, f.ID)
-		return queryAll(t.DB, scanDelivery, SelectDeliveries+`id = ?`, f.ID)
+		return QueryAll(t.DB, scanDelivery, SelectDeliveries+`id = ?`, f.ID)
 	}
 	where, args := `webhook = ?`, []any{f.Webhook}
 	add := func(condition string, arg any) { where, args = where+` AND `+condition, append(args, arg) }
@@ -41,20 +41,20 @@ func (t ReadTx) Deliveries(f fleet.DeliveryFilter) ([]*fleet.Delivery, error) {
 	if !f.Since.IsZero() {
 		add(`created_at >= ?`, f.Since)
 	}
-	return readLocked(t.DB, lockDelivery, func(d *fleet.Delivery) string { return d.ID }, func() ([]*fleet.Delivery, error) {
-		return queryAll(t.DB, scanDelivery, SelectDeliveries+where+order, append(args, int64(f.Limit), int64(f.Offset))...)
+	return ReadLocked(t.DB, lockDelivery, func(d *fleet.Delivery) string { return d.ID }, func() ([]*fleet.Delivery, error) {
+		return QueryAll(t.DB, scanDelivery, SelectDeliveries+where+order, append(args, int64(f.Limit), int64(f.Offset))...)
 	})
 }
 
 // CountDeliveries counts deliveries, see fleet.ReadTx.
 func (t ReadTx) CountDeliveries(webhook string) ([]fleet.DeliveryCount, error) {
 	scan := func(row Scanner) (c fleet.DeliveryCount, err error) {
-		return c, row.Scan(&c.Webhook, (*string)(&c.Status), &c.Number, (*Time)(&c.Oldest))
+		return c, row.Scan(&c.Webhook, (*string)(&c.Status), &c.Number, (*TimeColumn)(&c.Oldest))
 	}
 	if webhook == "" {
-		return queryAll(t.DB, scan, countDeliveries+` GROUP BY webhook, status ORDER BY webhook, status`)
+		return QueryAll(t.DB, scan, countDeliveries+` GROUP BY webhook, status ORDER BY webhook, status`)
 	}
-	return queryAll(t.DB, scan, countDeliveries+` AND webhook = ? GROUP BY webhook, status ORDER BY status`, webhook)
+	return QueryAll(t.DB, scan, countDeliveries+` AND webhook = ? GROUP BY webhook, status ORDER BY status`, webhook)
 }
 
 func (t Tx) insertDelivery(d *fleet.Delivery) error {
@@ -83,7 +83,7 @@ func (t Tx) updateDelivery(d *fleet.Delivery) error {
 func scanDelivery(row Scanner) (*fleet.Delivery, error) {
 	var d fleet.Delivery
 	var body string
-	err := row.Scan(&d.ID, &d.Webhook, &d.Seq, &d.Type, &d.AgentName, &d.TaskID, &body, (*string)(&d.Status), &d.Tries, (*Time)(&d.NextAt), jsonColumn{&d.Attempts}, (*Time)(&d.CreatedAt))
+	err := row.Scan(&d.ID, &d.Webhook, &d.Seq, &d.Type, &d.AgentName, &d.TaskID, &body, (*string)(&d.Status), &d.Tries, (*TimeColumn)(&d.NextAt), jsonColumn{&d.Attempts}, (*TimeColumn)(&d.CreatedAt))
 	d.Body = []byte(body)
 	return &d, err
 }

@@ -7,19 +7,19 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentError returns the error for a failed write of the agent. act is the verb for the message, such as "add". taken
+// agentError returns the error for a failed write of the agent. verb is for the message, such as "add". nameTaken
 // says that another agent has the name.
-func agentError(act string, a *fleet.Agent, err error, nameTaken bool) error {
+func agentError(verb string, a *fleet.Agent, err error, nameTaken bool) error {
 	if nameTaken {
 		return fleet.Errorf(fleet.ReasonAgentExists,
 			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
 	}
-	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
+	return fmt.Errorf("%s agent %s: %w", verb, a.UID, err)
 }
 
-// TaskError returns the error for a failed write of the task. act is the verb for the message. busy says that the agent
+// TaskError returns the error for a failed write of the task. verb is for the message. agentBusy says that the agent
 // has another active task, and ended says that the store refused to change an ended task.
-func TaskError(act string, t *fleet.Task, err error, agentBusy, ended bool) error {
+func TaskError(verb string, t *fleet.Task, err error, agentBusy, ended bool) error {
 	switch {
 	case agentBusy:
 		return fleet.Errorf(fleet.ReasonAgentBusy,
@@ -27,5 +27,5 @@ func TaskError(act string, t *fleet.Task, err error, agentBusy, ended bool) erro
 	case ended:
 		err = errors.New("it has ended, and an ended task is never changed")
 	}
-	return fmt.Errorf("%s task %s: %w", act, t.ID, err)
+	return fmt.Errorf("%s task %s: %w", verb, t.ID, err)
 }

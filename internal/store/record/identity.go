@@ -20,10 +20,10 @@ var insertIdentity = insertStatement("identities", identityColumns)
 func (t ReadTx) Identity(k fleet.IdentityKey) (*fleet.Identity, error) {
 	if k.Principal != "" {
 		t.DB.Lock(lockPrincipal, k.Principal)
-		return queryFirst(t.DB, scanIdentity, selectIdentities+`WHERE principal = ?`, k.Principal)
+		return QueryFirst(t.DB, scanIdentity, selectIdentities+`WHERE principal = ?`, k.Principal)
 	}
 	t.DB.Lock(lockSubject, joinKey(k.Source, k.SubjectID))
-	return queryFirst(t.DB, scanIdentity, selectIdentities+`WHERE source = ? AND subject_id = ?`, k.Source, k.SubjectID)
+	return QueryFirst(t.DB, scanIdentity, selectIdentities+`WHERE source = ? AND subject_id = ?`, k.Source, k.SubjectID)
 }
 
 func (t Tx) insertIdentity(i *fleet.Identity) error {
@@ -43,7 +43,7 @@ func (t Tx) updateGroups(i *fleet.Identity) error {
 func scanIdentity(row Scanner) (*fleet.Identity, error) {
 	var i fleet.Identity
 	var groups string
-	err := row.Scan(&i.Principal, &i.Source, &i.SubjectID, (*Time)(&i.CreatedAt), &groups)
+	err := row.Scan(&i.Principal, &i.Source, &i.SubjectID, (*TimeColumn)(&i.CreatedAt), &groups)
 	if err == nil && groups != "" {
 		err = json.Unmarshal([]byte(groups), &i.Groups)
 	}

@@ -34,7 +34,7 @@ func SelectorConditions(s fleet.Selector, in string, arg func(any) string) (cond
 		value := `labels ->> CAST(` + arg(r.Key) + ` AS text)`
 		condition := value + ` IS NOT NULL`
 		if r.Values != nil {
-			condition = value + ` ` + strings.Replace(in, `?`, arg(List(r.Values)), 1)
+			condition = value + ` ` + strings.Replace(in, `?`, arg(TextList(r.Values)), 1)
 		}
 		if r.Not {
 			condition = `(` + condition + `) IS NOT TRUE`

@@ -33,8 +33,8 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 		}
 	}
 	if f.TaskID != "" {
-		totals, err := readLocked(t.DB, lockLedger, func(l fleet.LedgerTotal) string { return l.Budget }, func() ([]fleet.LedgerTotal, error) {
-			return queryAll(t.DB, scanTotal, taskTotals, f.TaskID)
+		totals, err := ReadLocked(t.DB, lockLedger, func(l fleet.LedgerTotal) string { return l.Budget }, func() ([]fleet.LedgerTotal, error) {
+			return QueryAll(t.DB, scanTotal, taskTotals, f.TaskID)
 		})
 		if err != nil {
 			return l, err
@@ -51,30 +51,30 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 	if !f.Begin.IsZero() {
 		query, args = query+` AND begins = ?`, append(args, f.Begin)
 	}
-	l.Entries, err = queryAll(t.DB, scanLedger, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
+	l.Entries, err = QueryAll(t.DB, scanLedger, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
 	return l, err
 }
 
-// forever is when windows begin that never end.
-var forever = time.Unix(0, 0).UTC()
+// foreverBegin is when windows begin that never end.
+var foreverBegin = time.Unix(0, 0).UTC()
 
 // totals returns the totals of the windows, and locks their budgets.
 func (t ReadTx) totals(windows []fleet.LedgerKey) (out []fleet.LedgerTotal, err error) {
-	var names List
+	var names TextList
 	var since time.Time
 	keys := map[fleet.LedgerKey]bool{}
 	for _, w := range windows {
 		keys[fleet.LedgerKey{Budget: w.Budget, Begin: w.Begin.UTC()}] = true
 		names = append(names, w.Budget)
-		if !w.Begin.Equal(forever) && (since.IsZero() || w.Begin.Before(since)) {
+		if !w.Begin.Equal(foreverBegin) && (since.IsZero() || w.Begin.Before(since)) {
 			since = w.Begin
 		}
 	}
 	if since.IsZero() {
-		since = forever
+		since = foreverBegin
 	}
 	t.DB.Lock(lockLedger, names...)
-	got, err := queryAll(t.DB, scanTotal, selectTotals+t.DB.Dialect().In+` ORDER BY budget, begins`, since, forever, names)
+	got, err := QueryAll(t.DB, scanTotal, selectTotals+t.DB.Dialect().InList+` ORDER BY budget, begins`, since, foreverBegin, names)
 	for _, total := range got {
 		if keys[total.LedgerKey] {
 			out = append(out, total)
@@ -102,11 +102,11 @@ func (t Tx) insertLedgerEntry(e *fleet.LedgerEntry) error {
 }
 
 func scanTotal(row Scanner) (l fleet.LedgerTotal, err error) {
-	return l, row.Scan(&l.Budget, (*Time)(&l.Begin), (*int64)(&l.Reserved.Micros), &l.Reserved.Tokens, (*int64)(&l.Spent.Micros), &l.Spent.Tokens)
+	return l, row.Scan(&l.Budget, (*TimeColumn)(&l.Begin), (*int64)(&l.Reserved.Micros), &l.Reserved.Tokens, (*int64)(&l.Spent.Micros), &l.Spent.Tokens)
 }
 
 func scanLedger(row Scanner) (*fleet.LedgerEntry, error) {
 	e := &fleet.LedgerEntry{}
-	return e, row.Scan(&e.N, &e.Budget, (*Time)(&e.Begin), &e.TaskID, (*string)(&e.Kind),
-		(*int64)(&e.Reserved.Micros), &e.Reserved.Tokens, (*int64)(&e.Spent.Micros), &e.Spent.Tokens, (*Time)(&e.At), &e.Text)
+	return e, row.Scan(&e.N, &e.Budget, (*TimeColumn)(&e.Begin), &e.TaskID, (*string)(&e.Kind),
+		(*int64)(&e.Reserved.Micros), &e.Reserved.Tokens, (*int64)(&e.Spent.Micros), &e.Spent.Tokens, (*TimeColumn)(&e.At), &e.Text)
 }

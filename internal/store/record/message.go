@@ -17,12 +17,12 @@ var insertMessage = insertStatement("messages", messageColumns)
 // Messages returns the matching messages, see fleet.ReadTx.
 func (t ReadTx) Messages(f fleet.MessageFilter) ([]*fleet.Message, error) {
 	if f.TaskID == "" {
-		return readLocked(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, func() ([]*fleet.Message, error) {
-			return queryAll(t.DB, scanMessage, selectMessages+`WHERE id = ?`, f.ID)
+		return ReadLocked(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, func() ([]*fleet.Message, error) {
+			return QueryAll(t.DB, scanMessage, selectMessages+`WHERE id = ?`, f.ID)
 		})
 	}
 	t.DB.Lock(LockTask, f.TaskID)
-	return queryAll(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, f.TaskID)
+	return QueryAll(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, f.TaskID)
 }
 
 func (t Tx) insertMessage(m *fleet.Message) error {
@@ -42,5 +42,5 @@ func (t Tx) updateMessage(m *fleet.Message) error {
 
 func scanMessage(row Scanner) (*fleet.Message, error) {
 	var m fleet.Message
-	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*Time)(&m.CreatedAt), (*Time)(&m.DeliveredAt), (*string)(&m.Refused), &m.RefusedText, &m.FromTask, &m.Turn)
+	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*TimeColumn)(&m.CreatedAt), (*TimeColumn)(&m.DeliveredAt), (*string)(&m.Refused), &m.RefusedText, &m.FromTask, &m.Turn)
 }

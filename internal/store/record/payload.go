@@ -14,9 +14,9 @@ const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 func (t ReadTx) Payload(taskID string, compressed bool) ([]byte, error) {
 	t.DB.Lock(LockTask, taskID)
 	if compressed {
-		return queryFirst(t.DB, ScanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
+		return QueryFirst(t.DB, ScanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
 	}
-	return queryFirst(t.DB, func(row Scanner) ([]byte, error) {
+	return QueryFirst(t.DB, func(row Scanner) ([]byte, error) {
 		var size int
 		var gzip []byte
 		if err := row.Scan(&size, &gzip); err != nil {

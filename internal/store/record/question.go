@@ -19,8 +19,8 @@ const (
 var insertQuestion = insertStatement("questions", questionColumns+", name_key")
 
 func (t ReadTx) questions(query string, args ...any) ([]*fleet.Question, error) {
-	return readLocked(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
-		return queryAll(t.DB, scanQuestion, query, args...)
+	return ReadLocked(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
+		return QueryAll(t.DB, scanQuestion, query, args...)
 	})
 }
 
@@ -29,8 +29,8 @@ func (t ReadTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Q
 	if f.TaskID != "" {
 		t.DB.Lock(LockTask, f.TaskID)
 	}
-	where, args := questionConditions(f, t.DB.Dialect().In)
-	total, err := queryFirst(t.DB, ScanInt, `SELECT count(*) FROM questions `+where, args...)
+	where, args := questionConditions(f, t.DB.Dialect().InList)
+	total, err := QueryFirst(t.DB, ScanInt, `SELECT count(*) FROM questions `+where, args...)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
@@ -54,16 +54,16 @@ func questionConditions(f fleet.QuestionFilter, in string) (where string, args [
 	case len(f.Shared) == 0:
 		add(`owner = ?`, f.Owner)
 	default:
-		add(`(owner = ? OR agent_uid `+in+`)`, f.Owner, List(f.Shared))
+		add(`(owner = ? OR agent_uid `+in+`)`, f.Owner, TextList(f.Shared))
 	}
 	if len(f.Projects) > 0 {
-		add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project `+in+` OR place || '/' || project `+in+`))`, List(f.Projects), List(f.Projects))
+		add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project `+in+` OR place || '/' || project `+in+`))`, TextList(f.Projects), TextList(f.Projects))
 	}
 	if f.AgentUID != "" {
 		add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		add(`name_key = ?`, Key(f.AgentName))
+		add(`name_key = ?`, NameKey(f.AgentName))
 	}
 	if f.ID != "" {
 		add(`id = ?`, f.ID)
@@ -90,7 +90,7 @@ func (t Tx) insertQuestion(q *fleet.Question) error {
 	}
 	t.DB.Lock(LockTask, q.TaskID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add question %s: %w", q.ID, err) },
-		insertQuestion, append(args, Key(q.AgentName))...)
+		insertQuestion, append(args, NameKey(q.AgentName))...)
 }
 
 func (t Tx) updateQuestion(q *fleet.Question) error {
@@ -115,6 +115,6 @@ func questionArgs(q *fleet.Question) ([]any, error) {
 func scanQuestion(row Scanner) (*fleet.Question, error) {
 	var q fleet.Question
 	return &q, row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input,
-		jsonColumn{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
-		(*Time)(&q.AnsweredAt), (*Time)(&q.DeliveredAt), jsonColumn{&q.Rules}, (*string)(&q.Remember))
+		jsonColumn{&q.Options}, (*TimeColumn)(&q.AskedAt), (*TimeColumn)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
+		(*TimeColumn)(&q.AnsweredAt), (*TimeColumn)(&q.DeliveredAt), jsonColumn{&q.Rules}, (*string)(&q.Remember))
 }

@@ -17,7 +17,7 @@ const (
 // Queue returns the matching tasks of the queue, see fleet.ReadTx.
 func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	if f.All {
-		return queryAll(t.DB, scanQueued, selectQueue+` ORDER BY n`)
+		return QueryAll(t.DB, scanQueued, selectQueue+` ORDER BY n`)
 	}
 	if len(f.TaskIDs) == 0 {
 		return nil, nil
@@ -26,8 +26,8 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	if f.Ended {
 		query = selectEntries + `id `
 	}
-	return readLocked(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return TaskLockName(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
-		return queryAll(t.DB, scanQueued, query+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
+	return ReadLocked(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return TaskLockName(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
+		return QueryAll(t.DB, scanQueued, query+t.DB.Dialect().InList+` ORDER BY n`, TextList(f.TaskIDs))
 	})
 }
 

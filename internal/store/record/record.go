@@ -10,9 +10,9 @@ import "strings"
 // Scanner is a row of a result.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Key returns the form in which names are compared. It is computed here and not by the database, because a database's
+// NameKey returns the form in which names are compared. It is computed here and not by the database, because a database's
 // lower-case function may depend on a locale or change only ASCII letters.
-func Key(name string) string { return strings.ToLower(name) }
+func NameKey(name string) string { return strings.ToLower(name) }
 
 // Placeholders returns a question mark for each column of the list.
 func Placeholders(columns string) string {

@@ -15,9 +15,9 @@ const (
 // Remains returns what the store keeps of an agent, see fleet.ReadTx.
 func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	t.DB.Lock(LockAgent, uid)
-	return queryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
+	return QueryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
 		r := &fleet.Remains{}
-		return r, row.Scan((*Time)(&r.KeptAt), &r.Size, &r.Lost, &r.Bundle)
+		return r, row.Scan((*TimeColumn)(&r.KeptAt), &r.Size, &r.Lost, &r.Bundle)
 	}, getRemains, bundle, uid)
 }
 

@@ -8,6 +8,6 @@ const SelectReplicas = `SELECT name, machine, address, version, started_at, hear
 // ScanReplica returns the server of a row of SelectReplicas.
 func ScanReplica(row Scanner) (fleet.Replica, error) {
 	var r fleet.Replica
-	err := row.Scan(&r.Name, &r.Machine, &r.Address, &r.Version, (*Time)(&r.StartedAt), (*Time)(&r.HeartbeatAt), &r.Stopped)
+	err := row.Scan(&r.Name, &r.Machine, &r.Address, &r.Version, (*TimeColumn)(&r.StartedAt), (*TimeColumn)(&r.HeartbeatAt), &r.Stopped)
 	return r, err
 }

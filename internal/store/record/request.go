@@ -13,9 +13,9 @@ var insertRequest = insertStatement("requests", requestColumns)
 // Request returns the principal's remembered request with the id, see fleet.ReadTx.
 func (t ReadTx) Request(principal, id string) (*fleet.Request, error) {
 	t.DB.Lock(lockRequest, joinKey(principal, id))
-	return queryFirst(t.DB, func(row Scanner) (*fleet.Request, error) {
+	return QueryFirst(t.DB, func(row Scanner) (*fleet.Request, error) {
 		var r fleet.Request
-		return &r, row.Scan(&r.Principal, &r.ID, &r.Method, &r.BodyHash, &r.AgentUID, &r.TaskID, (*Time)(&r.CreatedAt))
+		return &r, row.Scan(&r.Principal, &r.ID, &r.Method, &r.BodyHash, &r.AgentUID, &r.TaskID, (*TimeColumn)(&r.CreatedAt))
 	}, `SELECT `+requestColumns+` FROM requests WHERE principal = ? AND id = ?`, principal, id)
 }
 

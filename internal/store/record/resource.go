@@ -18,10 +18,10 @@ const (
 func (t ReadTx) Resources(f fleet.ResourceFilter) ([]*fleet.Resource, error) {
 	if f.Name != "" {
 		t.DB.Lock(lockResource, joinKey(string(f.Kind), f.Name))
-		return queryAll(t.DB, scanResource, selectResources+` AND name = ?`, string(f.Kind), f.Name)
+		return QueryAll(t.DB, scanResource, selectResources+` AND name = ?`, string(f.Kind), f.Name)
 	}
-	return readLocked(t.DB, lockResource, func(r *fleet.Resource) string { return joinKey(string(r.Kind), r.Name) }, func() ([]*fleet.Resource, error) {
-		return queryAll(t.DB, scanResource, selectResources+` ORDER BY name`, string(f.Kind))
+	return ReadLocked(t.DB, lockResource, func(r *fleet.Resource) string { return joinKey(string(r.Kind), r.Name) }, func() ([]*fleet.Resource, error) {
+		return QueryAll(t.DB, scanResource, selectResources+` ORDER BY name`, string(f.Kind))
 	})
 }
 
@@ -35,8 +35,8 @@ func (t Tx) deleteResource(r *fleet.Resource) error {
 	return t.DB.Exec(func(err error) error { return resourceError("delete", r, err) }, deleteResource, string(r.Kind), r.Name)
 }
 
-func resourceError(act string, r *fleet.Resource, err error) error {
-	return fmt.Errorf("%s the %s %q: %w", act, r.Kind, r.Name, err)
+func resourceError(verb string, r *fleet.Resource, err error) error {
+	return fmt.Errorf("%s the %s %q: %w", verb, r.Kind, r.Name, err)
 }
 
 func scanResource(row Scanner) (*fleet.Resource, error) {

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"strings"
 
 	"fleet/internal/fleet"
 )
@@ -26,7 +25,7 @@ var (
 func (t ReadTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
 	if k.ID != "" {
 		t.DB.Lock(LockSession, k.ID)
-		return queryFirst(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
+		return QueryFirst(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
 	}
 	t.DB.Lock(lockSessionKey, joinKey(string(k.Toolset), k.Owner, k.Key))
 	return fleet.First(t.sessions(openSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key))
@@ -35,15 +34,15 @@ func (t ReadTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
 // Sessions returns the open sessions of the owner, see fleet.ReadTx.
 func (t ReadTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
 	if owner == "" {
-		return queryAll(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
+		return QueryAll(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
 	}
 	t.DB.Lock(lockSessions, joinKey(string(toolset), owner))
 	return t.sessions(openSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
 }
 
 func (t ReadTx) sessions(query string, args ...any) ([]*fleet.Session, error) {
-	return readLocked(t.DB, LockSession, func(s *fleet.Session) string { return s.ID }, func() ([]*fleet.Session, error) {
-		return queryAll(t.DB, scanSession, query, args...)
+	return ReadLocked(t.DB, LockSession, func(s *fleet.Session) string { return s.ID }, func() ([]*fleet.Session, error) {
+		return QueryAll(t.DB, scanSession, query, args...)
 	})
 }
 
@@ -69,9 +68,6 @@ func (t Tx) updateSession(s *fleet.Session) error {
 		updateSession, append(sessionArgs(s), s.ID)...)
 }
 
-// joinKey returns the parts as one name.
-func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }
-
 // sessionArgs returns the values of sessionColumns.
 func sessionArgs(s *fleet.Session) []any {
 	return []any{
@@ -83,5 +79,5 @@ func sessionArgs(s *fleet.Session) []any {
 func scanSession(row Scanner) (*fleet.Session, error) {
 	var s fleet.Session
 	return &s, row.Scan(&s.ID, (*string)(&s.Toolset), &s.Owner, &s.Name, &s.Key, &s.Agent, &s.Source, &s.AgentUID, &s.Messages,
-		(*Time)(&s.CreatedAt), (*Time)(&s.UsedAt), (*Time)(&s.ClosedAt), &s.CloseReason, &s.Title, &s.Revision)
+		(*TimeColumn)(&s.CreatedAt), (*TimeColumn)(&s.UsedAt), (*TimeColumn)(&s.ClosedAt), &s.CloseReason, &s.Title, &s.Revision)
 }

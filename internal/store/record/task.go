@@ -31,8 +31,8 @@ const ActiveCondition = `status IN ('pending', 'running')`
 // RunningCondition is the SQL condition for tasks that occupy their agents, as in the index tasks_active.
 const RunningCondition = `status = 'running'`
 
-// Head returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
-func Head(description string) string {
+// DescriptionHead returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
+func DescriptionHead(description string) string {
 	if len(description) <= maxHead {
 		return description
 	}
@@ -61,13 +61,13 @@ func TaskArgs(t *fleet.Task) []any {
 		t.OutputSize, NullTime(t.StopRequestedAt), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
 		t.PayloadGap.Offset, t.PayloadGap.Size, t.OpenQuestions, NullTime(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
-		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spending), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output),
-		nullText(t.ParentID), nullText(t.RootID), delegationArg(&t.Delegation), Head(t.Description),
+		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spendingArg(&t.Spending), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output),
+		nullText(t.ParentID), nullText(t.RootID), delegationArg(&t.Delegation), DescriptionHead(t.Description),
 	}
 }
 
-// spentArg returns what the task has spent as JSON, or nil, which means NULL, for nothing.
-func spentArg(s *fleet.Spending) any {
+// spendingArg returns what the task has spent as JSON, or nil, which means NULL, for nothing.
+func spendingArg(s *fleet.Spending) any {
 	if s.IsZero() {
 		return nil
 	}
@@ -92,11 +92,11 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		options, output string
 	)
 	err := row.Scan(&t.ID, &t.Trace, textColumn{&t.AgentUID}, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
-		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.DispatchedAt), &t.Cursor,
-		&t.OutputSize, (*Time)(&t.StopRequestedAt), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
+		(*int64)(&t.Timeout), (*TimeColumn)(&t.CreatedAt), (*TimeColumn)(&t.StartedAt), (*TimeColumn)(&t.EndedAt), (*TimeColumn)(&t.DispatchedAt), &t.Cursor,
+		&t.OutputSize, (*TimeColumn)(&t.StopRequestedAt), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
-		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.OpenQuestions, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spending}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output,
+		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.OpenQuestions, (*TimeColumn)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
+		(*string)(&t.ReasonCode), (*TimeColumn)(&t.RetryAt), (*TimeColumn)(&t.CollectingAt), jsonColumn{&t.Spending}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output,
 		textColumn{&t.ParentID}, textColumn{&t.RootID}, jsonColumn{&t.Delegation}, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err

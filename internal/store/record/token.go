@@ -23,12 +23,12 @@ func (t ReadTx) Tokens(f fleet.TokenFilter) ([]*fleet.Token, error) {
 	switch {
 	case f.AgentUID != "":
 		t.DB.Lock(lockAgentTokens, f.AgentUID)
-		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
+		return QueryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
 	case f.All:
-		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
+		return QueryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
 	default:
 		t.DB.Lock(lockToken, f.Name)
-		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
+		return QueryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
 	}
 }
 
@@ -53,7 +53,7 @@ func (t Tx) lockToken(k *fleet.Token) {
 
 // tokenError returns the function that explains a failed write of the token. It omits the database's error if the hash is
 // taken, because an error must never contain a hash.
-func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
+func (t Tx) tokenError(verb string, k *fleet.Token) func(error) error {
 	return func(err error) error {
 		switch {
 		case t.DB.Violates(err, uniqueToken):
@@ -62,7 +62,7 @@ func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
 		case t.DB.Violates(err, uniqueHash):
 			err = errors.New("another token has the same secret")
 		}
-		return fmt.Errorf("%s token %q: %w", act, k.Name, err)
+		return fmt.Errorf("%s token %q: %w", verb, k.Name, err)
 	}
 }
 
@@ -79,7 +79,7 @@ func ScanToken(row Scanner) (*fleet.Token, error) {
 		k               fleet.Token
 		scope, projects string
 	)
-	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Hash, (*Time)(&k.CreatedAt), (*Time)(&k.ExpiresAt), (*Time)(&k.RevokedAt), &k.AgentUID, &scope, &projects, &k.TaskID)
+	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Hash, (*TimeColumn)(&k.CreatedAt), (*TimeColumn)(&k.ExpiresAt), (*TimeColumn)(&k.RevokedAt), &k.AgentUID, &scope, &projects, &k.TaskID)
 	if err != nil {
 		return nil, err
 	}

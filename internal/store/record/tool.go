@@ -9,19 +9,19 @@ import (
 
 const (
 	selectTools = `SELECT owner, agent, tool, created_at, updated_at FROM tools WHERE owner = ? ORDER BY n`
-	insertTool  = `INSERT INTO tools (owner, name, agent, tool, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+	putTool     = `INSERT INTO tools (owner, name, agent, tool, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at`
-	toolCreated = `SELECT created_at FROM tools WHERE owner = ? AND name = ? AND agent = ?`
-	deleteTool  = `DELETE FROM tools WHERE owner = ? AND name = ? AND agent = ?`
+	selectToolCreated = `SELECT created_at FROM tools WHERE owner = ? AND name = ? AND agent = ?`
+	deleteTool        = `DELETE FROM tools WHERE owner = ? AND name = ? AND agent = ?`
 )
 
 // Tools returns the tools that the owner has registered, see fleet.ReadTx.
 func (t ReadTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 	t.DB.Lock(lockTools, owner)
-	return queryAll(t.DB, scanTool, selectTools, owner)
+	return QueryAll(t.DB, scanTool, selectTools, owner)
 }
 
-func (t Tx) insertTool(tool *fleet.RegisteredTool) error {
+func (t Tx) putTool(tool *fleet.RegisteredTool) error {
 	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
@@ -31,10 +31,10 @@ func (t Tx) insertTool(tool *fleet.RegisteredTool) error {
 	if err != nil {
 		return t.DB.Fail(explain(err))
 	}
-	if err := t.DB.Exec(explain, insertTool, tool.Owner, tool.Name, tool.Agent, string(b), tool.CreatedAt, tool.UpdatedAt); err != nil {
+	if err := t.DB.Exec(explain, putTool, tool.Owner, tool.Name, tool.Agent, string(b), tool.CreatedAt, tool.UpdatedAt); err != nil {
 		return err
 	}
-	return t.DB.Query(func(row Scanner) error { return row.Scan((*Time)(&tool.CreatedAt)) }, toolCreated, tool.Owner, tool.Name, tool.Agent)
+	return t.DB.Query(func(row Scanner) error { return row.Scan((*TimeColumn)(&tool.CreatedAt)) }, selectToolCreated, tool.Owner, tool.Name, tool.Agent)
 }
 
 func (t Tx) deleteTool(tool *fleet.RegisteredTool) error {
@@ -45,5 +45,5 @@ func (t Tx) deleteTool(tool *fleet.RegisteredTool) error {
 
 func scanTool(row Scanner) (*fleet.RegisteredTool, error) {
 	var r fleet.RegisteredTool
-	return &r, row.Scan(&r.Owner, &r.Agent, jsonColumn{&r.Tool}, (*Time)(&r.CreatedAt), (*Time)(&r.UpdatedAt))
+	return &r, row.Scan(&r.Owner, &r.Agent, jsonColumn{&r.Tool}, (*TimeColumn)(&r.CreatedAt), (*TimeColumn)(&r.UpdatedAt))
 }

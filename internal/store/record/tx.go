@@ -1,9 +1,13 @@
 package record
 
-import "fleet/internal/fleet"
+import (
+	"strings"
+
+	"fleet/internal/fleet"
+)
 
 // ReadDB reads in a transaction of a database. Its queries have question marks for their arguments. A store whose database
-// has no type for times or lists converts the time.Time and List arguments.
+// has no type for times or lists converts the time.Time and TextList arguments.
 type ReadDB interface {
 	// Query calls f with every row of the result until f fails. If it fails, the transaction cannot commit.
 	Query(f func(Scanner) error, query string, args ...any) error
@@ -39,26 +43,26 @@ type DB interface {
 	CheckSpace() error
 
 	// Violates reports whether err violates the unique index.
-	Violates(err error, index Unique) bool
+	Violates(err error, index UniqueIndex) bool
 }
 
 // Dialect is the SQL that differs between databases.
 type Dialect struct {
-	In            string // the condition that a column is in a List
+	InList        string // the condition that a column is in a TextList
 	AppendPayload string // adds a piece to the payload of a task: its id, the size of the piece, and the piece
 }
 
-// List is a list of texts as an argument of a query.
-type List []string
+// TextList is a list of texts as an argument of a query.
+type TextList []string
 
-// Unique is a unique index. Databases name either the index or its first column in their errors.
-type Unique struct{ Index, Column string }
+// UniqueIndex is a unique index. Databases name either the index or its first column in their errors.
+type UniqueIndex struct{ Index, Column string }
 
 // The unique indexes whose violation callers distinguish.
 var (
-	uniqueToken      = Unique{"tokens_name", "tokens.name"}
-	uniqueHash       = Unique{"tokens_hash", "tokens.hash"}
-	uniqueSessionKey = Unique{"sessions_key", "sessions.toolset"}
+	uniqueToken      = UniqueIndex{"tokens_name", "tokens.name"}
+	uniqueHash       = UniqueIndex{"tokens_hash", "tokens.hash"}
+	uniqueSessionKey = UniqueIndex{"sessions_key", "sessions.toolset"}
 )
 
 // These are the kinds of locks.
@@ -99,8 +103,8 @@ type ReadTx struct{ DB ReadDB }
 // Tx also writes them.
 type Tx struct{ DB DB }
 
-// queryAll returns every row of the query's result, converted by scan.
-func queryAll[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (out []T, err error) {
+// QueryAll returns every row of the query's result, converted by scan.
+func QueryAll[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (out []T, err error) {
 	err = t.Query(func(row Scanner) error {
 		v, err := scan(row)
 		out = append(out, v)
@@ -112,28 +116,28 @@ func queryAll[T any](t ReadDB, scan func(Scanner) (T, error), query string, args
 	return out, nil
 }
 
-// queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func queryFirst[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
-	got, err := queryAll(t, scan, query, args...)
+// QueryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
+func QueryFirst[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
+	got, err := QueryAll(t, scan, query, args...)
 	if err == nil && len(got) > 0 {
 		v = got[0]
 	}
 	return v, err
 }
 
-// readLocked calls read until the transaction holds the locks on everything that read returns, and returns the last result.
+// ReadLocked calls read until the transaction holds the locks on everything that read returns, and returns the last result.
 // name returns the name that a value must be locked by.
-func readLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
+func ReadLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
 	for {
 		got, err := read()
 		if err != nil {
 			return nil, err
 		}
-		news := false
+		acquired := false
 		for _, v := range got {
-			news = t.Lock(kind, name(v)) || news
+			acquired = t.Lock(kind, name(v)) || acquired
 		}
-		if !news {
+		if !acquired {
 			return got, nil
 		}
 	}
@@ -142,6 +146,12 @@ func readLocked[T any](t ReadDB, kind string, name func(T) string, read func() (
 // ScanInt scans a number.
 func ScanInt(row Scanner) (n int, err error) { return n, row.Scan(&n) }
 
+// ScanInt64 scans a number.
+func ScanInt64(row Scanner) (n int64, err error) { return n, row.Scan(&n) }
+
+// ScanString scans a text.
+func ScanString(row Scanner) (s string, err error) { return s, row.Scan(&s) }
+
 // ScanBytes scans bytes.
 func ScanBytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
 
@@ -149,3 +159,15 @@ func ScanBytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
 func insertStatement(table, columns string) string {
 	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + Placeholders(columns) + `)`
 }
+
+// toTexts returns the values as texts.
+func toTexts[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// joinKey returns the parts as one name.
+func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }

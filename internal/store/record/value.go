@@ -15,18 +15,18 @@ func NullTime(t time.Time) any {
 	return t
 }
 
-// Time scans a time from a row. The database may return a time or microseconds since 1970. NULL gives the zero time.
-type Time time.Time
+// TimeColumn scans a time from a row. The database may return a time or microseconds since 1970. NULL gives the zero time.
+type TimeColumn time.Time
 
 // Scan implements sql.Scanner.
-func (t *Time) Scan(src any) error {
+func (t *TimeColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
-		*t = Time{}
+		*t = TimeColumn{}
 	case int64:
-		*t = Time(time.UnixMicro(v).UTC())
+		*t = TimeColumn(time.UnixMicro(v).UTC())
 	case time.Time:
-		*t = Time(v.UTC())
+		*t = TimeColumn(v.UTC())
 	default:
 		return fmt.Errorf("a time is stored as %T", src)
 	}

@@ -20,7 +20,7 @@ func (t Tx) Insert(r fleet.Row) error {
 	case *fleet.Session:
 		return t.insertSession(r)
 	case *fleet.RegisteredTool:
-		return t.insertTool(r)
+		return t.putTool(r)
 	case *fleet.Token:
 		return t.insertToken(r)
 	case *fleet.Identity:

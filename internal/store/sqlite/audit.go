@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	endAudit   = `UPDATE audit SET outcome = ?, target = ? WHERE n = ?`
-	pruneAudit = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < ? ORDER BY time LIMIT ?)`
+	updateAudit = `UPDATE audit SET outcome = ?, target = ? WHERE n = ?`
+	pruneAudit  = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < ? ORDER BY time LIMIT ?)`
 )
 
 var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `)`
@@ -23,7 +23,7 @@ func (t *tx) addAudit() (settle func(error), err error) {
 	if !ok {
 		return func(error) {}, nil
 	}
-	e.SetAgent(t.first)
+	e.SetAgent(t.firstEvent)
 	e.ID, err = t.exec(insertAudit, record.AuditArgs(&e)...)
 	return func(err error) {
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 				e := &entries[i]
 				var err error
 				if e.ID != 0 {
-					_, err = c.exec(ctx, endAudit, e.Outcome, e.Target, e.ID)
+					_, err = c.exec(ctx, updateAudit, e.Outcome, e.Target, e.ID)
 				} else {
 					_, err = c.exec(ctx, insertAudit, encode(record.AuditArgs(e))...)
 				}
@@ -66,7 +66,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	err = s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
-			entries, err = queryAll(t, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, encode(append(args, limit))...)
+			entries, err = record.QueryAll(t, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, encode(append(args, limit))...)
 			return err
 		})
 	})

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"fleet/internal/store/record"
 )
 
 // Backup writes a copy of the store in the file at path into a new file, private to this user. Servers may use the
@@ -64,7 +66,7 @@ func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sq
 	return s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
-			held, err := queryFirst(t, scanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
+			held, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
 			if err != nil {
 				return err
 			}

@@ -30,9 +30,9 @@ func checkIntegrity(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkFirst checks a database that is small or needs an upgrade. For any other database, it returns later = true: the
+// checkSmall checks a database that is small or needs an upgrade. For any other database, it returns later = true: the
 // caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
-func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (deferred bool, err error) {
+func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {
 		return false, err

@@ -3,14 +3,14 @@ package sqlite
 import "fleet/internal/store/record"
 
 var dialect = record.Dialect{
-	In: uidsIn,
+	InList: inList,
 	AppendPayload: `INSERT INTO payloads AS p (task_id, size, gzip) VALUES (?, ?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = CAST(p.gzip || excluded.gzip AS BLOB)`,
 }
 
 // Query implements record.ReadDB.
 func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
-	if err := t.each(f, query, encode(args)...); err != nil {
+	if err := t.forEachRow(f, query, encode(args)...); err != nil {
 		return t.fail(err)
 	}
 	return nil
@@ -50,6 +50,6 @@ func (t *tx) LockShared(string, string) {}
 func (t *tx) CheckSpace() error { return t.checkSpace() }
 
 // Violates implements record.DB.
-func (t *tx) Violates(err error, index record.Unique) bool {
+func (t *tx) Violates(err error, index record.UniqueIndex) bool {
 	return isUniqueViolation(err, index.Column)
 }

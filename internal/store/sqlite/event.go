@@ -26,9 +26,6 @@ const (
 			(SELECT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ? UNION ALL SELECT value FROM json_each(?)))`
 )
 
-// smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
-const smallEvent = 4096
-
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Placeholders(eventColumns) + `)`
 
 // unknownSeq is the value of Store.newest while a transaction with events commits, and after a commit has failed.
@@ -37,11 +34,11 @@ const unknownSeq = -1
 // LastSeq returns the Seq of the newest event, see fleet.Store. Only this process appends events, so it normally knows
 // the Seq without a query.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return 0, err
 	}
-	defer s.exit()
-	if seq := s.newest.Load(); seq != unknownSeq {
+	defer s.calls.End()
+	if seq := s.newestSeq.Load(); seq != unknownSeq {
 		return seq, ctx.Err()
 	}
 	err = s.reader.with(ctx, func(c *conn) error {
@@ -56,20 +53,20 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 // commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
-func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, scanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) { return record.QueryFirst(t, record.ScanInt64, lastSeq) }
 
 func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
 	if w.Limit <= 0 {
 		return nil, t.err
 	}
-	where, args, err := conditions(f)
+	where, args, err := eventConditions(f)
 	if err != nil {
 		return nil, t.fail(err)
 	}
 	if !w.Newest {
-		return queryAll(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
+		return record.QueryAll(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
 	}
-	events, err := queryAll(t, scanEvent, selectEvents+where+`seq < ? ORDER BY seq DESC LIMIT ?`, append(args, cmp.Or(w.Before, math.MaxInt64), w.Limit)...)
+	events, err := record.QueryAll(t, scanEvent, selectEvents+where+`seq < ? ORDER BY seq DESC LIMIT ?`, append(args, cmp.Or(w.Before, math.MaxInt64), w.Limit)...)
 	slices.Reverse(events)
 	return events, err
 }
@@ -78,32 +75,32 @@ func (t *readTx) ChangedAgents(after int64, others []string, worker string) (cha
 	if last, err = t.LastSeq(); err != nil || last <= after && len(others) == 0 {
 		return nil, last, err
 	}
-	changed, err = queryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) },
+	changed, err = record.QueryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) },
 		changedAgents, worker, micros(time.Now()), after, jsonList(append([]string{}, others...)))
 	return changed, last, err
 }
 
 func (t *tx) Append(e *fleet.Event) error {
-	if e.Type == fleet.EventTaskOutput || len(e.Data)+len(e.Text) > smallEvent {
+	if record.NeedsSpace(e) {
 		if err := t.checkSpace(); err != nil {
 			return err
 		}
 	}
-	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
+	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.NameKey(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
 		return t.fail(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
 	}
-	if t.first == nil {
-		t.first = e
+	if t.firstEvent == nil {
+		t.firstEvent = e
 	}
-	t.last = seq
+	t.lastEvent = seq
 	return nil
 }
 
-// conditions returns the filter as SQL, with AND after each condition, and its arguments. The SQL depends only on which
+// eventConditions returns the filter as SQL, with AND after each condition, and its arguments. The SQL depends only on which
 // fields are set, so there are few different statements for a connection to keep prepared.
-func conditions(f fleet.EventFilter) (where string, args []any, err error) {
+func eventConditions(f fleet.EventFilter) (where string, args []any, err error) {
 	var b strings.Builder
 	add := func(condition string, arg any) {
 		b.WriteString(condition + ` AND `)
@@ -114,15 +111,15 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	case len(f.Shared) == 0:
 		add(`owner = ?`, f.Owner)
 	default:
-		b.WriteString(`(owner = ? OR agent_uid ` + uidsIn + `) AND `)
+		b.WriteString(`(owner = ? OR agent_uid ` + inList + `) AND `)
 		args = append(args, f.Owner, jsonList(f.Shared))
 	}
 	if len(f.Projects) > 0 {
-		b.WriteString(ofProjects + ` AND `)
+		b.WriteString(inProjects + ` AND `)
 		args = append(args, jsonList(f.Projects), jsonList(f.Projects))
 	}
 	if f.AgentName != "" {
-		add(`name_key = ?`, record.Key(f.AgentName))
+		add(`name_key = ?`, record.NameKey(f.AgentName))
 	}
 	if f.AgentUID != "" {
 		add(`agent_uid = ?`, f.AgentUID)
@@ -132,7 +129,7 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	}
 	if len(f.Selector) > 0 {
 		matches := func() string {
-			return strings.Join(record.SelectorConditions(f.Selector, uidsIn, func(v any) string { args = append(args, encode([]any{v})...); return `?` }), ` AND `)
+			return strings.Join(record.SelectorConditions(f.Selector, inList, func(v any) string { args = append(args, encode([]any{v})...); return `?` }), ` AND `)
 		}
 		b.WriteString(`CASE WHEN task_id <> '' THEN EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = task_id AND ` + matches() +
 			`) ELSE EXISTS (SELECT 1 FROM agents AS a WHERE a.uid = agent_uid AND ` + matches() + `) END AND `)
@@ -166,6 +163,3 @@ func scanEvent(row scanner) (fleet.Event, error) {
 	e.Time = fromMicros(at)
 	return e, err
 }
-
-func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
-func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	newestFirst = ` ORDER BY created_at DESC, n DESC`
-	lastFirst   = ` ORDER BY n DESC`
-	tasksOf     = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + uidsIn
-	// withText are the tasks that the full-text index finds, in the order of their numbers.
-	withText = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
+	newestFirst   = ` ORDER BY created_at DESC, n DESC`
+	lastFirst     = ` ORDER BY n DESC`
+	tasksByNumber = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + inList
+	// joinText are the tasks that the full-text index finds, in the order of their numbers.
+	joinText = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
 
-	positionOf = `SELECT created_at, n FROM tasks WHERE id = ?`
+	selectPosition = `SELECT created_at, n FROM tasks WHERE id = ?`
 )
 
 // taskQuery selects tasks. SQLite does not know how often values occur, so the query decides which index is used: a
@@ -36,7 +36,7 @@ func (q *taskQuery) add(condition string, args ...any) {
 	q.args = append(q.args, args...)
 }
 
-// taskConditions returns the conditions of the filter, except its text. led is true if another condition of the query
+// taskConditions returns the conditions of the filter, except its text. indexed is true if another condition of the query
 // already selects the rows, so that no index is needed here.
 func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	q := &taskQuery{}
@@ -65,7 +65,7 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 		q.add(lead(`agent_uid`)+` = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		q.add(lead(`agent_uid`)+` IN (SELECT uid FROM agents WHERE name_key = ?)`, record.Key(f.AgentName))
+		q.add(lead(`agent_uid`)+` IN (SELECT uid FROM agents WHERE name_key = ?)`, record.NameKey(f.AgentName))
 	}
 	switch f.Status {
 	case "":
@@ -86,10 +86,10 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	case len(f.Shared) == 0:
 		q.add(lead(`owner`)+` = ?`, f.Owner)
 	case indexed:
-		q.add(`(+owner = ? OR +agent_uid `+uidsIn+`)`, f.Owner, jsonList(f.Shared))
+		q.add(`(+owner = ? OR +agent_uid `+inList+`)`, f.Owner, jsonList(f.Shared))
 	default:
 		indexed = true
-		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+uidsIn+`)`, f.Owner, jsonList(f.Shared))
+		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+inList+`)`, f.Owner, jsonList(f.Shared))
 	}
 	if f.Project != "" {
 		q.add(lead(`project`)+` = ?`, f.Project)
@@ -101,7 +101,7 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 		q.add(lead(`toolset`)+` = ?`, string(*f.Toolset))
 	}
 	if len(f.Projects) > 0 {
-		q.add(`+`+ofProjects, jsonList(f.Projects), jsonList(f.Projects))
+		q.add(`+`+inProjects, jsonList(f.Projects), jsonList(f.Projects))
 	}
 	if f.Place != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
@@ -110,9 +110,9 @@ func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE role = ?)`, f.Role)
 	}
 	if len(f.Landing) > 0 {
-		q.add(record.LandingCondition(lead(`id`), f.Landing, uidsIn, q.arg))
+		q.add(record.LandingCondition(lead(`id`), f.Landing, inList, q.arg))
 	}
-	for _, c := range record.SelectorConditions(f.Selector, uidsIn, q.arg) {
+	for _, c := range record.SelectorConditions(f.Selector, inList, q.arg) {
 		q.add(c)
 	}
 	if !f.Since.IsZero() {
@@ -135,7 +135,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 	indexed := isIndexed(f.Text)
 	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst
 	if indexed {
-		from, order = withText, lastFirst
+		from, order = joinText, lastFirst
 		err = t.addText(q, f.Text)
 	} else if f.Text != "" {
 		q.add(hasChars, f.Text, f.Text)
@@ -146,16 +146,16 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		page, offset := *q, max(0, w.Offset)
 		if w.After != "" {
-			after, err := queryFirst(t, scanPosition, positionOf, w.After)
+			after, err := record.QueryFirst(t, scanPosition, selectPosition, w.After)
 			if err != nil {
 				return nil, err
 			}
 			if after.n != 0 {
 				offset = 0
-				page.after(after, indexed)
+				page.addAfter(after, indexed)
 			}
 		}
-		ns, err := queryAll(t, scanInt64, page.numbers(from, order), append(slices.Clip(page.args), limit, offset)...)
+		ns, err := record.QueryAll(t, record.ScanInt64, page.numbersQuery(from, order), append(slices.Clip(page.args), limit, offset)...)
 		if err != nil || len(ns) == 0 {
 			return nil, err
 		}
@@ -163,15 +163,15 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 		if err != nil {
 			return nil, t.fail(err)
 		}
-		return queryAll(t, record.ScanTask, tasksOf+order, string(list))
+		return record.QueryAll(t, record.ScanTask, tasksByNumber+order, string(list))
 	}, func(most int) (n int, more bool, err error) {
-		n, err = queryFirst(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
+		n, err = record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
 		return n, false, err
 	})
 }
 
-// after adds the condition that a task comes after the position.
-func (q *taskQuery) after(p position, indexed bool) {
+// addAfter adds the condition that a task comes after the position.
+func (q *taskQuery) addAfter(p position, indexed bool) {
 	if indexed {
 		q.add(`tasks_text.rowid < ?`, p.n)
 	} else {
@@ -179,10 +179,24 @@ func (q *taskQuery) after(p position, indexed bool) {
 	}
 }
 
-// numbers returns the query for the numbers of the tasks. It needs a limit and an offset in addition.
-func (q *taskQuery) numbers(from, order string) string {
-	if from == withText {
+// numbersQuery returns the query for the numbers of the tasks. It needs a limit and an offset in addition.
+func (q *taskQuery) numbersQuery(from, order string) string {
+	if from == joinText {
 		order = ` ORDER BY tasks_text.rowid DESC` // SQLite does not know that this is the order of n
 	}
 	return `SELECT n FROM ` + from + ` WHERE ` + q.where + `true` + order + ` LIMIT ? OFFSET ?`
+}
+
+const (
+	selectTaskIDs = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4)))
+		AND (?6 = 'null' OR EXISTS (SELECT 1 FROM agents WHERE uid = tasks.agent_uid AND project <> ''
+			AND (project IN (SELECT value FROM json_each(?6)) OR place || '/' || project IN (SELECT value FROM json_each(?6)))))
+		ORDER BY id LIMIT ?5`
+)
+
+func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
+	if prefix == "" || limit <= 0 {
+		return nil, t.err
+	}
+	return record.QueryAll(t, record.ScanString, selectTaskIDs, prefix, prefix+"\U0010FFFF", f.Owner, jsonList(f.Shared), limit, jsonList(f.Projects))
 }

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
-	renewLease = `UPDATE leases SET until = ? WHERE key = ? AND owner = ? AND epoch > 0 RETURNING epoch`
-	validLease = `SELECT count(*) FROM leases WHERE key = ? AND owner <> ? AND until > ?`
-	nextEpoch  = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
-	takeLease  = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
+	renewLease         = `UPDATE leases SET until = ? WHERE key = ? AND owner = ? AND epoch > 0 RETURNING epoch`
+	countForeignLeases = `SELECT count(*) FROM leases WHERE key = ? AND owner <> ? AND until > ?`
+	nextEpoch          = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
+	takeLease          = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
-	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? AND key ` + uidsIn + ` RETURNING key, epoch`
-	leaseOwners  = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
-	releaseLease = `DELETE FROM leases WHERE key = ? AND owner = ?`
-	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
+	renewLeases     = `UPDATE leases SET until = max(until, ?) WHERE owner = ? AND key ` + inList + ` RETURNING key, epoch`
+	leaseOwners     = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
+	releaseLease    = `DELETE FROM leases WHERE key = ? AND owner = ?`
+	countHeldLeases = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
 // Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
@@ -27,13 +28,13 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 		return t.run("BEGIN IMMEDIATE", func() error {
 			now := time.Now()
 			until := micros(now.Add(ttl))
-			if epoch, err = queryFirst(t, scanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
+			if epoch, err = record.QueryFirst(t, record.ScanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
 				return err
 			}
-			if valid, err := queryFirst(t, scanInt, validLease, key, owner, micros(now)); err != nil || valid > 0 {
+			if valid, err := record.QueryFirst(t, record.ScanInt, countForeignLeases, key, owner, micros(now)); err != nil || valid > 0 {
 				return err
 			}
-			if epoch, err = queryFirst(t, scanInt64, nextEpoch); err != nil {
+			if epoch, err = record.QueryFirst(t, record.ScanInt64, nextEpoch); err != nil {
 				return err
 			}
 			_, err = c.exec(ctx, takeLease, key, owner, until, epoch)
@@ -48,7 +49,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 	err = s.write(ctx, func(c *conn) error {
 		epochs = map[string]int64{}
 		t := &readTx{ctx: ctx, conn: c}
-		return t.each(func(row scanner) error {
+		return t.forEachRow(func(row scanner) error {
 			var key string
 			var epoch int64
 			err := row.Scan(&key, &epoch)
@@ -64,7 +65,7 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	owners = map[string]string{}
 	err = s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
-		return t.each(func(row scanner) error {
+		return t.forEachRow(func(row scanner) error {
 			var key, owner string
 			err := row.Scan(&key, &owner)
 			owners[key] = owner
@@ -94,7 +95,7 @@ func (t *readTx) checkLease() error {
 	if !ok {
 		return nil
 	}
-	if n, err := queryFirst(t, scanInt, leaseEpoch, l.Key, l.Epoch); err != nil || n > 0 {
+	if n, err := record.QueryFirst(t, record.ScanInt, countHeldLeases, l.Key, l.Epoch); err != nil || n > 0 {
 		return err
 	}
 	return fleet.ErrLeaseLost

@@ -41,7 +41,7 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	}
 	if _, err := p.Up(ctx); err != nil {
 		// Another process may have applied the same migration first. Then continue from its version.
-		if now, _, verr := p.GetVersions(ctx); verr == nil && now > schema.Have {
+		if current, _, verr := p.GetVersions(ctx); verr == nil && current > schema.Have {
 			return migrate(ctx, db)
 		}
 		return 0, fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 // The log is ordered by time, so old events are at its beginning. The newest event is always kept, because the log
@@ -67,5 +68,42 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 	if err == nil {
 		s.checkpointer.committed()
 	}
+	return removed, err
+}
+
+const (
+	oldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+		AND status NOT IN ('pending', 'running') AND ended_at < ? ORDER BY ended_at LIMIT ?) RETURNING name`
+	oldRemains  = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
+	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
+	markRemoved = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
+)
+
+// prunePayloads removes old payloads and attachments, and old remains of agents.
+func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.Update(ctx, func(ftx fleet.Tx) error {
+		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
+		ids, err := record.QueryAll(&t.readTx, record.ScanString, oldPayloads, micros(before), limit)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			for _, query := range []string{dropPayload, markRemoved} {
+				if _, err := t.exec(query, id); err != nil {
+					return t.fail(err)
+				}
+			}
+		}
+		removed = len(ids)
+		for _, query := range []string{oldAttachments, oldRemains} {
+			if err := t.forEachRow(func(row scanner) error {
+				removed++
+				return row.Scan(new(string))
+			}, query, micros(before), limit); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	return removed, err
 }

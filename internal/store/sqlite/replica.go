@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	hearReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+	putHeartbeat = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, 0)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
 			started_at = CASE WHEN ?7 THEN excluded.started_at ELSE started_at END, heard_at = excluded.heard_at,
@@ -25,7 +25,7 @@ const (
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
-		n, err := queryFirst(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
+		n, err := record.QueryFirst(t, record.ScanInt, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
 		ok = n > 0
 		return err
 	})
@@ -35,7 +35,7 @@ func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool
 // Replicas returns the servers, see fleet.Store.
 func (s *Store) Replicas(ctx context.Context) (replicas []fleet.Replica, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		replicas, err = queryAll(&readTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
+		replicas, err = record.QueryAll(&readTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
 		return err
 	})
 	return replicas, err

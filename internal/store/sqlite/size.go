@@ -10,16 +10,16 @@ const (
 )
 
 // Size returns the size of the database in bytes, without its log; see fleet.Store.
-func (s *Store) Size(ctx context.Context) (size int64, err error) { return s.number(ctx, getSize) }
+func (s *Store) Size(ctx context.Context) (size int64, err error) { return s.queryNumber(ctx, getSize) }
 
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	have, err = s.number(ctx, getSchema)
+	have, err = s.queryNumber(ctx, getSchema)
 	return have, s.schema, err
 }
 
-// number returns the number that the query selects.
-func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
+// queryNumber returns the number that the query selects.
+func (s *Store) queryNumber(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err = c.int64(ctx, query)
 		return contextError(ctx, err)

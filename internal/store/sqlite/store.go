@@ -21,7 +21,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,10 +28,11 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/notify"
+	"fleet/internal/store/record"
 )
 
 // ErrClosed is returned by every call on a closed store.
-var ErrClosed = errors.New("the store is closed")
+var ErrClosed = record.ErrClosed
 
 var _ fleet.Store = (*Store)(nil)
 
@@ -61,16 +61,14 @@ type Store struct {
 	dbs          []*sql.DB
 	writer       *pool
 	reader       *pool
-	newest       atomic.Int64 // the Seq of the newest event, or unknownSeq
+	newestSeq    atomic.Int64 // the Seq of the newest event, or unknownSeq
 	subs         notify.Subscribers
 	checkpointer *checkpointer
 	space        *space
 	checker      *checker // nil if the file was checked before the first use
 	schema       int64    // the version of the schema that this program needs
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // pending calls
+	calls record.Calls
 }
 
 // Open opens the store in the file and upgrades its schema. It creates the file and its directory, private to this
@@ -128,7 +126,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	later, err := s.checkFirst(ctx, w)
+	checkLater, err := s.checkSmall(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -142,16 +140,16 @@ func (s *Store) open(ctx context.Context) error {
 	s.writer, s.reader = newPool(w, 1), newPool(r, readerCount())
 	if err := s.reader.with(ctx, func(c *conn) error {
 		seq, err := c.int64(ctx, lastSeq)
-		s.newest.Store(seq)
+		s.newestSeq.Store(seq)
 		return err
 	}); err != nil {
 		return err
 	}
-	beside, err := s.openPool(path, url.Values{"_busy_timeout": {"250"}}, 1)
+	checkpointDB, err := s.openPool(path, url.Values{"_busy_timeout": {"250"}}, 1)
 	if err != nil {
 		return err
 	}
-	if later {
+	if checkLater {
 		c, err := s.openPool(path, checking, 1)
 		if err != nil {
 			return err
@@ -159,7 +157,7 @@ func (s *Store) open(ctx context.Context) error {
 		s.checker = newChecker(c, path, s.cfg.Logger)
 	}
 	s.space.reserve()
-	s.checkpointer = newCheckpointer(beside, path, s.space.reserve)
+	s.checkpointer = newCheckpointer(checkpointDB, path, s.space.reserve)
 	return nil
 }
 
@@ -185,29 +183,10 @@ func (s *Store) openPool(path string, params url.Values, n int) (*sql.DB, error)
 	return db, nil
 }
 
-// enter begins a call and leave ends it. Close waits for calls that have begun. enter returns ErrClosed on a closed
-// store.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-func (s *Store) exit() { s.calls.Done() }
-
 // Close waits for pending calls and closes the file. Closing twice is not an error. The channels of subscribers stay
 // open, but get no further notifications.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.mu.Unlock()
-	s.calls.Wait()
-	if !first {
+	if !s.calls.Close() {
 		return nil
 	}
 	s.checker.close()

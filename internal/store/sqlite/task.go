@@ -13,7 +13,7 @@ const (
 	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
-	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + uidsIn + ` GROUP BY agent_uid)`
+	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`
 
 	putRest = `INSERT INTO task_descriptions (task_id, rest) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE rest <> excluded.rest`
@@ -28,19 +28,19 @@ var (
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
-	return queryFirst(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
+	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
 }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
-	return queryFirst(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.RunningCondition, agentUID)
+	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.RunningCondition, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
-	total, err := queryFirst(t, scanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
+	total, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := queryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
+	tasks, err := record.QueryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
 }
 
@@ -48,7 +48,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 	if limit <= 0 {
 		return nil, t.err
 	}
-	return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit)
+	return record.QueryAll(t, record.ScanTask, sessionTasks, sessionID, limit)
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -59,7 +59,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if err != nil {
 		return nil, t.fail(err)
 	}
-	return queryAll(t, record.ScanTask, lastTasks, string(list))
+	return record.QueryAll(t, record.ScanTask, lastTasks, string(list))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {
@@ -69,7 +69,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if _, err := t.exec(insertTask, append(record.TaskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.Project, task.AgentUID)...); err != nil {
 		return t.fail(taskError("add", task, err))
 	}
-	if rest := task.Description[len(record.Head(task.Description)):]; rest != "" {
+	if rest := task.Description[len(record.DescriptionHead(task.Description)):]; rest != "" {
 		if _, err := t.exec(putRest, task.ID, rest); err != nil {
 			return t.fail(taskError("add", task, err))
 		}
@@ -81,7 +81,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 func (t *tx) updateTask(task *fleet.Task) error {
 	revision, err := t.revise(updateTask, append(record.TaskArgs(task), task.ID)...)
 	if err == nil {
-		if rest := task.Description[len(record.Head(task.Description)):]; rest != "" {
+		if rest := task.Description[len(record.DescriptionHead(task.Description)):]; rest != "" {
 			_, err = t.exec(putRest, task.ID, rest)
 		} else {
 			_, err = t.exec(dropRest, task.ID)
@@ -94,8 +94,6 @@ func (t *tx) updateTask(task *fleet.Task) error {
 	return nil
 }
 
-func taskError(act string, task *fleet.Task, err error) error {
-	return record.TaskError(act, task, err, isUniqueViolation(err, "tasks.agent_uid"), isEndedTask(err))
+func taskError(verb string, task *fleet.Task, err error) error {
+	return record.TaskError(verb, task, err, isUniqueViolation(err, "tasks.agent_uid"), isEndedTask(err))
 }
-
-func scanInt(row scanner) (n int, err error) { return n, row.Scan(&n) }

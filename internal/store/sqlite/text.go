@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"fleet/internal/store/record"
 )
 
 const (
@@ -17,9 +19,9 @@ const (
 	unfolded = `, char(0x212A), 'k'), char(0x17F), 's'))`
 
 	textRows = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
-	// someRow returns the row at which a piece has been found a given number of times. The higher the row, the fewer tasks
+	// sampleRow returns the row at which a piece has been found a given number of times. The higher the row, the fewer tasks
 	// have the piece.
-	someRow = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT 1 OFFSET ?`
+	sampleRow = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT 1 OFFSET ?`
 )
 
 const (
@@ -67,7 +69,7 @@ func (t *readTx) rarePieces(text string) (match string, err error) {
 			continue
 		}
 		known[p] = true
-		n, err := queryFirst(t, scanInt64, someRow, quotePhrase(p), sampleSize)
+		n, err := record.QueryFirst(t, record.ScanInt64, sampleRow, quotePhrase(p), sampleSize)
 		if err != nil {
 			return "", err
 		}

@@ -25,10 +25,10 @@ type readTx struct {
 type tx struct {
 	readTx
 	record.Tx
-	wrote bool
-	full  bool         // the disk is full: the transaction may only end or remove things
-	first *fleet.Event // the first event that the transaction has appended
-	last  int64        // the Seq of the last event that the transaction has appended; 0 if there is none
+	wrote      bool
+	full       bool         // the disk is full: the transaction may only end or remove things
+	firstEvent *fleet.Event // the first event that the transaction has appended
+	lastEvent  int64        // the Seq of the last event that the transaction has appended; 0 if there is none
 }
 
 // Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
@@ -49,8 +49,8 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 				return nil
 			}
 			var err error
-			if settle, err = t.addAudit(); err == nil && t.last > 0 {
-				s.newest.Store(unknownSeq) // until the commit has succeeded
+			if settle, err = t.addAudit(); err == nil && t.lastEvent > 0 {
+				s.newestSeq.Store(unknownSeq) // until the commit has succeeded
 			}
 			return err
 		})
@@ -58,8 +58,8 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		if err != nil {
 			return err
 		}
-		if t.last > 0 {
-			s.newest.Store(t.last)
+		if t.lastEvent > 0 {
+			s.newestSeq.Store(t.lastEvent)
 		}
 		if t.wrote {
 			s.subs.Notify()
@@ -81,10 +81,10 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 // write calls f with the write connection, and retries while another process holds the write lock. It returns an error
 // with fleet.ErrStoreFull if the disk is full.
 func (s *Store) write(ctx context.Context, f func(*conn) error) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	if err := s.checker.err(); err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func (t *tx) checkSpace() error {
 
 // read calls f with a read connection.
 func (s *Store) read(ctx context.Context, f func(*conn) error) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Begin(); err != nil {
 		return err
 	}
-	defer s.exit()
+	defer s.calls.End()
 	return s.reader.with(ctx, f)
 }
 
@@ -155,8 +155,8 @@ func (t *readTx) fail(err error) error {
 // scanner is a row of a result.
 type scanner = record.Scanner
 
-// each calls f with every row of the query's result until f fails.
-func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
+// forEachRow calls f with every row of the query's result until f fails.
+func (t *readTx) forEachRow(f func(scanner) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
 	}
@@ -190,35 +190,11 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 // the row does not exist.
 func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
-	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, encode(args)...)
+	err = t.forEachRow(func(row scanner) error { return row.Scan(&revision) }, query, encode(args)...)
 	if err == nil && revision == 0 {
 		err = errors.New("it is not in the store")
 	}
 	return revision, err
-}
-
-// queryAll returns every row of the query's result, converted by scan.
-func queryAll[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	var out []T
-	err := t.each(func(row scanner) error {
-		v, err := scan(row)
-		out = append(out, v)
-		return err
-	}, query, args...)
-	if err != nil {
-		return nil, t.fail(err)
-	}
-	return out, nil
-}
-
-// queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func queryFirst[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	got, err := queryAll(t, scan, query, args...)
-	if err != nil || len(got) == 0 {
-		var none T
-		return none, err
-	}
-	return got[0], nil
 }
 
 // encode replaces the times and lists among the arguments with the form in which they are stored or compared.
@@ -227,7 +203,7 @@ func encode(args []any) []any {
 		switch v := arg.(type) {
 		case time.Time:
 			args[i] = micros(v)
-		case record.List:
+		case record.TextList:
 			args[i] = jsonList(v)
 		}
 	}

@@ -69,7 +69,7 @@ func TestCancelledStatement(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	err = s.View(cancelled(), func(x fleet.ReadTx) error {
-		_, err := queryFirst(x.(*readTx), scanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
+		_, err := record.QueryFirst(x.(*readTx), record.ScanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
@@ -91,7 +91,7 @@ func TestViewCannotWrite(t *testing.T) {
 		return nil
 	}))
 	err := s.View(t.Context(), func(x fleet.ReadTx) error {
-		_, err := queryFirst(x.(*readTx), scanInt, `DELETE FROM events RETURNING seq`)
+		_, err := record.QueryFirst(x.(*readTx), record.ScanInt, `DELETE FROM events RETURNING seq`)
 		return err
 	})
 	require.ErrorContains(t, err, "attempt to write a readonly database")
@@ -136,12 +136,12 @@ func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	where := func(f fleet.EventFilter) string {
-		w, _, err := conditions(f)
+		w, _, err := eventConditions(f)
 		require.NoError(t, err)
 		return selectEvents + w
 	}
 	find := func(f fleet.TaskFilter) string {
-		return taskConditions(f, false).numbers(`tasks`, newestFirst)
+		return taskConditions(f, false).numbersQuery(`tasks`, newestFirst)
 	}
 	toolset := fleet.ToolsetFleet
 	usage := func(part record.UsageTasks) string {
@@ -156,17 +156,17 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName, "SCAN agents USING INDEX agents_name"},
 		{record.SelectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
 		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{record.SelectTasks + `WHERE agent_uid ` + inList + ` AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE true AND ` + record.RunningCondition, "SCAN tasks USING INDEX tasks_active"},
 		{ownedAgents, "SEARCH owned USING PRIMARY KEY (owner=?)"},
-		{ownedOf, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
+		{ownedInToolset, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
 		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
-		{agentsIn, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},
-		{tasksIn, "SEARCH tasks USING COVERING INDEX tasks_project (project=? AND status=?)"},
+		{projectAgents, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},
+		{projectTasks, "SEARCH tasks USING COVERING INDEX tasks_project (project=? AND status=?)"},
 		{ownedBytes, "SEARCH stored USING PRIMARY KEY (owner=?)"},
 		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
-		{taskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
+		{selectTaskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
 		{record.SelectAgents + record.NewestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
 		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
 		{dropEvents, "events_task (task_id=?)"},
@@ -243,7 +243,7 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", AgentName: "x"}, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 	} {
-		assert.Contains(t, explain(t, s, taskConditions(c.filter, false).numbers(`tasks`, newestFirst)), c.want)
+		assert.Contains(t, explain(t, s, taskConditions(c.filter, false).numbersQuery(`tasks`, newestFirst)), c.want)
 	}
 }
 
@@ -254,8 +254,8 @@ func TestQueryPlanOfTexts(t *testing.T) {
 	toolset := fleet.ToolsetFleet
 	q := taskConditions(fleet.TaskFilter{Toolset: &toolset, Owner: "x", Since: time.Unix(1, 0)}, true)
 	q.add(`tasks_text MATCH ?`)
-	q.after(position{}, true)
-	plan := explain(t, s, q.numbers(withText, lastFirst))
+	q.addAfter(position{}, true)
+	plan := explain(t, s, q.numbersQuery(joinText, lastFirst))
 	assert.Contains(t, plan, "SCAN tasks_text VIRTUAL TABLE INDEX")
 	assert.Contains(t, plan, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)")
 	assert.NotContains(t, plan, "TEMP B-TREE")
@@ -287,7 +287,7 @@ func TestTextIsFound(t *testing.T) {
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
-			want, err := queryAll(tx.(*readTx), scanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
+			want, err := record.QueryAll(tx.(*readTx), record.ScanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
 			require.NoError(t, err)
 			find := func(w fleet.TaskWindow) (got []string) {
 				w.Limit, w.Count = 10, 30

@@ -57,7 +57,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 		c := usageConditions(part)
 		parts, args = append(parts, `SELECT `+columns+usageOfTasks+c.where+`true`), append(append(args, part.Sign), c.args...)
 	}
-	rows, err := queryAll(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
+	rows, err := record.QueryAll(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
@@ -83,7 +83,7 @@ func usageConditions(part record.UsageTasks) (c *taskQuery) {
 		c.add(part.Status)
 	}
 	if len(part.Agents) > 0 {
-		c.add(`agent_uid `+uidsIn, jsonList(part.Agents))
+		c.add(`agent_uid `+inList, jsonList(part.Agents))
 	}
 	if part.ExceptOwner != "" {
 		c.add(`owner <> ?`, part.ExceptOwner)

@@ -7,11 +7,11 @@ import (
 	"fleet/internal/store/record"
 )
 
-// uidsIn passes the uids as one JSON list, so that the statement is the same for any number of them.
-const uidsIn = `IN (SELECT value FROM json_each(?))`
+// inList passes the uids as one JSON list, so that the statement is the same for any number of them.
+const inList = `IN (SELECT value FROM json_each(?))`
 
-// ofProjects selects rows that belong to agents of some projects. The query needs the list of projects twice.
-const ofProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
+// inProjects selects rows that belong to agents of some projects. The query needs the list of projects twice.
+const inProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
 	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
 func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
@@ -23,17 +23,17 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	case len(f.UIDs) == 1:
 		return t.views(`uid = ?`, `agent_uid = ?`, f.UIDs[0])
 	default:
-		return t.views(`uid `+uidsIn, `agent_uid `+uidsIn, jsonList(f.UIDs))
+		return t.views(`uid `+inList, `agent_uid `+inList, jsonList(f.UIDs))
 	}
 }
 
 // views returns the agents and their active tasks. Both conditions have the arguments.
 func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentView, error) {
-	views, err := queryAll(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
+	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := queryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.RunningCondition, args...)
+	tasks, err := record.QueryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.RunningCondition, args...)
 	return record.JoinTasks(views, tasks), err
 }
 

@@ -63,8 +63,8 @@ func isBackground(ctx context.Context) bool {
 // withdraw removes the call from its queue. If a thing has arrived meanwhile, withdraw returns it with Give.
 func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	q.mu.Lock()
-	is := func(w chan T) bool { return w == waiting }
-	q.foreground, q.background = slices.DeleteFunc(q.foreground, is), slices.DeleteFunc(q.background, is)
+	isWaiting := func(w chan T) bool { return w == waiting }
+	q.foreground, q.background = slices.DeleteFunc(q.foreground, isWaiting), slices.DeleteFunc(q.background, isWaiting)
 	q.mu.Unlock()
 	select {
 	case thing := <-waiting:
@@ -87,9 +87,9 @@ func (q *Queue[T]) Give(ctx context.Context, thing T) {
 // serve gives free things to waiting calls. The caller must hold mu.
 func (q *Queue[T]) serve() {
 	for len(q.free) > 0 {
-		queue, may := &q.foreground, len(q.background) > 0 && q.backgroundTaken < q.maxBackground
+		queue, backgroundMay := &q.foreground, len(q.background) > 0 && q.backgroundTaken < q.maxBackground
 		switch {
-		case may && (len(q.foreground) == 0 || q.passed >= foregroundTurns):
+		case backgroundMay && (len(q.foreground) == 0 || q.passed >= foregroundTurns):
 			queue, q.passed = &q.background, 0
 			q.backgroundTaken++
 		case len(q.foreground) == 0:

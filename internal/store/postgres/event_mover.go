@@ -15,58 +15,58 @@ import (
 )
 
 const (
-	stamp          = `SELECT stamped_id FROM fleet_stamp($1)`
+	moveInbox      = `SELECT stamped_id FROM fleet_stamp($1)`
 	inboxHasEvents = `SELECT EXISTS (SELECT FROM inbox)`
-	maxStamped     = 2000            // the largest number of events that one statement moves
-	stampEvery     = time.Second     // how often the stamper runs without a request, for events of replicas that have died
-	stampLimit     = 5 * time.Second // limits one statement, and how long an Update waits for its events
-	// If a statement has moved manyStamped events or more, the stamper pauses for as long as the statement took, at least
+	maxMoved       = 2000            // the largest number of events that one statement moves
+	moveInterval   = time.Second     // how often the mover runs without a request, for events of replicas that have died
+	moveTimeout    = 5 * time.Second // limits one statement, and how long an Update waits for its events
+	// If a statement has moved manyStamped events or more, the mover pauses for as long as the statement took, at least
 	// minPause and at most maxPause. So statements move more events at once, which is cheaper, because much of their
 	// cost does not depend on the number of events. Statements take longer on a busy database, and while those of
 	// several replicas wait for each other.
-	manyStamped = 3
-	minPause    = 5 * time.Millisecond
-	maxPause    = 15 * time.Millisecond
+	manyMoved = 3
+	minPause  = 5 * time.Millisecond
+	maxPause  = 15 * time.Millisecond
 )
 
-// stamper moves events from the inbox into the log. One statement serves all callers that wait at the same time.
-type stamper struct {
-	pool  *pgxpool.Pool
-	pulse *pulse
-	log   *slog.Logger
-	wake  chan struct{}
-	stop  context.CancelFunc
-	done  chan struct{}
+// eventMover moves events from the inbox into the log. One statement serves all callers that wait at the same time.
+type eventMover struct {
+	pool     *pgxpool.Pool
+	notifier *commitNotifier
+	log      *slog.Logger
+	wake     chan struct{}
+	stop     context.CancelFunc
+	done     chan struct{}
 
-	mu      sync.Mutex
-	next    *round                   // the next round
-	running *round                   // the running round; nil if none is running
-	last    [rememberedRounds]*round // a ring of the last rounds that have moved events
-	ended   int                      // how many rounds have moved events
+	mu           sync.Mutex
+	next         *round                   // the next round
+	running      *round                   // the running round; nil if none is running
+	recentRounds [rememberedRounds]*round // a ring of the last rounds that have moved events
+	movedRounds  int                      // how many rounds have moved events
 }
 
-// rememberedRounds is how many rounds the stamper remembers. A caller asks after its commit whether its events are in
+// rememberedRounds is how many rounds the mover remembers. A caller asks after its commit whether its events are in
 // the log. On a busy server, many rounds may end between the commit and the question. If more rounds end than are
 // remembered, the caller waits for another round.
 const rememberedRounds = 64
 
-// round is one run of the stamping, for all callers that requested it before it began.
+// round is one move of events, for all callers that requested it before it began.
 type round struct {
 	ids  map[int64]bool // ids of the events that the round has moved
 	err  error
 	done chan struct{}
 }
 
-func newStamper(pool *pgxpool.Pool, p *pulse, log *slog.Logger) *stamper {
+func newEventMover(pool *pgxpool.Pool, p *commitNotifier, log *slog.Logger) *eventMover {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &stamper{pool: pool, pulse: p, log: log, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	s := &eventMover{pool: pool, notifier: p, log: log, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
 	s.next = &round{done: make(chan struct{})}
 	go s.run(ctx)
 	return s
 }
 
-// stamp waits until all events that are in the inbox now are in the log.
-func (s *stamper) stamp(ctx context.Context) error {
+// moveAll waits until all events that are in the inbox now are in the log.
+func (s *eventMover) moveAll(ctx context.Context) error {
 	s.mu.Lock()
 	r := s.next
 	s.mu.Unlock()
@@ -77,10 +77,10 @@ func (s *stamper) stamp(ctx context.Context) error {
 	return r.wait(ctx)
 }
 
-// await waits until the committed events are in the log. Any replica may move them. Usually this replica has moved them
-// in a round that began between their commit and this call. So await first looks at the remembered rounds and at the
+// awaitMoved waits until the committed events are in the log. Any replica may move them. Usually this replica has moved them
+// in a round that began between their commit and this call. So awaitMoved first looks at the remembered rounds and at the
 // running round.
-func (s *stamper) await(ctx context.Context, ids []int64) error {
+func (s *eventMover) awaitMoved(ctx context.Context, ids []int64) error {
 	s.mu.Lock()
 	r := s.running
 	moved := s.haveMoved(ids)
@@ -96,14 +96,14 @@ func (s *stamper) await(ctx context.Context, ids []int64) error {
 	if moved {
 		return nil
 	}
-	return s.stamp(ctx)
+	return s.moveAll(ctx)
 }
 
-// haveMoved reports whether all events with these ids were moved into the log by rounds that the stamper remembers. The
+// haveMoved reports whether all events with these ids were moved into the log by rounds that the mover remembers. The
 // caller must hold mu.
-func (s *stamper) haveMoved(ids []int64) bool {
+func (s *eventMover) haveMoved(ids []int64) bool {
 	for _, id := range ids {
-		if !slices.ContainsFunc(s.last[:], func(r *round) bool { return r != nil && r.ids[id] }) {
+		if !slices.ContainsFunc(s.recentRounds[:], func(r *round) bool { return r != nil && r.ids[id] }) {
 			return false
 		}
 	}
@@ -119,9 +119,9 @@ func (r *round) wait(ctx context.Context) error {
 	}
 }
 
-func (s *stamper) run(ctx context.Context) {
+func (s *eventMover) run(ctx context.Context) {
 	defer close(s.done)
-	tick := time.NewTicker(stampEvery)
+	tick := time.NewTicker(moveInterval)
 	defer tick.Stop()
 	var seen int64 // the newest event at the last tick
 	for ctx.Err() == nil {
@@ -142,23 +142,23 @@ func (s *stamper) run(ctx context.Context) {
 		}
 		s.mu.Lock()
 		if s.running = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
-			clear(s.last[:])
+			clear(s.recentRounds[:])
 		}
 		if r.err == nil && len(r.ids) > 0 {
-			s.last[s.ended%rememberedRounds] = r
-			s.ended++
+			s.recentRounds[s.movedRounds%rememberedRounds] = r
+			s.movedRounds++
 		}
 		s.mu.Unlock()
 		close(r.done)
 		if asked || len(r.ids) > 0 {
-			s.pulse.committed()
+			s.notifier.committed()
 		} else if r.err == nil {
 			if newest, err := s.newestSeq(ctx); err == nil && newest != seen {
 				seen = newest
-				s.pulse.subs.Notify() // the replica that has added the events may have died before it notified others
+				s.notifier.subs.Notify() // the replica that has added the events may have died before it notified others
 			}
 		}
-		if len(r.ids) >= manyStamped {
+		if len(r.ids) >= manyMoved {
 			sleep(ctx, min(max(time.Since(began), minPause), maxPause))
 		}
 	}
@@ -169,12 +169,12 @@ func (s *stamper) run(ctx context.Context) {
 }
 
 // moveEvents moves all events from the inbox into the log, and returns their ids in the inbox.
-func (s *stamper) moveEvents(ctx context.Context) (map[int64]bool, error) {
+func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
 		var moved []int64 // if the statement fails at its commit, these have not been moved
-		err := withAnswerLimit(ctx, stampLimit, func(ctx context.Context) error {
-			rows, err := s.pool.Query(ctx, stamp, maxStamped)
+		err := withAnswerLimit(ctx, moveTimeout, func(ctx context.Context) error {
+			rows, err := s.pool.Query(ctx, moveInbox, maxMoved)
 			if err != nil {
 				return err
 			}
@@ -190,19 +190,19 @@ func (s *stamper) moveEvents(ctx context.Context) (map[int64]bool, error) {
 		for _, id := range moved {
 			ids[id] = true
 		}
-		if len(moved) < maxStamped {
+		if len(moved) < maxMoved {
 			return ids, nil
 		}
 	}
 }
 
 // newestSeq returns the Seq of the newest event.
-func (s *stamper) newestSeq(ctx context.Context) (seq int64, err error) {
+func (s *eventMover) newestSeq(ctx context.Context) (seq int64, err error) {
 	err = withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error { return s.pool.QueryRow(ctx, lastSeq).Scan(&seq) })
 	return seq, err
 }
 
-func (s *stamper) close() {
+func (s *eventMover) close() {
 	s.stop()
 	<-s.done
 }
@@ -211,10 +211,10 @@ func (s *stamper) close() {
 // error, although the events are committed and a replica moves them later. Without the error, callers would learn of
 // changes that reads do not show yet.
 func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
-	err := withAnswerLimit(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
-		err := s.stamper.await(ctx, ids)
+	err := withAnswerLimit(context.WithoutCancel(ctx), moveTimeout, func(ctx context.Context) error {
+		err := s.mover.awaitMoved(ctx, ids)
 		for isUnreachable(err) && ctx.Err() == nil && sleep(ctx, minPoll) {
-			err = s.stamper.await(ctx, ids)
+			err = s.mover.awaitMoved(ctx, ids)
 		}
 		return err
 	})

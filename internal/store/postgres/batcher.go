@@ -24,21 +24,21 @@ type batch[T any] struct {
 
 // do runs the call, together with other waiting calls. If the context ends first, do returns its error, but the call
 // may still be run.
-func (g *batcher[T]) do(ctx context.Context, call *T) error {
+func (b *batcher[T]) do(ctx context.Context, call *T) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	if g.next == nil {
-		g.next = &batch[T]{done: make(chan struct{})}
+	b.mu.Lock()
+	if b.next == nil {
+		b.next = &batch[T]{done: make(chan struct{})}
 	}
-	mine := g.next
+	mine := b.next
 	mine.calls = append(mine.calls, call)
-	if !g.running {
-		g.running = true
-		go g.serve()
+	if !b.running {
+		b.running = true
+		go b.serve()
 	}
-	g.mu.Unlock()
+	b.mu.Unlock()
 	select {
 	case <-mine.done:
 		return mine.err
@@ -48,16 +48,16 @@ func (g *batcher[T]) do(ctx context.Context, call *T) error {
 }
 
 // serve runs the waiting calls until no call waits.
-func (g *batcher[T]) serve() {
+func (b *batcher[T]) serve() {
 	for {
-		g.mu.Lock()
-		now := g.next
-		g.next, g.running = nil, now != nil
-		g.mu.Unlock()
-		if now == nil {
+		b.mu.Lock()
+		current := b.next
+		b.next, b.running = nil, current != nil
+		b.mu.Unlock()
+		if current == nil {
 			return
 		}
-		now.err = g.run(now.calls)
-		close(now.done)
+		current.err = b.run(current.calls)
+		close(current.done)
 	}
 }

@@ -29,25 +29,25 @@ const (
 	pingEvery   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
 )
 
-// pulse notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
-type pulse struct {
+// commitNotifier notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
+type commitNotifier struct {
 	pool       *pgxpool.Pool
-	poll       bool
+	onlyPoll   bool
 	log        *slog.Logger
 	origin     string        // the payload of our notifications, by which we recognize them
 	pending    chan struct{} // has a value while other replicas must be notified
-	ready      chan struct{} // closed once the pulse listens or polls, or the first attempt to listen has failed
+	ready      chan struct{} // closed once the notifier listens or polls, or the first attempt to listen has failed
 	readyOnce  sync.Once
 	stop       context.CancelFunc
 	background sync.WaitGroup
 	subs       notify.Subscribers
 }
 
-// newPulse returns a pulse that notices all commits from now on.
-func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
+// newCommitNotifier returns a notifier that notices all commits from now on.
+func newCommitNotifier(pool *pgxpool.Pool, poll bool, log *slog.Logger) *commitNotifier {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &pulse{
-		pool: pool, poll: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
+	p := &commitNotifier{
+		pool: pool, onlyPoll: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
 	}
 	p.background.Go(func() { p.sendNotifications(ctx) })
 	p.background.Go(func() { p.receiveNotifications(ctx) })
@@ -57,10 +57,12 @@ func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 
 // Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
 // commit.
-func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subs.Subscribe() }
+func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) {
+	return s.notifier.subs.Subscribe()
+}
 
 // committed notifies subscribers and other replicas of a commit of this replica.
-func (p *pulse) committed() {
+func (p *commitNotifier) committed() {
 	p.subs.Notify()
 	select {
 	case p.pending <- struct{}{}:
@@ -70,7 +72,7 @@ func (p *pulse) committed() {
 
 // sendNotifications notifies other replicas of our commits until ctx is done. A lost notification does no harm: receivers look for
 // all changes after the next notification and after they have connected again.
-func (p *pulse) sendNotifications(ctx context.Context) {
+func (p *commitNotifier) sendNotifications(ctx context.Context) {
 	for {
 		select {
 		case <-p.pending:
@@ -86,7 +88,7 @@ func (p *pulse) sendNotifications(ctx context.Context) {
 	}
 }
 
-func (p *pulse) notify(ctx context.Context) error {
+func (p *commitNotifier) notify(ctx context.Context) error {
 	return withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error {
 		_, err := p.pool.Exec(ctx, notifySQL, p.origin)
 		return err
@@ -95,8 +97,8 @@ func (p *pulse) notify(ctx context.Context) error {
 
 // receiveNotifications notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
 // no notifications arrive or p.poll is set.
-func (p *pulse) receiveNotifications(ctx context.Context) {
-	for !p.poll && ctx.Err() == nil {
+func (p *commitNotifier) receiveNotifications(ctx context.Context) {
+	for !p.onlyPoll && ctx.Err() == nil {
 		conn, err := p.dial(ctx)
 		if err == nil {
 			var works bool
@@ -120,11 +122,11 @@ func (p *pulse) receiveNotifications(ctx context.Context) {
 }
 
 // setReady makes newPulse return.
-func (p *pulse) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
+func (p *commitNotifier) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
 // dial opens the connection for notifications. The end of a context ends a wait for a notification at once, since no
 // statement has to be canceled.
-func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
+func (p *commitNotifier) dial(ctx context.Context) (*pgx.Conn, error) {
 	c := p.pool.Config().ConnConfig
 	c.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
@@ -134,7 +136,7 @@ func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 
 // listen notifies subscribers of each notification until the connection fails. works is false if not even our own
 // notification arrives.
-func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
+func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
 	err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
 		return err
@@ -182,7 +184,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 }
 
 // pollChanges polls the database until ctx is done, and notifies subscribers when anything was written to it.
-func (p *pulse) pollChanges(ctx context.Context) {
+func (p *commitNotifier) pollChanges(ctx context.Context) {
 	seen, pause := "", minPoll
 	p.setReady()
 	for sleep(ctx, pause) {
@@ -196,7 +198,7 @@ func (p *pulse) pollChanges(ctx context.Context) {
 }
 
 // close ends the background work and waits for its end.
-func (p *pulse) close() {
+func (p *commitNotifier) close() {
 	p.stop()
 	p.background.Wait()
 }
