@@ -143,7 +143,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	for _, name := range names {
 		require.Equal(t, 1, strings.Count(last.said(), woken+"Done with "+name+"\n"), "%s must arrive once", name)
 	}
-	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of the task", "Look at the fleet"} {
+	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of tasks", "Look at the fleet"} {
 		require.Contains(t, last.said(), command)
 	}
 	for _, poll := range []string{"wait_tasks", "show_task"} {
