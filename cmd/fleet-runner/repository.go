@@ -44,10 +44,10 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 	}
 	if s.URL == "" {
 		if s.URL, err = m.git.RemoteURL(ctx, tree.Dir); err != nil {
-			return nil, repositories.Wrap(ctx, "cannot find the project's repository", err)
+			return nil, repositories.WrapError(ctx, "cannot find the project's repository", err)
 		}
 	}
-	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, Start: s.Branch}, m, tree.Dir}, nil
+	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, StartBranch: s.Branch}, m, tree.Dir}, nil
 }
 
 // ensureCopy creates the copy if there is none. That can take long, so it goes on although the caller does not wait any more.
@@ -59,7 +59,7 @@ func (r repository) ensureCopy(ctx context.Context) error {
 	go func() { done <- r.Git.Fetch(context.WithoutCancel(ctx), r.Source, r.Path) }()
 	select {
 	case err := <-done:
-		return repositories.Wrap(ctx, "cannot fetch the project's repository", err)
+		return repositories.WrapError(ctx, "cannot fetch the project's repository", err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -78,11 +78,11 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 	if err := r.ensureCopy(ctx); err != nil {
 		return c, err
 	}
-	err = repositories.Wrap(ctx, "cannot copy the work", r.Git.Take(ctx, r.Path, commit, r.clone))
+	err = repositories.WrapError(ctx, "cannot copy the work", r.Git.TakeCommit(ctx, r.Path, commit, r.clone))
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
 		c.Have, err = r.Git.Tips(ctx, r.Path)
-		return c, repositories.Wrap(ctx, "cannot read the branches", err)
+		return c, repositories.WrapError(ctx, "cannot read the branches", err)
 	case err != nil:
 		return c, err
 	}
@@ -94,7 +94,7 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 			c.Large = append(c.Large, digest)
 		}
 	}
-	return c, repositories.Wrap(ctx, "cannot copy files of Git LFS", err)
+	return c, repositories.WrapError(ctx, "cannot copy files of Git LFS", err)
 }
 
 // ReadLarge implements remote.Repository.
@@ -103,7 +103,7 @@ func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "the clone does not have the content of the Git LFS file %s", fleet.Shorten(digest, 64))
 	}
-	return repositories.Wrap(ctx, "cannot read a file of Git LFS", err)
+	return repositories.WrapError(ctx, "cannot read a file of Git LFS", err)
 }
 
 // AddLarge implements remote.Repository.
@@ -112,7 +112,7 @@ func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (
 		return false, err
 	}
 	ok, err = r.Git.AddLarge(r.Path, digest, in)
-	return ok, repositories.Wrap(ctx, "cannot add a file of Git LFS", err)
+	return ok, repositories.WrapError(ctx, "cannot add a file of Git LFS", err)
 }
 
 // Unpack implements remote.Repository.
@@ -125,12 +125,12 @@ func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (fo
 		r.logger.WarnContext(ctx, "work is incomplete", "commit", commit, "err", err)
 		return false, nil
 	}
-	return err == nil, repositories.Wrap(ctx, "cannot add the work", err)
+	return err == nil, repositories.WrapError(ctx, "cannot add the work", err)
 }
 
 // Pack implements remote.Repository.
 func (r repository) Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error {
-	return repositories.Wrap(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
+	return repositories.WrapError(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
 }
 
 // Combine implements remote.Repository. The author is that of the work's own commits: each workspace must make the same commit, whatever
@@ -139,7 +139,7 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 	if c.Author.Email == "" {
 		author, err := r.Git.AuthorOf(ctx, r.Path, c.Contribution)
 		if err != nil {
-			return fleet.CombineResult{}, repositories.Wrap(ctx, "cannot read the work", err)
+			return fleet.CombineResult{}, repositories.WrapError(ctx, "cannot read the work", err)
 		}
 		if author.Email == "" {
 			author = fleet.Person(runner.Author{}.WithDefaults(c.Author.Name))
@@ -152,7 +152,7 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 // Push implements remote.Repository.
 func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
 	pushed, err := r.Git.Push(ctx, r.clone, "", p)
-	return pushed, repositories.Wrap(ctx, "cannot push", err)
+	return pushed, repositories.WrapError(ctx, "cannot push", err)
 }
 
 // Check implements remote.Repository.
@@ -161,7 +161,7 @@ func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fl
 		r.logger.WarnContext(ctx, "files of old checks remain", "err", err)
 	}
 	result, err := r.checks.Run(ctx, c, func(home string) runner.Workspace { return treeCheck{r, home, commit} }, r.Path, commit)
-	return result, repositories.Wrap(ctx, "cannot check the commit", err)
+	return result, repositories.WrapError(ctx, "cannot check the commit", err)
 }
 
 // treeCheck is a check of a commit. It implements runner.Workspace.
@@ -189,7 +189,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 	}
 	tree := worktree.Tree{Repository: t.Path, Dir: filepath.Join(t.home, "work"), GitDir: filepath.Join(t.home, "git"), Settings: runner.NoSigning + t.Author.GitConfig()}
 	if err := t.Git.CleanTree(ctx, tree, t.commit); err != nil {
-		return runner.Work{}, repositories.Wrap(ctx, "cannot create the tree of the check", err)
+		return runner.Work{}, repositories.WrapError(ctx, "cannot create the tree of the check", err)
 	}
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return runner.Work{Driver: d, Dir: tree.Dir, Environ: func(own map[string]string) []string {

@@ -343,8 +343,8 @@ func (f *follower) reportProblem(exit *shim.Exit) error {
 
 // openCalls returns the number of open tool calls in the parsed output.
 func (f *follower) openCalls() int {
-	if o, ok := f.parser.(driver.Opener); ok {
-		return o.Open()
+	if o, ok := f.parser.(driver.CallCounter); ok {
+		return o.OpenCalls()
 	}
 	return 0
 }

@@ -23,7 +23,7 @@ func askSpec(w Work, r fleet.Run) *shim.QuestionConfig {
 	if p == nil || r.Options.Attached != nil {
 		return nil
 	}
-	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
+	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.QuestionTimeout()}
 }
 
 // askScript returns a script that runs question.Main for the run.

@@ -71,7 +71,7 @@ func TestClaude(t *testing.T) {
 			said += e.text("text")
 		}
 		require.Equal(t, answer+"\n", said)
-		asked := m.Asked("Explain the plan.")
+		asked := m.RequestsWith("Explain the plan.")
 		require.Len(t, asked, 1)
 		require.Contains(t, asked[0].System, "You are an operations engineer.", "the system prompt must contain the template's text about the role")
 		require.Contains(t, asked[0].System, "Keep the tests honest.")
@@ -96,7 +96,7 @@ func TestClaude(t *testing.T) {
 		require.EqualValues(t, 0, detail["exit_code"])
 		require.EqualValues(t, 3, detail["turns"])
 		require.InDelta(t, 3*answerCost, detail["cost_usd"], 1e-9)
-		asked := m.Asked("Make a file.")
+		asked := m.RequestsWith("Make a file.")
 		require.Len(t, asked, 3)
 		results := asked[2].Results()
 		require.Contains(t, results[len(results)-1].Text, "made by a tool\n"+filepath.Join(home, "work"))
@@ -104,7 +104,7 @@ func TestClaude(t *testing.T) {
 	step("follow-up", func(t *testing.T) {
 		id := c.run(t, "Papi", "Which file was it?\nmodel: say made.txt")
 		require.Equal(t, "made.txt", c.wait(t, id)["summary"])
-		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "the conversation must continue")
+		require.Contains(t, m.RequestsWith("Which file was it?")[0].Transcript(), "Make a file.", "the conversation must continue")
 		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "the cost must be of the task alone, not of the whole conversation")
 	})
 	step("stop", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestClaude(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "once\n", string(log))
 		require.InDelta(t, 2*answerCost, show(t, id)["cost_usd"], 1e-9)
-		require.Len(t, m.Asked("Go on without me."), 2, "the task must run once")
+		require.Len(t, m.RequestsWith("Go on without me."), 2, "the task must run once")
 	})
 	step("the workspace is restarted", func(t *testing.T) {
 		id := c.run(t, "Papi", "Wait for the end.\nmodel: hang end")
@@ -150,9 +150,9 @@ func TestClaude(t *testing.T) {
 		require.Empty(t, ofTask(home, id))
 		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
 		require.Equal(t, "Yes", done["summary"], "%v", done)
-		q := m.Asked("Do you remember?")[0]
-		require.Contains(t, q.Said(), "Which file was it?", "the conversation must survive in the persistent home")
-		require.Contains(t, q.System+q.Said(), "You are an engineering manager.")
+		q := m.RequestsWith("Do you remember?")[0]
+		require.Contains(t, q.Transcript(), "Which file was it?", "the conversation must survive in the persistent home")
+		require.Contains(t, q.System+q.Transcript(), "You are an engineering manager.")
 	})
 	step("failure", func(t *testing.T) {
 		done := c.wait(t, c.run(t, "Papi", "Ask for too much.\nmodel: refuse 400 that is too much"))

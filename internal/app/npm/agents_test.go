@@ -95,7 +95,7 @@ func (c *team) run(command string) string { return fmt.Sprintf(c.runs, fmt.Sprin
 // last returns the latest request to the model whose prompt contains the text.
 func (c *team) last(t *testing.T, text string) stub.Request {
 	t.Helper()
-	asked := c.stub.Asked(text)
+	asked := c.stub.RequestsWith(text)
 	require.NotEmpty(t, asked, "the model must receive a request whose prompt contains %q", text)
 	return asked[len(asked)-1]
 }
@@ -135,8 +135,8 @@ func (c *team) works(t *testing.T) {
 	work := c.work(t, "papi")
 	require.Equal(t, "made by a tool\n", string(read(t, filepath.Join(work, "made.txt"))))
 	q := c.last(t, "--Name the birds.")
-	require.Contains(t, q.System+q.Said(), "You are the coder of this crew.")
-	require.Contains(t, q.System+q.Said(), "Keep the tests honest")
+	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
+	require.Contains(t, q.System+q.Transcript(), "Keep the tests honest")
 	require.Contains(t, q.Results()[0].Text, "allowed")
 	require.Positive(t, task.GetUsage().GetInputTokens())
 	require.Positive(t, task.GetUsage().GetOutputTokens())
@@ -157,7 +157,7 @@ func (c *team) works(t *testing.T) {
 	t.Logf("denied: %s %s, steps: %q, %q", task.GetStatus(), task.GetReason(), steps, task.GetSummary())
 	require.NoDirExists(t, filepath.Join(work, "denied"))
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.last(t, "Try this.").Said(), "Name the birds.")
+	require.Contains(t, c.last(t, "Try this.").Transcript(), "Name the birds.")
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
@@ -201,7 +201,7 @@ func (c *team) questions(t *testing.T) {
 func (c *team) remembers(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.last(t, prompt).Said(), text)
+	require.Contains(t, c.last(t, prompt).Transcript(), text)
 }
 
 func (c *team) goesOn(t *testing.T) {
@@ -215,7 +215,7 @@ func (c *team) goesOn(t *testing.T) {
 	// Another agent has its own conversation.
 	c.create(t, "mami", "coder")
 	c.do(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.last(t, "Greet.").Said(), "Ducks")
+	require.NotContains(t, c.last(t, "Greet.").Transcript(), "Ducks")
 }
 
 // hears sends a message to a busy agent. Codex takes none.
@@ -233,7 +233,7 @@ func (c *team) hears(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Hi Bob")
-	require.True(t, slices.ContainsFunc(c.stub.Asked("Greet Bob."), func(r stub.Request) bool { return strings.Contains(r.Said(), "Went on") }),
+	require.True(t, slices.ContainsFunc(c.stub.RequestsWith("Greet Bob."), func(r stub.Request) bool { return strings.Contains(r.Transcript(), "Went on") }),
 		"the message must be in the same conversation")
 }
 
@@ -246,7 +246,7 @@ func (c *team) outlives(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	asked := 0
-	for _, q := range c.stub.Asked("Go on without me.") {
+	for _, q := range c.stub.RequestsWith("Go on without me.") {
 		if len(q.Tools) > 0 { // programs also make small requests without tools, for example for titles
 			asked++
 		}
@@ -317,9 +317,9 @@ func (c *team) forgets(t *testing.T) {
 	t.Log(task.GetConversationLost())
 	require.NotEmpty(t, task.GetConversationLost())
 	q := c.last(t, "Where are we?")
-	require.NotContains(t, q.Said(), "Name the birds.")
-	require.Contains(t, q.Said(), "could not be restored")
-	require.Contains(t, q.System+q.Said(), "You are the coder of this crew.")
+	require.NotContains(t, q.Transcript(), "Name the birds.")
+	require.Contains(t, q.Transcript(), "could not be restored")
+	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
 
 	task = c.do(t, "papi", "Go on.", "model: say On")
 	require.Empty(t, task.GetConversationLost())

@@ -283,7 +283,7 @@ func TestConversationSurvives(t *testing.T) {
 	_, o = d.does("model: say third")
 	require.Equal(t, "third", o.Summary, o.Reason)
 	asked := d.model.Requests()
-	said := asked[len(asked)-1].Said()
+	said := asked[len(asked)-1].Transcript()
 	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
 		require.Contains(t, said, want)
 	}

@@ -15,9 +15,9 @@ import (
 	"fleet/internal/model/tool"
 )
 
-// mcpServer creates the toolset of an MCP server. The host must be public, or listed in inside. env provides the variables
+// mcpServer creates the toolset of an MCP server. The host must be public, or listed in allowedHosts. env provides the variables
 // to which headers and environment variables refer.
-func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
+func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, allowedHosts ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 	}
@@ -29,7 +29,7 @@ func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets
 	if err = errors.Join(err, e); err != nil {
 		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.PublicMessage(err))
 	}
-	return tool.MCPRemote(m.Name, m.URL, "", headers, inside...), nil
+	return tool.MCPRemote(m.Name, m.URL, "", headers, allowedHosts...), nil
 }
 
 // registeredTools creates the toolsets for the tools that are registered for the agent.

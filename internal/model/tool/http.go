@@ -16,13 +16,13 @@ import (
 )
 
 // HTTP returns a handler that sends the arguments to the URL, by POST unless the tool names another method, and
-// returns the body of the answer. The host must be public, or listed in inside.
-func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...string) tools.ToolHandler {
+// returns the body of the answer. The host must be public, or listed in allowedHosts.
+func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
 	method := t.Method
 	if method == "" {
 		method = http.MethodPost
 	}
-	base := dial.Public(inside...)
+	base := dial.Public(allowedHosts...)
 	base.DisableKeepAlives = true
 	client := &http.Client{
 		Transport:     base,

@@ -41,9 +41,9 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 	}}
 }
 
-// MCPRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in inside.
-func MCPRemote(name, url, kind string, headers map[string]string, inside ...string) tools.ToolSet {
-	base := dial.Public(inside...)
+// MCPRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in allowedHosts.
+func MCPRemote(name, url, kind string, headers map[string]string, allowedHosts ...string) tools.ToolSet {
+	base := dial.Public(allowedHosts...)
 	client := &http.Client{
 		Transport: &headerTransport{base, dial.Host(url), headers},
 		// Redirects are not followed, because the headers may hold secrets for this server only.

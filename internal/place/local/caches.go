@@ -181,10 +181,10 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	if maxBytes < 0 {
 		return nil
 	}
-	s, err := sandbox.Shrink(ctx, filetree.Limit{
-		Dir: dir, Most: maxBytes,
-		Whole: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
-		Keep:  []string{"go-mod/cache/lock", "cargo/.package-cache*"},
+	s, err := sandbox.Shrink(ctx, filetree.CacheLimit{
+		Dir: dir, MaxBytes: maxBytes,
+		WholeDirs: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
+		Keep:      []string{"go-mod/cache/lock", "cargo/.package-cache*"},
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()

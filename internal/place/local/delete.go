@@ -59,7 +59,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	if r.Repository != "" && p.git.Check(ctx, r.Repository) == nil {
 		if err := p.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
-			return "", repositories.Wrap(ctx, "cannot remove the agent's worktree", err)
+			return "", repositories.WrapError(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
 	p.removeConversations(ctx, a, h)

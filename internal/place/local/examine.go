@@ -56,7 +56,7 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		}
 		return e, ctx.Err()
 	}
-	if e.survey, err = sandbox.Look(ctx, string(h)); err != nil {
+	if e.survey, err = sandbox.Examine(ctx, string(h)); err != nil {
 		if ctx.Err() != nil {
 			return e, ctx.Err()
 		}

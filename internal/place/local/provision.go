@@ -100,14 +100,14 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	}
 	if isRemote(proj.Repository) {
 		if err := p.git.Fetch(ctx, proj.Repository, r.Repository); err != nil {
-			return repositories.Wrap(ctx, "cannot fetch the project's repository", err)
+			return repositories.WrapError(ctx, "cannot fetch the project's repository", err)
 		}
 	} else if err := p.git.Check(ctx, r.Repository); err != nil {
-		return repositories.Wrap(ctx, "cannot use the project's repository", err)
+		return repositories.WrapError(ctx, "cannot use the project's repository", err)
 	}
 	branch, err := p.git.FreeBranch(ctx, r.Repository, uniqueLabel(r.Name, r.UID))
 	if err != nil {
-		return repositories.Wrap(ctx, "cannot use the project's repository", err)
+		return repositories.WrapError(ctx, "cannot use the project's repository", err)
 	}
 	r.Branch = branch
 	if err := h.writeRecord(r); err != nil { // so that a deletion finds the branch if this call is interrupted
@@ -119,7 +119,7 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	}
 	_, err = os.Stat(h.work())
 	if err := p.git.Add(ctx, t, proj.Branch, err == nil); err != nil {
-		return repositories.Wrap(ctx, "cannot create the agent's worktree", err)
+		return repositories.WrapError(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 			err = p.restoreWorktree(ctx, a, h, r)
 		}
 		if err != nil {
-			return repositories.Wrap(ctx, "cannot create the agent's directory again", err)
+			return repositories.WrapError(ctx, "cannot create the agent's directory again", err)
 		}
 	}
 	if r.Role != a.Role || r.Spec != a.Spec {

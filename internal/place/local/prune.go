@@ -42,7 +42,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 		visited[r.Path] = true
 		found, err := r.prune(ctx, q, present)
 		if err != nil {
-			return nil, repositories.Wrap(ctx, "cannot examine the repository of the project "+proj.Name, err)
+			return nil, repositories.WrapError(ctx, "cannot examine the repository of the project "+proj.Name, err)
 		}
 		all = append(all, found...)
 	}
@@ -85,7 +85,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		r.place.recordPruned(ctx, l, repositories.Wrap(ctx, "cannot remove the refs", err))
+		r.place.recordPruned(ctx, l, repositories.WrapError(ctx, "cannot remove the refs", err))
 		inUse[l.AgentUID] = l.Problem
 	}
 	return all, nil

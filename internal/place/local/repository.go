@@ -26,7 +26,7 @@ func (p *Place) Repository(name string) (fleet.Repository, error) {
 	if proj.Repository == "" {
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the project %q has no repository: set its repository to bring the work of its agents together", name)
 	}
-	r := repository{repositories.Repository{Git: p.git, Path: p.config.repositoryPath(proj.Repository), Start: proj.Branch, Author: proj.Git}, p, proj}
+	r := repository{repositories.Repository{Git: p.git, Path: p.config.repositoryPath(proj.Repository), StartBranch: proj.Branch, Author: proj.Git}, p, proj}
 	if isRemote(proj.Repository) {
 		r.Source = proj.Repository
 	}
@@ -36,7 +36,7 @@ func (p *Place) Repository(name string) (fleet.Repository, error) {
 // Check implements fleet.Repository.
 func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
 	result, err := r.place.checks.Run(ctx, c, func(h string) runner.Workspace { return treeCheck{r, home(h), commit} }, r.project.Name, r.Path, commit)
-	return result, repositories.Wrap(ctx, "cannot check the commit", err)
+	return result, repositories.WrapError(ctx, "cannot check the commit", err)
 }
 
 // repositoryPath returns the path of the repository: that of its mirror if the source is a URL, and "" if the source is "".

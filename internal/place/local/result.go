@@ -59,7 +59,7 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	s, err := sandbox.Look(ctx, dir)
+	s, err := sandbox.Examine(ctx, dir)
 	return err != nil || s.Files > 0, ctx.Err()
 }
 

@@ -45,7 +45,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 		}
 	}
 	if err := p.git.CleanTree(ctx, tree, t.commit); err != nil {
-		return runner.Work{}, repositories.Wrap(ctx, "cannot create the tree of the check", err)
+		return runner.Work{}, repositories.WrapError(ctx, "cannot create the tree of the check", err)
 	}
 	patterns := slices.Concat(proj.driver.Keys(), keyVariables[filepath.Base(proj.driver.Program())])
 	if proj.driver, err = driver.New(driver.Options{Kind: "shell"}); err != nil { // the check gets neither the login nor the key of the agents' program

@@ -8,33 +8,33 @@ import (
 
 // agentConfig tests an agent that has a configuration instead of a project, from its creation to its deletion.
 func agentConfig(x *fixture) {
-	drivers := x.b.Traits().DriverNames()
-	if x.h.Config == nil {
+	drivers := x.place.Traits().DriverNames()
+	if x.harness.Config == nil {
 		x.Empty(drivers, "the place has drivers, so set Harness.Config")
 		x.Skip("the place does not support agent configurations")
 	}
-	x.Contains(drivers, x.h.Config.Driver)
-	a := x.made(x.h.Config)
-	_, err := x.b.Provision(x.ctx, a)
+	x.Contains(drivers, x.harness.Config.Driver)
+	a := x.newConfigAgent(x.harness.Config)
+	_, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	w := x.await(a, fleet.StateRunning)
-	again, err := x.b.Provision(x.ctx, a)
+	again, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.Equal(w.ID, again.ID)
-	x.Len(x.listed(a), 1)
+	x.Len(x.list(a), 1)
 
-	p := x.h.Prompts.Says
+	p := x.harness.Prompts.Says
 	for range 2 {
-		x.completes(a, x.dispatch(a, p), p)
+		x.requireCompleted(a, x.dispatch(a, p), p)
 	}
-	_, err = x.b.Delete(x.ctx, a)
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.await(a, fleet.StateDeleted)
-	x.Empty(x.listed(a))
+	x.Empty(x.list(a))
 }
 
 func configUnknownDriver(x *fixture) {
-	drivers := x.b.Traits().DriverNames()
+	drivers := x.place.Traits().DriverNames()
 	if len(drivers) == 0 {
 		x.Skip("the place does not support agent configurations")
 	}
@@ -42,13 +42,13 @@ func configUnknownDriver(x *fixture) {
 		x.NotEmpty(d)
 		x.False(slices.Contains(drivers[:i], d), "the driver %q is listed twice", d)
 	}
-	_, err := x.b.Provision(x.ctx, x.made(&fleet.AgentConfig{Driver: "no-such-driver"}))
-	x.reason(err, fleet.ReasonProvisioningFailed)
+	_, err := x.place.Provision(x.ctx, x.newConfigAgent(&fleet.AgentConfig{Driver: "no-such-driver"}))
+	x.requireReason(err, fleet.ReasonProvisioningFailed)
 	x.Contains(fleet.PublicMessage(err), drivers[0], "the error must list the drivers")
 }
 
-// made returns an agent with the configuration. It has no workspace yet.
-func (x *fixture) made(r *fleet.AgentConfig) fleet.Agent {
+// newConfigAgent returns an agent with the configuration. It has no workspace yet.
+func (x *fixture) newConfigAgent(r *fleet.AgentConfig) fleet.Agent {
 	a := x.agent()
 	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", r
 	return a

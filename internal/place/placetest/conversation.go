@@ -24,7 +24,7 @@ func NewFakeClaude(t *testing.T) FakeClaude {
 	for _, d := range []string{filepath.Dir(k.Program), k.Config} {
 		require.NoError(t, os.Mkdir(d, 0o700))
 	}
-	require.NoError(t, os.WriteFile(k.Program, []byte(talker), 0o700))
+	require.NoError(t, os.WriteFile(k.Program, []byte(fakeClaudeSource), 0o700))
 	return k
 }
 
@@ -34,8 +34,8 @@ func (k FakeClaude) Forget(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(k.Config, "projects")))
 }
 
-// talker is the source of the program. It prints the number of tasks in its conversation.
-const talker = `#!/usr/bin/env bash
+// fakeClaudeSource is the source of the program. It prints the number of tasks in its conversation.
+const fakeClaudeSource = `#!/usr/bin/env bash
 while [ $# -gt 0 ]; do
 	[ "$1" != --resume ] || resume=$2
 	shift
@@ -59,7 +59,7 @@ echo '{"type":"result","subtype":"success","result":"task '$(($(wc -l <"$dir/$id
 // conversation checks that an agent's tasks share one conversation. If the conversation is lost, a new one must start,
 // and the run must report that.
 func conversation(x *fixture) {
-	p := x.h.Prompts.Converses
+	p := x.harness.Prompts.Converses
 	if p.Text == "" {
 		x.Skip("the place has no agent that keeps a conversation")
 	}
@@ -67,8 +67,8 @@ func conversation(x *fixture) {
 		x.Helper()
 		r := x.run(p)
 		r.Continues, r.Conversation = continues, name
-		x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-		outputs, o := x.whole(a, r)
+		x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+		outputs, o := x.followWhole(a, r)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 		x.Equal(want, o.Summary)
 		x.True(o.Conversation, "the next run must continue the conversation")
@@ -88,15 +88,15 @@ func conversation(x *fixture) {
 		in("", a, continues, want, lost)
 	}
 	const anew = "task 1, told of the new conversation"
-	a := x.readyIn(p.Project)
+	a := x.readyAgentIn(p.Project)
 	talk(a, false, "task 1", false)
 	talk(a, true, "task 2", false)
-	x.h.Forget(x.T) // as if the workspace's home was recreated
+	x.harness.Forget(x.T) // as if the workspace's home was recreated
 	talk(a, true, anew, true)
 	talk(a, true, "task 2", false)
 
 	// The same is true for a workspace that was created anew.
-	b := x.readyIn(p.Project)
+	b := x.readyAgentIn(p.Project)
 	talk(b, true, anew, true)
 	talk(b, true, "task 2", false)
 	talk(a, true, "task 3", false)

@@ -18,27 +18,27 @@ import (
 type fixture struct {
 	*testing.T
 	*require.Assertions
-	h   Harness
-	b   fleet.Place
-	ctx context.Context
+	harness Harness
+	place   fleet.Place
+	ctx     context.Context
 
 	mu     sync.Mutex
 	agents []fleet.Agent // agents to delete at the end of the case
 }
 
-func newBench(t *testing.T, h Harness) *fixture {
+func newFixture(t *testing.T, h Harness) *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
-	x := &fixture{T: t, Assertions: require.New(t), h: h, ctx: ctx, b: h.New(t)}
+	x := &fixture{T: t, Assertions: require.New(t), harness: h, ctx: ctx, place: h.New(t)}
 	t.Cleanup(func() {
 		defer cancel()
 		end, stop := context.WithTimeout(ctx, h.Patience)
 		defer stop()
 		for _, a := range x.agents {
-			if _, err := x.b.Delete(end, a); err != nil {
+			if _, err := x.place.Delete(end, a); err != nil {
 				t.Errorf("delete agent %s at the end: %v", a.Name, err)
 			}
 		}
-		if err := x.b.Close(); err != nil {
+		if err := x.place.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
@@ -47,43 +47,43 @@ func newBench(t *testing.T, h Harness) *fixture {
 
 // agent returns an agent without a workspace. The fixture deletes it at the end of the case.
 func (x *fixture) agent() fleet.Agent {
-	return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.")
+	return x.agentOf(x.harness.Project, x.harness.Role, "Do as the tests say.")
 }
 
 func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
-		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: project, Role: role,
+		UID: uid, Name: "t-" + uid[:8], Owner: x.harness.Owner, Project: project, Role: role,
 		Spec: spec, State: fleet.StatePending, Desired: fleet.DesiredRunning,
 	}
-	if x.h.AgentConfig != nil {
-		a.Project, a.Role, a.Config = "", "", x.h.AgentConfig
+	if x.harness.AgentConfig != nil {
+		a.Project, a.Role, a.Config = "", "", x.harness.AgentConfig
 	}
-	x.own(a)
+	x.deleteAtEnd(a)
 	return a
 }
 
-func (x *fixture) own(a fleet.Agent) {
+func (x *fixture) deleteAtEnd(a fleet.Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.agents = append(x.agents, a)
 }
 
-// ready returns an agent with a running workspace.
-func (x *fixture) ready() fleet.Agent {
+// readyAgent returns an agent with a running workspace.
+func (x *fixture) readyAgent() fleet.Agent {
 	x.Helper()
-	return x.provisioned(x.agent())
+	return x.provision(x.agent())
 }
 
-// readyIn returns an agent of the project with a running workspace.
-func (x *fixture) readyIn(project string) fleet.Agent {
+// readyAgentIn returns an agent of the project with a running workspace.
+func (x *fixture) readyAgentIn(project string) fleet.Agent {
 	x.Helper()
-	return x.provisioned(x.agentOf(project, x.h.Role, "Do as the tests say."))
+	return x.provision(x.agentOf(project, x.harness.Role, "Do as the tests say."))
 }
 
-func (x *fixture) provisioned(a fleet.Agent) fleet.Agent {
+func (x *fixture) provision(a fleet.Agent) fleet.Agent {
 	x.Helper()
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID, a.Location = w.ID, w.Location
 	x.await(a, fleet.StateRunning)
@@ -94,11 +94,11 @@ func (x *fixture) provisioned(a fleet.Agent) fleet.Agent {
 // stays in another state.
 func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
-	deadline := time.After(x.h.Patience)
+	deadline := time.After(x.harness.Patience)
 	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for a change of state
 	defer tick.Stop()
 	for {
-		w, err := x.b.Inspect(x.ctx, a)
+		w, err := x.place.Inspect(x.ctx, a)
 		x.NoError(err)
 		if w.State == want {
 			return w
@@ -112,10 +112,10 @@ func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	}
 }
 
-// listed calls List and returns the agent's workspaces in the result.
-func (x *fixture) listed(a fleet.Agent) []fleet.Workspace {
+// list calls List and returns the agent's workspaces in the result.
+func (x *fixture) list(a fleet.Agent) []fleet.Workspace {
 	x.Helper()
-	all, err := x.b.List(x.ctx)
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	var his []fleet.Workspace
 	for _, w := range all {
@@ -135,12 +135,12 @@ func (x *fixture) run(p Prompt) fleet.Run {
 func (x *fixture) dispatch(a fleet.Agent, p Prompt) fleet.Run {
 	x.Helper()
 	r := x.run(p)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	return r
 }
 
-// working dispatches a run of the prompt, and waits for the first of the prompt's lines.
-func (x *fixture) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
+// startWorking dispatches a run of the prompt, and waits for the first of the prompt's lines.
+func (x *fixture) startWorking(a fleet.Agent, p Prompt) (fleet.Run, *activeFollow) {
 	x.Helper()
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
@@ -148,38 +148,38 @@ func (x *fixture) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
 	return r, f
 }
 
-// stopped interrupts an active run, and requires that the run ends with the status stopped.
-func (x *fixture) stopped(a fleet.Agent, r fleet.Run, f *following) fleet.Outcome {
+// interruptRun interrupts an active run, and requires that the run ends with the status stopped.
+func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
 	_, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	return o
 }
 
-// whole follows the run from its start to its end.
-func (x *fixture) whole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+// followWhole follows the run from its start to its end.
+func (x *fixture) followWhole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
 	outputs, o, err := x.follow(x.ctx, a, r, "").end()
 	x.NoError(err)
 	return outputs, o
 }
 
-// completes requires that the run completes, and prints each of the prompt's lines once and in order.
-func (x *fixture) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
+// requireCompleted requires that the run completes, and prints each of the prompt's lines once and in order.
+func (x *fixture) requireCompleted(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
-	outputs, o := x.whole(a, r)
+	outputs, o := x.followWhole(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 	if p.Summary != "" {
 		x.Equal(p.Summary, o.Summary)
 	}
-	x.says(outputs, p.Lines...)
+	x.requireLines(outputs, p.Lines...)
 	return outputs, o
 }
 
-// says requires that the outputs contain each line once and in order, and that each output has a cursor.
-func (x *fixture) says(outputs []fleet.Output, lines ...string) {
+// requireLines requires that the outputs contain each line once and in order, and that each output has a cursor.
+func (x *fixture) requireLines(outputs []fleet.Output, lines ...string) {
 	x.Helper()
 	all := text(outputs)
 	rest := all
@@ -194,15 +194,15 @@ func (x *fixture) says(outputs []fleet.Output, lines ...string) {
 	}
 }
 
-// failed requires that the run has failed and has a reason.
-func (x *fixture) failed(o fleet.Outcome) {
+// requireFailed requires that the run has failed and has a reason.
+func (x *fixture) requireFailed(o fleet.Outcome) {
 	x.Helper()
 	x.Equal(fleet.TaskFailed, o.Status, "outcome: %+v", o)
 	x.NotEmpty(o.Reason, "a failed run must have a reason")
 }
 
-// reason requires that err is a *fleet.Error with one of the reasons.
-func (x *fixture) reason(err error, want ...fleet.Reason) {
+// requireReason requires that err is a *fleet.Error with one of the reasons.
+func (x *fixture) requireReason(err error, want ...fleet.Reason) {
 	x.Helper()
 	x.Error(err)
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -211,11 +211,11 @@ func (x *fixture) reason(err error, want ...fleet.Reason) {
 	x.NotEmpty(e.Message)
 }
 
-// optional checks the error of a method that the place's traits do not promise. The method may also succeed.
-func (x *fixture) optional(err error) {
+// allowUnimplemented checks the error of a method that the place's traits do not promise. The method may also succeed.
+func (x *fixture) allowUnimplemented(err error) {
 	x.Helper()
 	if err != nil {
-		x.reason(err, fleet.ReasonUnimplemented)
+		x.requireReason(err, fleet.ReasonUnimplemented)
 	}
 }
 
@@ -223,11 +223,11 @@ func (x *fixture) optional(err error) {
 // no Reopen.
 func (x *fixture) reopen() {
 	x.Helper()
-	if x.h.Reopen == nil {
+	if x.harness.Reopen == nil {
 		x.Skip("the place cannot be opened twice")
 	}
-	x.NoError(x.b.Close())
-	x.b = x.h.Reopen(x.T, x.b)
+	x.NoError(x.place.Close())
+	x.place = x.harness.Reopen(x.T, x.place)
 }
 
 // need skips the case if the prompt is empty. what names the feature that the prompt tests.

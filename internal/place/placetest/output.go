@@ -7,17 +7,17 @@ import (
 )
 
 func output(x *fixture) {
-	a := x.ready()
-	if !x.b.Traits().Output {
-		r := x.dispatch(a, x.h.Prompts.Says)
-		x.completes(a, r, x.h.Prompts.Says)
-		_, err := x.b.Connect(a).Output(x.ctx, r, 0, 100)
-		x.optional(err)
+	a := x.readyAgent()
+	if !x.place.Traits().Output {
+		r := x.dispatch(a, x.harness.Prompts.Says)
+		x.requireCompleted(a, r, x.harness.Prompts.Says)
+		_, err := x.place.Connect(a).Output(x.ctx, r, 0, 100)
+		x.allowUnimplemented(err)
 		return
 	}
 	page := func(r fleet.Run, offset int64, limit int) fleet.OutputPage {
 		x.Helper()
-		p, err := x.b.Connect(a).Output(x.ctx, r, offset, limit)
+		p, err := x.place.Connect(a).Output(x.ctx, r, offset, limit)
 		x.NoError(err)
 		x.LessOrEqual(len(p.Data), limit)
 		x.Zero(p.GapSize)
@@ -32,18 +32,18 @@ func output(x *fixture) {
 	}
 
 	// The output can be read while the run is active.
-	r, f := x.working(a, x.h.Prompts.Works)
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	before := whole(r)
-	x.Contains(before, x.h.Prompts.Works.Lines[0])
-	x.stopped(a, r, f)
+	x.Contains(before, x.harness.Prompts.Works.Lines[0])
+	x.interruptRun(a, r, f)
 	after := whole(r)
 	x.True(strings.HasPrefix(after, before))
 
 	// The output can be read in pages after the end of the run.
-	r = x.dispatch(a, x.h.Prompts.Says)
-	x.completes(a, r, x.h.Prompts.Says)
+	r = x.dispatch(a, x.harness.Prompts.Says)
+	x.requireCompleted(a, r, x.harness.Prompts.Says)
 	all := whole(r)
-	for _, line := range x.h.Prompts.Says.Lines {
+	for _, line := range x.harness.Prompts.Says.Lines {
 		x.Contains(all, line)
 	}
 	size := int64(len(all))
@@ -67,10 +67,10 @@ func output(x *fixture) {
 	}
 	x.Equal(all, pages.String())
 
-	_, err := x.b.Connect(a).Output(x.ctx, x.run(x.h.Prompts.Says), 0, 10)
-	x.reason(err, fleet.ReasonTaskNotFound)
-	_, err = x.b.Delete(x.ctx, a)
+	_, err := x.place.Connect(a).Output(x.ctx, x.run(x.harness.Prompts.Says), 0, 10)
+	x.requireReason(err, fleet.ReasonTaskNotFound)
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
-	_, err = x.b.Connect(a).Output(x.ctx, r, 0, 10)
-	x.reason(err, fleet.ReasonTaskNotFound, fleet.ReasonOutputNotFound, fleet.ReasonAgentOffline)
+	_, err = x.place.Connect(a).Output(x.ctx, r, 0, 10)
+	x.requireReason(err, fleet.ReasonTaskNotFound, fleet.ReasonOutputNotFound, fleet.ReasonAgentOffline)
 }

@@ -168,7 +168,7 @@ func Run(t *testing.T, h Harness) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				c.run(newBench(t, h))
+				c.run(newFixture(t, h))
 			})
 		}
 	})
@@ -194,7 +194,7 @@ var cases = []struct {
 	{"delete an unknown agent", deleteNothing},
 	{"delete ends runs", deleteEndsRuns},
 	{"a name can be used again", deleteThenSameName},
-	{"a workspace that the host does not show", hidden},
+	{"a workspace that the host does not show", hiddenWorkspace},
 	{"another caller", otherCaller},
 	{"a workspace of another Fleet", otherFleet},
 	{"a run that completes", runCompletes},
@@ -236,8 +236,8 @@ var cases = []struct {
 	{"work comes together", repository},
 	{"an agent by its configuration", agentConfig},
 	{"a configuration with an unknown driver", configUnknownDriver},
-	{"calls that are cancelled before they start", canceled},
-	{"calls that are interrupted", cutOff},
+	{"calls that are cancelled before they start", canceledCalls},
+	{"calls that are interrupted", interruptedCalls},
 	{"close keeps workspaces and runs", closeKeepsWorld},
 	{"a second place takes over", takeOver},
 	{"a second place sends messages", sendTakeOver},

@@ -15,43 +15,43 @@ func answerTo(r fleet.Run, q fleet.Question, answer, message string) fleet.Quest
 	return q
 }
 
-func (x *fixture) asks() fleet.Agent {
+func (x *fixture) readyAsker() fleet.Agent {
 	x.Helper()
-	x.Equal(x.h.Prompts.Asks.Text != "", x.b.Traits().Asks, "set Prompts.Asks exactly if the place has the trait Asks")
-	return x.asking(x.h.Prompts.Asks)
+	x.Equal(x.harness.Prompts.Asks.Text != "", x.place.Traits().Asks, "set Prompts.Asks exactly if the place has the trait Asks")
+	return x.readyAgentFor(x.harness.Prompts.Asks)
 }
 
-// asking returns a running agent in the project of the prompt.
-func (x *fixture) asking(p Prompt) fleet.Agent {
+// readyAgentFor returns a running agent in the project of the prompt.
+func (x *fixture) readyAgentFor(p Prompt) fleet.Agent {
 	x.Helper()
 	if p.Project != "" {
-		return x.readyIn(p.Project)
+		return x.readyAgentIn(p.Project)
 	}
-	return x.ready()
+	return x.readyAgent()
 }
 
 func asks(x *fixture) {
-	p := x.h.Prompts.Asks
-	a := x.asks()
+	p := x.harness.Prompts.Asks
+	a := x.readyAsker()
 	if p.Text == "" {
-		r, f := x.working(a, x.h.Prompts.Works)
+		r, f := x.startWorking(a, x.harness.Prompts.Works)
 		q := answerTo(r, fleet.Question{ID: "1", Kind: fleet.AskText}, "tabs", "")
-		x.reason(x.b.Connect(a).Answer(x.ctx, r, q), fleet.ReasonUnimplemented, fleet.ReasonQuestionNotFound)
-		x.stopped(a, r, f)
+		x.requireReason(x.place.Connect(a).Answer(x.ctx, r, q), fleet.ReasonUnimplemented, fleet.ReasonQuestionNotFound)
+		x.interruptRun(a, r, f)
 		return
 	}
-	r, f := x.working(a, p)
+	r, f := x.startWorking(a, p)
 	permission := f.question("", fleet.QuestionWaiting)
 	x.Equal(fleet.AskPermission, permission.Kind)
 	x.Equal("Bash", permission.Tool)
 	x.Contains(string(permission.Input), "touch asked")
 	x.Less(permission.AskedAt, permission.ExpiresAt)
 	never := answerTo(r, fleet.Question{ID: "999"}, fleet.AnswerAllow, "")
-	x.reason(x.b.Connect(a).Answer(x.ctx, r, never), fleet.ReasonQuestionNotFound)
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, never), fleet.ReasonQuestionNotFound)
 	given := answerTo(r, permission, fleet.AnswerDeny, "not \"now\" $HOME")
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given))
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given)) // a server that did not receive the first result repeats the call
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, given))
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, given)) // a server that did not receive the first result repeats the call
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
 
 	question := f.question("", fleet.QuestionWaiting)
 	for question.ID == permission.ID {
@@ -61,45 +61,45 @@ func asks(x *fixture) {
 	x.Equal(fleet.AskText, question.Kind)
 	x.Equal("tabs or spaces?", question.Text)
 	x.Equal([]string{"tabs", "spaces"}, question.Options)
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, question, "neither: ✓", "")))
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, question, "neither: ✓", "")))
 	outputs, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.says(outputs, append(slices.Clone(p.Lines), fleet.AnswerDeny, "neither: ✓")...)
+	x.requireLines(outputs, append(slices.Clone(p.Lines), fleet.AnswerDeny, "neither: ✓")...)
 	told := f.question(permission.ID, fleet.QuestionAnswered)
 	x.Equal([]string{fleet.AnswerDeny, "not \"now\" $HOME", "alice"}, []string{told.Answer, told.Message, told.AnsweredBy})
 	late := answerTo(r, fleet.Question{ID: "999"}, "x", "")
-	x.reason(x.b.Connect(a).Answer(x.ctx, r, late), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, late), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
 }
 
 func asksInVain(x *fixture) {
-	p := x.h.Prompts.UnansweredQuestion
+	p := x.harness.Prompts.UnansweredQuestion
 	x.need(p, "questions that expire")
-	a := x.asking(p)
+	a := x.readyAgentFor(p)
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
 	outputs, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.says(outputs, p.Reply)
+	x.requireLines(outputs, p.Reply)
 	q := f.question("", fleet.QuestionExpired)
-	x.reason(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, q, "too late", "")), fleet.ReasonQuestionClosed, fleet.ReasonNoRunningTask)
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, q, "too late", "")), fleet.ReasonQuestionClosed, fleet.ReasonNoRunningTask)
 }
 
 func asksAndEnds(x *fixture) {
-	p := x.h.Prompts.Asks
+	p := x.harness.Prompts.Asks
 	x.need(p, "questions")
-	a := x.asking(p)
-	r, f := x.working(a, p)
+	a := x.readyAgentFor(p)
+	r, f := x.startWorking(a, p)
 	q := f.question("", fleet.QuestionWaiting)
-	x.stopped(a, r, f)
-	x.reason(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, q, fleet.AnswerAllow, "")), fleet.ReasonNoRunningTask, fleet.ReasonQuestionClosed)
+	x.interruptRun(a, r, f)
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, q, fleet.AnswerAllow, "")), fleet.ReasonNoRunningTask, fleet.ReasonQuestionClosed)
 }
 
 func asksTakeOver(x *fixture) {
-	p := x.h.Prompts.Asks
+	p := x.harness.Prompts.Asks
 	x.need(p, "questions")
-	a := x.asking(p)
+	a := x.readyAgentFor(p)
 	first, cancel := context.WithCancel(x.ctx)
 	r := x.dispatch(a, p)
 	f := x.follow(first, a, r, "")
@@ -113,7 +113,7 @@ func asksTakeOver(x *fixture) {
 	again := f.question("", fleet.QuestionWaiting)
 	x.Equal(asked.ID, again.ID, "Follow must report the open question again, whatever the cursor")
 	x.Equal(asked.Input, again.Input)
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, again, fleet.AnswerAllow, "")))
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, again, fleet.AnswerAllow, "")))
 	f.until(fleet.AnswerAllow)
-	x.stopped(a, r, f)
+	x.interruptRun(a, r, f)
 }

@@ -19,25 +19,25 @@ type Landing struct {
 
 // repository brings the work of three agents together.
 func repository(x *fixture) {
-	i, ok := x.b.(fleet.Integrator)
-	if !ok || x.h.Landing.Project == "" {
+	i, ok := x.place.(fleet.Integrator)
+	if !ok || x.harness.Landing.Project == "" {
 		x.Skip("not supported: bringing work together")
 	}
-	r, err := i.Repository(x.h.Landing.Project)
+	r, err := i.Repository(x.harness.Landing.Project)
 	x.NoError(err)
 	var all []fleet.Contribution
 	var agents []fleet.Agent
 	var changes []fleet.Changes
-	for _, p := range []Prompt{x.h.Landing.Changes, x.h.Landing.Other, x.h.Landing.Against} {
-		a := x.readyIn(x.h.Landing.Project)
-		if x.h.Landing.Prepare != "" {
-			_, o := x.whole(a, x.dispatch(a, Prompt{Text: x.h.Landing.Prepare}))
+	for _, p := range []Prompt{x.harness.Landing.Changes, x.harness.Landing.Other, x.harness.Landing.Against} {
+		a := x.readyAgentIn(x.harness.Landing.Project)
+		if x.harness.Landing.Prepare != "" {
+			_, o := x.followWhole(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}))
 			x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 		}
 		run := x.dispatch(a, p)
-		_, o := x.whole(a, run)
+		_, o := x.followWhole(a, run)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-		c, err := x.b.Connect(a).Changes(x.ctx, run)
+		c, err := x.place.Connect(a).Changes(x.ctx, run)
 		x.NoError(err)
 		agents, changes = append(agents, a), append(changes, *c)
 		all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit, Since: c.Base})
@@ -52,7 +52,7 @@ func repository(x *fixture) {
 	collected(r)
 	collected(r) // repeating it changes nothing
 	_, err = r.Branch(x.ctx, "no-such-branch")
-	x.reason(err, fleet.ReasonBranchNotFound)
+	x.requireReason(err, fleet.ReasonBranchNotFound)
 
 	combine := func(r fleet.Repository, c fleet.Contribution, onto string) fleet.CombineResult {
 		x.Helper()
@@ -70,7 +70,7 @@ func repository(x *fixture) {
 	conflict := combine(r, all[2], top)
 	x.Empty(conflict.Commit)
 	x.Len(conflict.Conflicts, 1)
-	x.Equal(x.h.Landing.Changes.Summary, conflict.Conflicts[0].Path)
+	x.Equal(x.harness.Landing.Changes.Summary, conflict.Conflicts[0].Path)
 	for _, c := range []struct {
 		commit, older string
 		want          bool
@@ -85,23 +85,23 @@ func repository(x *fixture) {
 	x.ElementsMatch([]string{all[0].Name, all[2].Name}, []string{pairs[0].A, pairs[0].B})
 	x.True(pairs[0].Conflict)
 
-	for command, want := range map[string]fleet.CheckStatus{x.h.Landing.Sees: fleet.CheckPassed, x.h.Checks.Fails: fleet.CheckFailed} {
+	for command, want := range map[string]fleet.CheckStatus{x.harness.Landing.Sees: fleet.CheckPassed, x.harness.Checks.Fails: fleet.CheckFailed} {
 		var results []fleet.CheckResult
 		for range 2 {
-			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: x.h.Patience})
+			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: x.harness.Patience})
 			x.NoError(err)
 			x.Equal(want, res.Status, "%+v", res)
 			results = append(results, res)
 		}
 		x.Equal(results[0], results[1], "a check of a commit is executed once")
 	}
-	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.h.Landing.Sees, Timeout: x.h.Patience})
+	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.harness.Landing.Sees, Timeout: x.harness.Patience})
 	x.NoError(err)
 	x.Equal(fleet.CheckFailed, res.Status, "the branch does not have the work yet: %+v", res)
 
 	x.NoError(r.Move(x.ctx, onto, top))
-	x.reason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
-	again, err := i.Repository(x.h.Landing.Project) // as another server has it
+	x.requireReason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
+	again, err := i.Repository(x.harness.Landing.Project) // as another server has it
 	x.NoError(err)
 	now, err := again.Branch(x.ctx, onto.Name)
 	x.NoError(err)
@@ -109,7 +109,7 @@ func repository(x *fixture) {
 	collected(again)
 	x.Equal(top, combine(again, all[1], top).Commit, "the branch has everything of the work")
 
-	x.reason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
+	x.requireReason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
 	_, err = again.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
-	x.reason(err, fleet.ReasonRemoteNotFound)
+	x.requireReason(err, fleet.ReasonRemoteNotFound)
 }

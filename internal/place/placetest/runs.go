@@ -9,121 +9,121 @@ import (
 )
 
 func runCompletes(x *fixture) {
-	a := x.ready()
-	p := x.h.Prompts.Says
+	a := x.readyAgent()
+	p := x.harness.Prompts.Says
 	r := x.dispatch(a, p)
-	outputs, o := x.completes(a, r, p)
+	outputs, o := x.requireCompleted(a, r, p)
 	x.Empty(o.Reason)
 	if o.ExitCode != nil {
 		x.Zero(*o.ExitCode)
 	}
-	again, same := x.whole(a, r) // again, after the end of the run
+	again, same := x.followWhole(a, r) // again, after the end of the run
 	x.Equal(text(outputs), text(again))
 	x.Equal(o, same)
 }
 
 func runFails(x *fixture) {
-	a := x.ready()
-	_, o := x.whole(a, x.dispatch(a, x.h.Prompts.Fails))
-	x.failed(o)
-	x.Contains(o.Reason, x.h.Prompts.Fails.Reason)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	a := x.readyAgent()
+	_, o := x.followWhole(a, x.dispatch(a, x.harness.Prompts.Fails))
+	x.requireFailed(o)
+	x.Contains(o.Reason, x.harness.Prompts.Fails.Reason)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
 func runPayload(x *fixture) {
-	p := x.h.Prompts.Payload
+	p := x.harness.Prompts.Payload
 	x.need(p, "payloads")
-	a := x.ready()
-	_, o := x.completes(a, x.dispatch(a, p), p)
+	a := x.readyAgent()
+	_, o := x.requireCompleted(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
-	_, o = x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	_, o = x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 	x.NotEqual(string(p.Payload), string(o.Payload), "the payload must not be the payload of the previous run")
 }
 
 func runAfterRun(x *fixture) {
-	a := x.ready()
-	p := x.h.Prompts.Says
+	a := x.readyAgent()
+	p := x.harness.Prompts.Says
 	first := x.dispatch(a, p)
-	said, _ := x.completes(a, first, p)
-	x.completes(a, x.dispatch(a, p), p)
-	again, _ := x.whole(a, first) // the output of the first run must not change
+	said, _ := x.requireCompleted(a, first, p)
+	x.requireCompleted(a, x.dispatch(a, p), p)
+	again, _ := x.followWhole(a, first) // the output of the first run must not change
 	x.Equal(text(said), text(again))
 }
 
 func runsOfManyAgents(x *fixture) {
-	one, two := x.ready(), x.ready()
-	r1, f1 := x.working(one, x.h.Prompts.Works)
-	r2, f2 := x.working(two, x.h.Prompts.Works)
-	x.stopped(one, r1, f1)
-	x.reason(x.b.Connect(two).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
-	x.completes(one, x.dispatch(one, x.h.Prompts.Says), x.h.Prompts.Says)
-	x.stopped(two, r2, f2)
+	one, two := x.readyAgent(), x.readyAgent()
+	r1, f1 := x.startWorking(one, x.harness.Prompts.Works)
+	r2, f2 := x.startWorking(two, x.harness.Prompts.Works)
+	x.interruptRun(one, r1, f1)
+	x.requireReason(x.place.Connect(two).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	x.requireCompleted(one, x.dispatch(one, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.interruptRun(two, r2, f2)
 }
 
 func dispatchAgain(x *fixture) {
-	a := x.ready()
+	a := x.readyAgent()
 	again := func(r fleet.Run) {
 		for range 2 {
 			r.Again = true
-			x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+			x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		}
 	}
-	r := x.dispatch(a, x.h.Prompts.Says)
+	r := x.dispatch(a, x.harness.Prompts.Says)
 	again(r)
-	said, o := x.completes(a, r, x.h.Prompts.Says)
+	said, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
 	again(r) // now the run has ended
-	same, outcome := x.completes(a, r, x.h.Prompts.Says)
+	same, outcome := x.requireCompleted(a, r, x.harness.Prompts.Says)
 	x.Equal(text(said), text(same))
 	x.Equal(o, outcome)
 
-	r, f := x.working(a, x.h.Prompts.Works)
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	again(r)
-	x.stopped(a, r, f)
+	x.interruptRun(a, r, f)
 	again(r)
-	outputs, o := x.whole(a, r)
+	outputs, o := x.followWhole(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
-	x.says(outputs, x.h.Prompts.Works.Lines...)
+	x.requireLines(outputs, x.harness.Prompts.Works.Lines...)
 
 	// The server repeats a dispatch that has never reached the place.
-	r = x.run(x.h.Prompts.Says)
+	r = x.run(x.harness.Prompts.Says)
 	again(r)
-	x.completes(a, r, x.h.Prompts.Says)
+	x.requireCompleted(a, r, x.harness.Prompts.Says)
 }
 
 func dispatchBusy(x *fixture) {
-	a := x.ready()
-	r, f := x.working(a, x.h.Prompts.Works)
-	refused := x.run(x.h.Prompts.Says)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentBusy)
-	x.stopped(a, r, f)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch left no run behind
-	x.completes(a, refused, x.h.Prompts.Says)
+	a := x.readyAgent()
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
+	refused := x.run(x.harness.Prompts.Says)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentBusy)
+	x.interruptRun(a, r, f)
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch left no run behind
+	x.requireCompleted(a, refused, x.harness.Prompts.Says)
 }
 
 func dispatchStopped(x *fixture) {
-	a := x.ready()
-	x.NoError(x.b.Stop(x.ctx, a))
+	a := x.readyAgent()
+	x.NoError(x.place.Stop(x.ctx, a))
 	x.await(a, fleet.StateStopped)
-	refused := x.run(x.h.Prompts.Says)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentOffline)
-	x.NoError(x.b.Start(x.ctx, a))
+	refused := x.run(x.harness.Prompts.Says)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentOffline)
+	x.NoError(x.place.Start(x.ctx, a))
 	x.await(a, fleet.StateRunning)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, refused))
-	x.completes(a, refused, x.h.Prompts.Says)
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused))
+	x.requireCompleted(a, refused, x.harness.Prompts.Says)
 }
 
 func dispatchNothing(x *fixture) {
-	x.reason(x.b.Connect(x.agent()).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(x.agent()).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 }
 
 func followCursors(x *fixture) {
-	if x.h.NoResume {
+	if x.harness.NoResume {
 		x.Skip("not supported: to follow from a cursor")
 	}
-	a := x.ready()
-	r := x.dispatch(a, x.h.Prompts.Says)
-	live, o := x.completes(a, r, x.h.Prompts.Says)
-	after, _ := x.whole(a, r)
+	a := x.readyAgent()
+	r := x.dispatch(a, x.harness.Prompts.Says)
+	live, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
+	after, _ := x.followWhole(a, r)
 	for _, outputs := range [][]fleet.Output{live, after} {
 		for i, out := range outputs {
 			rest, same, err := x.follow(x.ctx, a, r, out.Cursor).end()
@@ -135,14 +135,14 @@ func followCursors(x *fixture) {
 }
 
 func followSinkError(x *fixture) {
-	a := x.ready()
-	r := x.dispatch(a, x.h.Prompts.Says)
+	a := x.readyAgent()
+	r := x.dispatch(a, x.harness.Prompts.Says)
 	full := errors.New("the disk is full")
 	var taken []fleet.Output
 
 	// The sink accepts n outputs and then fails.
 	follow := func(cursor string, n int) error {
-		_, err := x.b.Connect(a).Follow(x.ctx, r, cursor, func(out fleet.Output) error {
+		_, err := x.place.Connect(a).Follow(x.ctx, r, cursor, func(out fleet.Output) error {
 			if n--; n < 0 {
 				return full
 			}
@@ -153,7 +153,7 @@ func followSinkError(x *fixture) {
 	}
 	x.ErrorIs(follow("", 0), full)
 	cursor := ""
-	if !x.h.NoResume {
+	if !x.harness.NoResume {
 		if err := follow("", 1); err != nil { // there is no error if all output came in one piece
 			x.ErrorIs(err, full)
 		}
@@ -163,25 +163,25 @@ func followSinkError(x *fixture) {
 	rest, o, err := x.follow(x.ctx, a, r, cursor).end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
-	x.says(append(taken, rest...), x.h.Prompts.Says.Lines...)
+	x.requireLines(append(taken, rest...), x.harness.Prompts.Says.Lines...)
 }
 
 func followNothing(x *fixture) {
-	a := x.ready()
-	_, _, err := x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
-	x.reason(err, fleet.ReasonTaskNotFound)
+	a := x.readyAgent()
+	_, _, err := x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
+	x.requireReason(err, fleet.ReasonTaskNotFound)
 
-	r, f := x.working(a, x.h.Prompts.Works) // the result is the same while the agent works on another task
-	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Works), "").end()
-	x.reason(err, fleet.ReasonTaskNotFound)
-	x.stopped(a, r, f)
-	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Works), "").end()
-	x.reason(err, fleet.ReasonTaskNotFound)
+	r, f := x.startWorking(a, x.harness.Prompts.Works) // the result is the same while the agent works on another task
+	_, _, err = x.follow(x.ctx, a, x.run(x.harness.Prompts.Works), "").end()
+	x.requireReason(err, fleet.ReasonTaskNotFound)
+	x.interruptRun(a, r, f)
+	_, _, err = x.follow(x.ctx, a, x.run(x.harness.Prompts.Works), "").end()
+	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
 func followCutOff(x *fixture) {
-	a := x.ready()
-	p := x.h.Prompts.Works
+	a := x.readyAgent()
+	p := x.harness.Prompts.Works
 	r := x.dispatch(a, p)
 	var taken []fleet.Output
 	cursor := ""
@@ -194,7 +194,7 @@ func followCutOff(x *fixture) {
 		cancel()
 		outputs, _, err := f.end()
 		x.ErrorIs(err, context.Canceled)
-		if !x.h.NoResume {
+		if !x.harness.NoResume {
 			taken = append(taken, outputs...)
 			if len(taken) > 0 {
 				cursor = taken[len(taken)-1].Cursor
@@ -202,117 +202,117 @@ func followCutOff(x *fixture) {
 		}
 	}
 	f := x.follow(x.ctx, a, r, cursor)
-	x.stopped(a, r, f) // the run was active all the time
+	x.interruptRun(a, r, f) // the run was active all the time
 	rest, _, _ := f.end()
-	x.says(append(taken, rest...), p.Lines...)
+	x.requireLines(append(taken, rest...), p.Lines...)
 }
 
 func interrupt(x *fixture) {
-	a := x.ready()
-	r, f := x.working(a, x.h.Prompts.Works)
-	o := x.stopped(a, r, f)
-	_, same := x.whole(a, r)
+	a := x.readyAgent()
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
+	o := x.interruptRun(a, r, f)
+	_, same := x.followWhole(a, r)
 	x.Equal(o, same)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
 func interruptAtOnce(x *fixture) {
 	for _, force := range []bool{false, true} {
-		a := x.ready()
-		r := x.dispatch(a, x.h.Prompts.Works)
-		x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, force))
-		_, o := x.whole(a, r)
+		a := x.readyAgent()
+		r := x.dispatch(a, x.harness.Prompts.Works)
+		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
+		_, o := x.followWhole(a, r)
 		x.Equal(fleet.TaskStopped, o.Status, "kill %v: %+v", force, o)
 	}
 }
 
 func interruptEnded(x *fixture) {
-	a := x.ready()
-	r := x.dispatch(a, x.h.Prompts.Says)
-	_, o := x.completes(a, r, x.h.Prompts.Says)
-	next, f := x.working(a, x.h.Prompts.Works)
+	a := x.readyAgent()
+	r := x.dispatch(a, x.harness.Prompts.Says)
+	_, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
+	next, f := x.startWorking(a, x.harness.Prompts.Works)
 	for _, force := range []bool{false, true} {
-		x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, force))
+		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
 	}
-	_, same := x.completes(a, r, x.h.Prompts.Says)
+	_, same := x.requireCompleted(a, r, x.harness.Prompts.Says)
 	x.Equal(o, same)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
-	x.stopped(a, next, f)
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, next, false))
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, next, true))
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
+	x.interruptRun(a, next, f)
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, next, false))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, next, true))
 }
 
 func kill(x *fixture) {
-	a := x.ready()
-	p := x.h.Prompts.Works
-	if x.h.Prompts.IgnoresInterrupt.Text != "" {
-		p = x.h.Prompts.IgnoresInterrupt
+	a := x.readyAgent()
+	p := x.harness.Prompts.Works
+	if x.harness.Prompts.IgnoresInterrupt.Text != "" {
+		p = x.harness.Prompts.IgnoresInterrupt
 	}
-	r, f := x.working(a, p)
+	r, f := x.startWorking(a, p)
 	if p.Reply != "" {
-		x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
+		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
 		f.until(p.Reply)
-		x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
+		x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	}
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
-func timeLimit(x *fixture) { x.limited(x.h.Prompts.Works) }
+func timeLimit(x *fixture) { x.runWithTimeLimit(x.harness.Prompts.Works) }
 
 func timeLimitDeaf(x *fixture) {
-	x.need(x.h.Prompts.IgnoresInterrupt, "agents that ignore an interrupt")
-	x.limited(x.h.Prompts.IgnoresInterrupt)
+	x.need(x.harness.Prompts.IgnoresInterrupt, "agents that ignore an interrupt")
+	x.runWithTimeLimit(x.harness.Prompts.IgnoresInterrupt)
 }
 
-func (x *fixture) limited(p Prompt) {
+func (x *fixture) runWithTimeLimit(p Prompt) {
 	x.Helper()
-	a := x.ready()
+	a := x.readyAgent()
 	r := x.run(p)
-	r.Timeout = x.h.TimeLimit
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	_, o := x.whole(a, r)
-	x.overtime(o)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	r.Timeout = x.harness.TimeLimit
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	_, o := x.followWhole(a, r)
+	x.requireTimedOut(o)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
-// overtime requires that the run has failed, with a reason that contains the time limit.
-func (x *fixture) overtime(o fleet.Outcome) {
+// requireTimedOut requires that the run has failed, with a reason that contains the time limit.
+func (x *fixture) requireTimedOut(o fleet.Outcome) {
 	x.Helper()
-	x.failed(o)
-	x.Contains(o.Reason, x.h.TimeLimit.String())
+	x.requireFailed(o)
+	x.Contains(o.Reason, x.harness.TimeLimit.String())
 }
 
 func send(x *fixture) {
-	a := x.ready()
-	p := x.h.Prompts.Listens
+	a := x.readyAgent()
+	p := x.harness.Prompts.Listens
 	if p.Text == "" {
-		r, f := x.working(a, x.h.Prompts.Works)
-		x.reason(x.b.Connect(a).Send(x.ctx, r, "message-1", "Use tabs."), fleet.ReasonUnimplemented)
-		x.stopped(a, r, f)
+		r, f := x.startWorking(a, x.harness.Prompts.Works)
+		x.requireReason(x.place.Connect(a).Send(x.ctx, r, "message-1", "Use tabs."), fleet.ReasonUnimplemented)
+		x.interruptRun(a, r, f)
 		return
 	}
 	const one, two = "Use tabs; \"quotes\" $HOME 'too'.", "And be quick."
-	r, f := x.working(a, p)
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one)) // a server that did not receive the first result repeats the call
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", two))
+	r, f := x.startWorking(a, p)
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one)) // a server that did not receive the first result repeats the call
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", two))
 	outputs, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.says(outputs, append(slices.Clone(p.Lines), one, two)...)
-	x.reason(x.b.Connect(a).Send(x.ctx, r, "message-3", one), fleet.ReasonNoRunningTask)
-	again, _ := x.whole(a, r)
+	x.requireLines(outputs, append(slices.Clone(p.Lines), one, two)...)
+	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "message-3", one), fleet.ReasonNoRunningTask)
+	again, _ := x.followWhole(a, r)
 	x.Equal(text(outputs), text(again))
 
-	r, f = x.working(a, p) // messages of one run do not reach the next run, which can use the same message ids
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", "this too"))
+	r, f = x.startWorking(a, p) // messages of one run do not reach the next run, which can use the same message ids
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", "this too"))
 	outputs, _, err = f.end()
 	x.NoError(err)
-	x.says(outputs, "for the second run", "this too")
+	x.requireLines(outputs, "for the second run", "this too")
 	x.NotContains(text(outputs), one)
 }

@@ -8,25 +8,25 @@ import (
 )
 
 func traits(x *fixture) {
-	x.NotEmpty(x.b.Traits().Name)
-	x.GreaterOrEqual(x.b.Traits().PollInterval, time.Duration(0))
-	x.GreaterOrEqual(x.b.Traits().StopGrace, time.Duration(0))
-	before := x.b.Traits()
-	x.ready()
-	x.Equal(before, x.b.Traits())
+	x.NotEmpty(x.place.Traits().Name)
+	x.GreaterOrEqual(x.place.Traits().PollInterval, time.Duration(0))
+	x.GreaterOrEqual(x.place.Traits().StopGrace, time.Duration(0))
+	before := x.place.Traits()
+	x.readyAgent()
+	x.Equal(before, x.place.Traits())
 }
 
 // requireChecks requires that the checks are valid, and empty if Traits.ProjectChecks is not set.
 func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
 	x.NoError(c.Validate())
-	if !x.b.Traits().ProjectChecks {
+	if !x.place.Traits().ProjectChecks {
 		x.Empty(c)
 	}
 }
 
 func projects(x *fixture) {
-	all, err := x.b.Projects(x.ctx)
+	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	found := false
 	for i, p := range all {
@@ -34,9 +34,9 @@ func projects(x *fixture) {
 		if i > 0 {
 			x.Less(all[i-1].Name, p.Name, "projects must be sorted and unique")
 		}
-		found = found || p.Name == x.h.Project
+		found = found || p.Name == x.harness.Project
 
-		roles, err := x.b.Roles(x.ctx, p.Name)
+		roles, err := x.place.Roles(x.ctx, p.Name)
 		x.NoError(err)
 		x.NotEmpty(roles, "project %q has no role", p.Name)
 		defaults, names := 0, map[string]bool{}
@@ -51,21 +51,21 @@ func projects(x *fixture) {
 			}
 		}
 		x.LessOrEqual(defaults, 1, "project %q has more than one default role", p.Name)
-		if p.Name == x.h.Project {
-			x.True(names[x.h.Role], "project %q has no role %q", p.Name, x.h.Role)
+		if p.Name == x.harness.Project {
+			x.True(names[x.harness.Role], "project %q has no role %q", p.Name, x.harness.Role)
 		}
 	}
-	x.True(found, "there is no project %q among %v", x.h.Project, all)
+	x.True(found, "there is no project %q among %v", x.harness.Project, all)
 
-	for _, name := range []string{"no-such-project", "", "../" + x.h.Project} {
-		_, err = x.b.Roles(x.ctx, name)
-		x.reason(err, fleet.ReasonProjectNotFound)
+	for _, name := range []string{"no-such-project", "", "../" + x.harness.Project} {
+		_, err = x.place.Roles(x.ctx, name)
+		x.requireReason(err, fleet.ReasonProjectNotFound)
 	}
 }
 
 func provision(x *fixture) {
 	a := x.agent()
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
@@ -78,14 +78,14 @@ func provision(x *fixture) {
 	a.WorkspaceID = w.ID
 	x.Equal(w.ID, x.await(a, fleet.StateRunning).ID)
 
-	his := x.listed(a)
+	his := x.list(a)
 	x.Len(his, 1)
 	x.Equal(w.ID, his[0].ID)
 	x.Equal(fleet.StateRunning, his[0].State)
 	if his[0].AgentUID != "" {
 		x.Equal(a.UID, his[0].AgentUID)
 	}
-	if x.b.Traits().Adopts {
+	if x.place.Traits().Adopts {
 		x.Equal(a.Name, his[0].Name)
 		x.Equal(a.Project, his[0].Project)
 		x.Equal(a.Role, his[0].Role)
@@ -96,18 +96,18 @@ func provision(x *fixture) {
 
 func provisionAgain(x *fixture) {
 	a := x.agent()
-	first, err := x.b.Provision(x.ctx, a)
+	first, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
-	second, err := x.b.Provision(x.ctx, a) // the workspace may still be starting
+	second, err := x.place.Provision(x.ctx, a) // the workspace may still be starting
 	x.NoError(err)
 	x.Equal(first.ID, second.ID)
 	x.await(a, fleet.StateRunning)
-	r, f := x.working(a, x.h.Prompts.Works)
-	third, err := x.b.Provision(x.ctx, a) // the agent works
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
+	third, err := x.place.Provision(x.ctx, a) // the agent works
 	x.NoError(err)
 	x.Equal(first.ID, third.ID)
-	x.Len(x.listed(a), 1)
-	x.stopped(a, r, f)
+	x.Len(x.list(a), 1)
+	x.interruptRun(a, r, f)
 }
 
 func provisionMany(x *fixture) {
@@ -117,9 +117,9 @@ func provisionMany(x *fixture) {
 	for i := range agents {
 		agents[i] = x.agent()
 		wg.Go(func() {
-			w, err := x.b.Provision(x.ctx, agents[i])
+			w, err := x.place.Provision(x.ctx, agents[i])
 			agents[i].WorkspaceID, errs[i] = w.ID, err
-			if _, err := x.b.List(x.ctx); err != nil && errs[i] == nil {
+			if _, err := x.place.List(x.ctx); err != nil && errs[i] == nil {
 				errs[i] = err
 			}
 		})
@@ -130,7 +130,7 @@ func provisionMany(x *fixture) {
 		x.NoError(errs[i])
 		ids[a.WorkspaceID] = true
 		x.await(a, fleet.StateRunning)
-		x.Len(x.listed(a), 1)
+		x.Len(x.list(a), 1)
 	}
 	x.Len(ids, len(agents), "every agent must have its own workspace")
 }
@@ -138,176 +138,176 @@ func provisionMany(x *fixture) {
 func provisionUnknownProject(x *fixture) {
 	a := x.agent()
 	a.Project, a.Config = "no-such-project", nil
-	_, err := x.b.Provision(x.ctx, a)
-	x.reason(err, fleet.ReasonProvisioningFailed)
-	x.Empty(x.listed(a))
-	w, err := x.b.Inspect(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
+	x.requireReason(err, fleet.ReasonProvisioningFailed)
+	x.Empty(x.list(a))
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
 func provisionTakenName(x *fixture) {
-	a, other := x.ready(), x.agent()
+	a, other := x.readyAgent(), x.agent()
 	other.Name = a.Name
-	w, err := x.b.Provision(x.ctx, other)
-	if err != nil || x.b.Traits().UniqueNames {
-		x.reason(err, fleet.ReasonAgentExists)
-		x.Empty(x.listed(other))
+	w, err := x.place.Provision(x.ctx, other)
+	if err != nil || x.place.Traits().UniqueNames {
+		x.requireReason(err, fleet.ReasonAgentExists)
+		x.Empty(x.list(other))
 	} else {
 		x.NotEqual(a.WorkspaceID, w.ID)
 	}
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 
 	// An agent whose name was refused must not be able to delete the workspace of the agent with that name.
-	_, err = x.b.Delete(x.ctx, other)
+	_, err = x.place.Delete(x.ctx, other)
 	x.NoError(err)
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 }
 
 func inspectNothing(x *fixture) {
 	a := x.agent()
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
-	x.Empty(x.listed(a))
+	x.Empty(x.list(a))
 }
 
 func startAndStop(x *fixture) {
-	a := x.ready()
+	a := x.readyAgent()
 	for range 2 {
 		for range 2 {
-			x.NoError(x.b.Stop(x.ctx, a))
+			x.NoError(x.place.Stop(x.ctx, a))
 			x.Equal(a.WorkspaceID, x.await(a, fleet.StateStopped).ID)
 		}
-		x.Len(x.listed(a), 1)
-		x.Equal(fleet.StateStopped, x.listed(a)[0].State)
+		x.Len(x.list(a), 1)
+		x.Equal(fleet.StateStopped, x.list(a)[0].State)
 		for range 2 {
-			x.NoError(x.b.Start(x.ctx, a))
+			x.NoError(x.place.Start(x.ctx, a))
 			x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 		}
 	}
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
 func startRunning(x *fixture) {
-	a := x.ready()
-	r, f := x.working(a, x.h.Prompts.Works)
-	x.NoError(x.b.Start(x.ctx, a))
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
-	x.stopped(a, r, f)
+	a := x.readyAgent()
+	r, f := x.startWorking(a, x.harness.Prompts.Works)
+	x.NoError(x.place.Start(x.ctx, a))
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
+	x.interruptRun(a, r, f)
 }
 
 func stopEndsRuns(x *fixture) {
-	a := x.ready()
-	before := x.dispatch(a, x.h.Prompts.Says)
-	said, outcome := x.completes(a, before, x.h.Prompts.Says)
+	a := x.readyAgent()
+	before := x.dispatch(a, x.harness.Prompts.Says)
+	said, outcome := x.requireCompleted(a, before, x.harness.Prompts.Says)
 
-	_, f := x.working(a, x.h.Prompts.Works)
-	x.NoError(x.b.Stop(x.ctx, a))
+	_, f := x.startWorking(a, x.harness.Prompts.Works)
+	x.NoError(x.place.Stop(x.ctx, a))
 	_, o, err := f.end()
 	x.NoError(err)
-	x.cutShort(o)
+	x.requireCutShort(o)
 	x.await(a, fleet.StateStopped)
 
-	x.NoError(x.b.Start(x.ctx, a))
+	x.NoError(x.place.Start(x.ctx, a))
 	x.await(a, fleet.StateRunning)
-	again, same := x.whole(a, before)
+	again, same := x.followWhole(a, before)
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
-// cutShort requires that a run whose workspace was stopped or deleted has the status stopped or failed.
-func (x *fixture) cutShort(o fleet.Outcome) {
+// requireCutShort requires that a run whose workspace was stopped or deleted has the status stopped or failed.
+func (x *fixture) requireCutShort(o fleet.Outcome) {
 	x.Helper()
 	if o.Status != fleet.TaskStopped {
-		x.failed(o)
+		x.requireFailed(o)
 	}
 }
 
 func deleteTwice(x *fixture) {
-	a := x.ready()
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	a := x.readyAgent()
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 	for range 2 {
-		_, err := x.b.Delete(x.ctx, a)
+		_, err := x.place.Delete(x.ctx, a)
 		x.NoError(err)
-		w, err := x.b.Inspect(x.ctx, a)
+		w, err := x.place.Inspect(x.ctx, a)
 		x.NoError(err)
 		x.Equal(fleet.StateDeleted, w.State)
-		x.Empty(x.listed(a))
+		x.Empty(x.list(a))
 	}
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 
-	stopped := x.ready()
-	x.NoError(x.b.Stop(x.ctx, stopped))
+	stopped := x.readyAgent()
+	x.NoError(x.place.Stop(x.ctx, stopped))
 	x.await(stopped, fleet.StateStopped)
-	_, err := x.b.Delete(x.ctx, stopped)
+	_, err := x.place.Delete(x.ctx, stopped)
 	x.NoError(err)
-	x.Empty(x.listed(stopped))
+	x.Empty(x.list(stopped))
 
 	starting := x.agent()
-	_, err = x.b.Provision(x.ctx, starting)
+	_, err = x.place.Provision(x.ctx, starting)
 	x.NoError(err)
-	_, err = x.b.Delete(x.ctx, starting)
+	_, err = x.place.Delete(x.ctx, starting)
 	x.NoError(err)
-	w, err := x.b.Inspect(x.ctx, starting)
+	w, err := x.place.Inspect(x.ctx, starting)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
 func deleteNothing(x *fixture) {
 	a := x.agent()
-	kept, err := x.b.Delete(x.ctx, a)
+	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
 }
 
 func deleteEndsRuns(x *fixture) {
-	for _, p := range []Prompt{x.h.Prompts.Works, x.h.Prompts.IgnoresInterrupt} {
+	for _, p := range []Prompt{x.harness.Prompts.Works, x.harness.Prompts.IgnoresInterrupt} {
 		if p.Text == "" {
 			continue
 		}
-		a := x.ready()
-		_, f := x.working(a, p)
-		_, err := x.b.Delete(x.ctx, a)
+		a := x.readyAgent()
+		_, f := x.startWorking(a, p)
+		_, err := x.place.Delete(x.ctx, a)
 		x.NoError(err)
 		_, o, err := f.end()
 		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // Follow returns this if it connects only after the deletion
 			x.NoError(err)
-			x.cutShort(o)
+			x.requireCutShort(o)
 		}
-		x.Empty(x.listed(a))
+		x.Empty(x.list(a))
 	}
 }
 
 func deleteThenSameName(x *fixture) {
-	old := x.ready()
-	x.completes(old, x.dispatch(old, x.h.Prompts.Says), x.h.Prompts.Says)
-	_, err := x.b.Delete(x.ctx, old)
+	old := x.readyAgent()
+	x.requireCompleted(old, x.dispatch(old, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	_, err := x.place.Delete(x.ctx, old)
 	x.NoError(err)
 
 	a := x.agent()
 	a.Name = old.Name
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEqual(old.WorkspaceID, w.ID)
 	x.await(a, fleet.StateRunning)
-	w, err = x.b.Inspect(x.ctx, old)
+	w, err = x.place.Inspect(x.ctx, old)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
-	_, err = x.b.Delete(x.ctx, old)
+	_, err = x.place.Delete(x.ctx, old)
 	x.NoError(err)
 	x.await(a, fleet.StateRunning)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
 }
 
 func log(x *fixture) {
-	if x.h.NoLog {
+	if x.harness.NoLog {
 		x.Skip("workspaces have no log")
 	}
-	a := x.ready()
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
-	all, more, err := x.b.Log(x.ctx, a, 10000)
+	a := x.readyAgent()
+	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
 	x.False(more)
 	x.NotEmpty(all)
@@ -315,7 +315,7 @@ func log(x *fixture) {
 		x.NotContains(line, "\n")
 	}
 	for n := range len(all) + 1 {
-		lines, more, err := x.b.Log(x.ctx, a, n)
+		lines, more, err := x.place.Log(x.ctx, a, n)
 		x.NoError(err)
 		x.Len(lines, n)
 		x.Equal(append([]string{}, all[len(all)-n:]...), append([]string{}, lines...))

@@ -16,8 +16,8 @@ import (
 
 // Time limits for AgentAPI.
 const (
-	readTime = 10 * time.Second // for reading; AgentAPI may be busy with a message for some seconds
-	sendTime = 60 * time.Second // for sending a message; AgentAPI waits up to 30 s for the agent's screen
+	readTimeout = 10 * time.Second // for reading; AgentAPI may be busy with a message for some seconds
+	sendTimeout = 60 * time.Second // for sending a message; AgentAPI waits up to 30 s for the agent's screen
 )
 
 // maxConversation limits a conversation, in bytes.
@@ -89,7 +89,7 @@ func (runners *Runners) client(f Facts) *client {
 }
 
 // do sends a request and returns a successful response. The caller closes its body.
-func (x *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -98,19 +98,19 @@ func (x *client) do(ctx context.Context, method, path string, body any) (*http.R
 		}
 		reader = bytes.NewReader(data)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, x.base.JoinPath(path).String(), reader)
+	r, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), reader)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	res, err := x.http.Do(r)
+	res, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode == http.StatusOK {
-		x.skew.Store(int64(ClockSkew(res, x.now())))
+		c.skew.Store(int64(ClockSkew(res, c.now())))
 		return res, nil
 	}
 	defer drain(res.Body)
@@ -128,17 +128,17 @@ func responseError(res *http.Response) error {
 		Errors                 []struct{ Message string }
 	}
 	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&problem)
-	words := problem.Detail
+	text := problem.Detail
 	for _, e := range problem.Errors {
-		words += " " + e.Message
+		text += " " + e.Message
 	}
-	if words = oneLine(words); words == "" {
-		words = oneLine(problem.Title + problem.Message)
+	if text = oneLine(text); text == "" {
+		text = oneLine(problem.Title + problem.Message)
 	}
 	if problem.Title == "" && problem.Message != "" { // an error of the host's API, not of AgentAPI
 		return &unreachableError{status: res.StatusCode}
 	}
-	return &RefusalError{status: res.StatusCode, text: words}
+	return &RefusalError{status: res.StatusCode, text: text}
 }
 
 // maxErrorText limits AgentAPI's texts in messages, in bytes.
@@ -173,10 +173,10 @@ func ClockSkew(res *http.Response, now time.Time) time.Duration {
 }
 
 // get reads the JSON resource at the path, and decodes it into into.
-func (x *client) get(ctx context.Context, path string, into any) error {
-	bounded, cancel := context.WithTimeout(ctx, readTime)
+func (c *client) get(ctx context.Context, path string, into any) error {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	res, err := x.do(bounded, http.MethodGet, path, nil)
+	res, err := c.do(limited, http.MethodGet, path, nil)
 	if err == nil {
 		err = json.NewDecoder(io.LimitReader(res.Body, maxConversation)).Decode(into)
 		drain(res.Body)
@@ -188,39 +188,39 @@ func (x *client) get(ctx context.Context, path string, into any) error {
 }
 
 // clockSkew returns how far the agent's clock is ahead of Fleet's.
-func (x *client) clockSkew() time.Duration { return time.Duration(x.skew.Load()) }
+func (c *client) clockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
 // apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
 func (v *view) apiMessages() []message {
-	if len(v.messages) > 0 && v.messages[0].ID == shownID {
+	if len(v.messages) > 0 && v.messages[0].ID == shownMessageID {
 		return v.messages[1:]
 	}
 	return v.messages
 }
 
 // state returns statusRunning or statusStable, and the type of the agent.
-func (x *client) state(ctx context.Context) (status, agentType string, err error) {
+func (c *client) state(ctx context.Context) (status, agentType string, err error) {
 	var s struct {
 		Status    string `json:"status"`
 		AgentType string `json:"agent_type"`
 	}
-	err = x.get(ctx, "status", &s)
+	err = c.get(ctx, "status", &s)
 	return s.Status, s.AgentType, err
 }
 
 // readView reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
 // are complete. If the last message is to the agent, it was sent in between, and readView sets the status to running.
-func (x *client) readView(ctx context.Context) (*view, error) {
+func (c *client) readView(ctx context.Context) (*view, error) {
 	var v view
 	var err error
-	if v.status, v.agentType, err = x.state(ctx); err != nil {
+	if v.status, v.agentType, err = c.state(ctx); err != nil {
 		return nil, err
 	}
 	var all struct{ Messages []message }
-	if err := x.get(ctx, "messages", &all); err != nil {
+	if err := c.get(ctx, "messages", &all); err != nil {
 		return nil, err
 	}
-	v.messages, v.skew = all.Messages, x.clockSkew()
+	v.messages, v.skew = all.Messages, c.clockSkew()
 	if n := len(v.messages); n > 0 && v.messages[n-1].Role == roleUser {
 		v.status = statusRunning
 	}
@@ -228,10 +228,10 @@ func (x *client) readView(ctx context.Context) (*view, error) {
 }
 
 // send sends the agent a message, or keys to its terminal.
-func (x *client) send(ctx context.Context, kind, content string) error {
-	bounded, cancel := context.WithTimeout(ctx, sendTime)
+func (c *client) send(ctx context.Context, kind, content string) error {
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	res, err := x.do(bounded, http.MethodPost, "message", map[string]string{"type": kind, "content": content})
+	res, err := c.do(limited, http.MethodPost, "message", map[string]string{"type": kind, "content": content})
 	if err == nil {
 		drain(res.Body)
 		return nil

@@ -13,16 +13,16 @@ import (
 // waitStarted waits until the agent has started the run by itself. If the agent stays idle, waitStarted returns TASK_NOT_FOUND. It
 // does not send the prompt, because the agent might then get the prompt twice.
 func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
-	t := runners.runs.getOrCreate(r.TaskID)
+	t := runners.transcripts.getOrCreate(r.TaskID)
 	rests, failures := 0, 0
 	for {
 		v, err := api.readView(ctx)
 		switch {
 		case err != nil:
 			if failures++; failures >= maxFailures {
-				return notAccepted(a, err)
+				return notAcceptedError(a, err)
 			}
-			if err := runners.afterFailure(ctx, a, workspace, err); err != nil {
+			if err := runners.waitAfterFailure(ctx, a, workspace, err); err != nil {
 				return err
 			}
 			continue
@@ -34,7 +34,7 @@ func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.
 					"the agent %q has not begun to work on its spec by itself, because its template does not pass the spec to AgentAPI: set spec_is_task to false for the project", a.Name)
 			}
 		}
-		if err := runners.config.Wait(ctx, settlePause); err != nil {
+		if err := runners.config.Wait(ctx, idlePollPause); err != nil {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (v *view) showPrompt(prompt string) bool {
 	if len(begin) < minShown || !strings.Contains(letters(first.Content), string(begin[:min(len(begin), maxShown)])) {
 		return false
 	}
-	v.messages = slices.Insert(slices.Clone(v.messages), 0, message{ID: shownID, Role: roleUser, Content: prompt, Time: shownAt})
+	v.messages = slices.Insert(slices.Clone(v.messages), 0, message{ID: shownMessageID, Role: roleUser, Content: prompt, Time: shownMessageTime})
 	return true
 }
 
@@ -67,11 +67,11 @@ func (v *view) showPrompt(prompt string) bool {
 // letters than minShown is not looked for.
 const minShown, maxShown = 12, 80
 
-// shownID is the id of the message that showPrompt adds. shownAt is the time of that message, before all other
+// shownMessageID is the id of the message that showPrompt adds. shownMessageTime is the time of that message, before all other
 // messages.
-const shownID = -1
+const shownMessageID = -1
 
-var shownAt = time.Unix(1, 0)
+var shownMessageTime = time.Unix(1, 0)
 
 // letters returns only the letters and digits of the text, because a screen may insert other characters.
 func letters(s string) string {

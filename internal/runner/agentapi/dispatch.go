@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// settleTime is how long a message waits for a busy agent to become idle before deliverOnce returns AGENT_BUSY.
+	// idleTimeout is how long a message waits for a busy agent to become idle before deliverOnce returns AGENT_BUSY.
 	// AgentAPI reports an agent as busy until its screen was unchanged for two seconds.
-	settleTime  = 12 * time.Second
-	settlePause = 300 * time.Millisecond
+	idleTimeout   = 12 * time.Second
+	idlePollPause = 300 * time.Millisecond
 	// A call fails after maxSends failed attempts to send a message, or maxFailures failed attempts to read the
 	// conversation.
 	maxSends     = 3
@@ -41,7 +41,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		return runners.waitStarted(ctx, a, r, workspace, api)
 	}
 	since := workspace.Facts().lastReportTime()
-	t := runners.runs.getOrCreate(r.TaskID)
+	t := runners.transcripts.getOrCreate(r.TaskID)
 	already, err := runners.deliverOnce(ctx, a, workspace, api, delivery{
 		find: func(v *view) bool { return runners.locate(v, a, r, t) >= 0 },
 		text: func(v *view) (string, error) {
@@ -50,9 +50,9 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 					"the agent %q restarted while the task was being sent, so the task may be lost: start the task again if it was not done", a.Name)
 			}
 			spec, err := v.firstSpec(ctx, workspace)
-			return compose(r, spec), err
+			return messageText(r, spec), err
 		},
-		busy: func(v *view) error { return runners.busyWith(a, v) },
+		busy: func(v *view) error { return runners.checkBusy(a, v) },
 	})
 	if err != nil {
 		return err
@@ -74,25 +74,25 @@ func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, erro
 	return workspace.Spec(ctx)
 }
 
-// busyWith returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil,
+// checkBusy returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil,
 // because the agent may become idle soon.
-func (runners *Runners) busyWith(a fleet.Agent, v *view) error {
+func (runners *Runners) checkBusy(a fleet.Agent, v *view) error {
 	task := runners.lastTask(a, v)
 	if task == "" {
 		return nil
 	}
-	t := runners.runs.getOrCreate(task)
-	if _, ended := t.result(); ended || t.wasInterrupted() {
+	t := runners.transcripts.getOrCreate(task)
+	if _, ended := t.endOutcome(); ended || t.wasInterrupted() {
 		return nil
 	}
-	return agentBusy(a, task)
+	return busyError(a, task)
 }
 
 // lastTask returns the task on which the agent works or worked last. It returns an empty id if that task is unknown.
 func (runners *Runners) lastTask(a fleet.Agent, v *view) string {
 	for i := len(v.messages) - 1; i >= 0; i-- {
 		if v.messages[i].Role == roleUser {
-			if task := runners.runs.taskOf(a.UID, v.messages[i].Time, ""); task != "" {
+			if task := runners.transcripts.taskOf(a.UID, v.messages[i].Time, ""); task != "" {
 				return task
 			}
 		}
@@ -100,7 +100,7 @@ func (runners *Runners) lastTask(a fleet.Agent, v *view) string {
 	return ""
 }
 
-func agentBusy(a fleet.Agent, task string) error {
+func busyError(a fleet.Agent, task string) error {
 	if task == "" {
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy: wait until it is idle, or stop it in Coder", a.Name)
 	}
@@ -123,9 +123,9 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 		v, err := api.readView(ctx)
 		if err != nil {
 			if failedReads++; failedReads >= maxFailures {
-				return false, notAccepted(a, err)
+				return false, notAcceptedError(a, err)
 			}
-			if err := runners.afterFailure(ctx, a, workspace, err); err != nil {
+			if err := runners.waitAfterFailure(ctx, a, workspace, err); err != nil {
 				return false, err
 			}
 			continue
@@ -137,17 +137,17 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			if err := d.busy(v); err != nil {
 				return false, err
 			}
-			if waited >= settleTime {
-				return false, agentBusy(a, runners.lastTask(a, v))
+			if waited >= idleTimeout {
+				return false, busyError(a, runners.lastTask(a, v))
 			}
-			waited += settlePause
-			if err := runners.config.Wait(ctx, settlePause); err != nil {
+			waited += idlePollPause
+			if err := runners.config.Wait(ctx, idlePollPause); err != nil {
 				return false, err
 			}
 			continue
 		}
 		if failedSends >= maxSends {
-			return false, notAccepted(a, last)
+			return false, notAcceptedError(a, last)
 		}
 		text, err := d.text(v)
 		if err != nil {
@@ -171,16 +171,16 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 		case errors.As(last, &refusal) && strings.Contains(refusal.text, "waiting for user input"):
 		default:
 			failedSends++
-			if err := runners.afterFailure(ctx, a, workspace, last); err != nil {
+			if err := runners.waitAfterFailure(ctx, a, workspace, last); err != nil {
 				return false, err
 			}
 		}
 	}
 }
 
-// afterFailure handles a failed request. If a retry can help, it waits and returns nil. Otherwise it returns the error
+// waitAfterFailure handles a failed request. If a retry can help, it waits and returns nil. Otherwise it returns the error
 // for the caller.
-func (runners *Runners) afterFailure(ctx context.Context, a fleet.Agent, workspace Workspace, err error) error {
+func (runners *Runners) waitAfterFailure(ctx context.Context, a fleet.Agent, workspace Workspace, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
 	if ctx.Err() != nil {
@@ -210,7 +210,7 @@ func (runners *Runners) afterFailure(ctx context.Context, a fleet.Agent, workspa
 	return err
 }
 
-func notAccepted(a fleet.Agent, cause error) error {
+func notAcceptedError(a fleet.Agent, cause error) error {
 	text := "it does not answer"
 	var refusal *RefusalError
 	if errors.As(cause, &refusal) {

@@ -13,8 +13,8 @@ import (
 
 // watch calls changed with the conversation after each change, until the stream ends or changed returns false. changed
 // must not keep or modify the view.
-func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
-	res, err := x.do(ctx, http.MethodGet, "events", nil)
+func (c *client) watch(ctx context.Context, changed func(*view) bool) error {
+	res, err := c.do(ctx, http.MethodGet, "events", nil)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 		if err := v.apply(name, data); err != nil {
 			return err
 		}
-		v.skew = x.clockSkew()
+		v.skew = c.clockSkew()
 		// The server sends all existing messages before the first status event, so the view is complete when it has a
 		// status.
 		if v.status != "" && !changed(&v) {

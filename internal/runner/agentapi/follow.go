@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	tickTime       = 250 * time.Millisecond // interval for checking a run whose screen does not change
-	pollPause      = time.Second            // polling interval without an event stream
-	streamAgain    = 30 * time.Second       // before the next attempt to open an event stream
-	checkEvery     = 15 * time.Second       // interval for reading a run's workspace, and for checking a silent stream
-	reportGrace    = 10 * time.Second       // how long an agent may take to become idle after it reported its end
-	maxUnreachable = 2 * time.Minute        // how long an agent may be unreachable before its run fails
-	stuckTime      = 20 * time.Second       // how long an agent may show nothing after it got a message
-	quitTime       = 10 * time.Second       // how long a run may take to end after its time limit
+	tickInterval     = 250 * time.Millisecond // interval for checking a run whose screen does not change
+	pollPause        = time.Second            // polling interval without an event stream
+	streamRetryDelay = 30 * time.Second       // before the next attempt to open an event stream
+	checkInterval    = 15 * time.Second       // interval for reading a run's workspace, and for checking a silent stream
+	reportGrace      = 10 * time.Second       // how long an agent may take to become idle after it reported its end
+	maxUnreachable   = 2 * time.Minute        // how long an agent may be unreachable before its run fails
+	stuckTimeout     = 20 * time.Second       // how long an agent may show nothing after it got a message
+	quitTimeout      = 10 * time.Second       // how long a run may take to end after its time limit
 )
 
 // Follow implements fleet.Runner.
@@ -25,10 +25,10 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	t := runners.runs.getOrCreate(r.TaskID)
+	t := runners.transcripts.getOrCreate(r.TaskID)
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.followerLock <- struct{}{}:
+		defer func() { <-t.followerLock }()
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
 	}
@@ -49,7 +49,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		return fleet.Outcome{}, err
 	}
 	o.Terminal = true
-	t.end(o)
+	t.setOutcome(o)
 	t.dropPending()
 	return o, nil
 }
@@ -68,15 +68,15 @@ type follower struct {
 	workspace Workspace
 	api       *client
 
-	streamless time.Time // when the last event stream ended or failed; zero if no stream was tried yet
+	lastStreamEnd time.Time // when the last event stream ended or failed; zero if no stream was tried yet
 
-	view       *view
-	viewAt     time.Time // when view was read
-	checkedAt  time.Time // when the workspace was last read
-	stuckSince time.Time // since when the agent shows nothing
-	lostSince  time.Time // since when the agent cannot be reached
-	overdue    time.Time // when the run was last interrupted because of its time limit
-	interrupts int       // number of interrupts so far
+	view               *view
+	viewAt             time.Time // when view was read
+	checkedAt          time.Time // when the workspace was last read
+	stuckSince         time.Time // since when the agent shows nothing
+	lostSince          time.Time // since when the agent cannot be reached
+	timeoutInterruptAt time.Time // when the run was last interrupted because of its time limit
+	interrupts         int       // number of interrupts so far
 }
 
 func (f *follower) now() time.Time { return f.runners.config.Now() }
@@ -85,7 +85,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 	if err := f.deliver(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	if o, ended := f.transcript.result(); ended {
+	if o, ended := f.transcript.endOutcome(); ended {
 		return o, nil
 	}
 	var err error
@@ -142,7 +142,7 @@ func (f *follower) deliver() error {
 // passOnText reads the new text of the run, whose messages are from i to end, and passes it on. final means that the
 // last message is complete.
 func (f *follower) passOnText(i, end int, final bool) error {
-	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
+	f.transcript.add(f.transcript.screenReader.newText(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()
 }
 
@@ -213,7 +213,7 @@ func (f *follower) wasLocated() bool {
 	return ok
 }
 
-// checkWorkspace unblocks AgentAPI if necessary. Every checkEvery it also reads the workspace and ends the run if the workspace
+// checkWorkspace unblocks AgentAPI if necessary. Every checkInterval it also reads the workspace and ends the run if the workspace
 // is stopping, or if the agent has reported the end of its work without becoming idle.
 func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
@@ -223,7 +223,7 @@ func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outc
 	if err := f.wake(ctx, end, now); err != nil {
 		return o, false, err
 	}
-	if now.Sub(f.checkedAt) < checkEvery {
+	if now.Sub(f.checkedAt) < checkInterval {
 		return o, false, nil
 	}
 	f.checkedAt = now
@@ -260,14 +260,14 @@ func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	if f.stuckSince.IsZero() {
 		f.stuckSince = now
 	}
-	if now.Sub(f.stuckSince) < stuckTime {
+	if now.Sub(f.stuckSince) < stuckTimeout {
 		return nil
 	}
 	f.stuckSince = now
 	if err := f.api.send(ctx, typeRaw, keyType); err != nil {
 		return err
 	}
-	if err := f.runners.config.Wait(ctx, tickTime); err != nil {
+	if err := f.runners.config.Wait(ctx, tickInterval); err != nil {
 		return err
 	}
 	return f.api.send(ctx, typeRaw, keyErase)
@@ -279,10 +279,10 @@ func (f *follower) enforceTimeLimit(ctx context.Context, i, end int) (o fleet.Ou
 	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {
 		return o, false, nil
 	}
-	if !f.overdue.IsZero() && now.Sub(f.overdue) < quitTime {
+	if !f.timeoutInterruptAt.IsZero() && now.Sub(f.timeoutInterruptAt) < quitTimeout {
 		return o, false, nil
 	}
-	f.overdue = now
+	f.timeoutInterruptAt = now
 	f.transcript.dropPending()
 	f.interrupts++
 	switch f.interrupts {

@@ -22,7 +22,7 @@ func FuzzScreen(f *testing.F) {
 		for _, content := range []string{first, first + "\n" + second, second} {
 			messages[0].Content = content
 			at = at.Add(time.Minute)
-			for _, o := range r.write(message{ID: 0}, messages, final, at) {
+			for _, o := range r.newText(message{ID: 0}, messages, final, at) {
 				require.Equal(t, -1, strings.IndexFunc(o.Text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }))
 				again, err := parsePosition(o.Cursor)
 				require.NoError(t, err)

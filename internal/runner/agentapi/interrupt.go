@@ -19,8 +19,8 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err != nil {
 		return nil //nolint:nilerr // the run ends with its workspace
 	}
-	t := runners.runs.getOrCreate(r.TaskID)
-	if _, ended := t.result(); ended {
+	t := runners.transcripts.getOrCreate(r.TaskID)
+	if _, ended := t.endOutcome(); ended {
 		return nil
 	}
 	for failures := 0; ; {
@@ -33,7 +33,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			if _, last := runners.segment(v, a, t, i); !last || v.status == statusStable && !t.hasPending() {
 				return nil
 			}
-			t.interrupt()
+			t.markInterrupted()
 			t.dropPending()
 			key := keyEscape
 			if kill {
@@ -48,9 +48,9 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			if errors.As(err, &unreachable) {
 				return nil
 			}
-			return notAccepted(a, err)
+			return notAcceptedError(a, err)
 		}
-		if err := runners.afterFailure(ctx, a, workspace, err); err != nil {
+		if err := runners.waitAfterFailure(ctx, a, workspace, err); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 				return nil
 			}

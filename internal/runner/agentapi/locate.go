@@ -16,9 +16,9 @@ import (
 const (
 	// messageSkew is how much older than its run a message may be, because clocks differ.
 	messageSkew = 2500 * time.Millisecond
-	// followUp is the time after the agent became idle in which Fleet sends a later message of the run. An unknown
+	// followUpWindow is the time after the agent became idle in which Fleet sends a later message of the run. An unknown
 	// message after that time is from a person.
-	followUp = 8 * time.Second
+	followUpWindow = 8 * time.Second
 )
 
 // locate returns the index of the run's message, or -1 if the conversation does not contain it. It records the message
@@ -41,23 +41,23 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 		}
 		if known, ok := t.ownMessageTime(); ok {
 			if known.Equal(m.Time) {
-				t.recall(v.messages[i+1:], r.Messages)
+				t.findMessages(v.messages[i+1:], r.Messages)
 				return i
 			}
 			continue
 		}
-		if t.hintID == m.ID && t.hintID > 0 {
+		if t.cursorMessageID == m.ID && t.cursorMessageID > 0 {
 			at = i
 			break
 		}
-		fits := m.ID == shownID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
-		if at < 0 && fits && runners.runs.taskOf(a.UID, m.Time, r.TaskID) == "" {
+		fits := m.ID == shownMessageID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
+		if at < 0 && fits && runners.transcripts.taskOf(a.UID, m.Time, r.TaskID) == "" {
 			at = i
 		}
 	}
 	if at >= 0 {
 		t.setMessage(a.UID, v.messages[at])
-		t.recall(v.messages[at+1:], r.Messages)
+		t.findMessages(v.messages[at+1:], r.Messages)
 	}
 	return at
 }
@@ -71,7 +71,7 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isWaiting(m.Content) {
 			continue
 		}
-		if runners.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {
+		if runners.transcripts.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUpWindow {
 			return end, false
 		}
 	}
@@ -83,8 +83,8 @@ func (v *view) hasOtherMessage(but string) bool {
 	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typedText(but) })
 }
 
-// compose returns the message for the run, with the specification if the agent must get it first.
-func compose(r fleet.Run, spec string) string {
+// messageText returns the message for the run, with the specification if the agent must get it first.
+func messageText(r fleet.Run, spec string) string {
 	text := typedText(r.Prompt)
 	if spec = typedText(spec); spec != "" && text != "" {
 		text = spec + "\n\n" + text

@@ -71,14 +71,14 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 		all = append(all, lines...)
 	}
 	if summary == "" {
-		summary = lastReport.words()
+		summary = lastReport.text()
 	}
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
 	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
 		o.Payload = []byte(text)
 	}
 	switch {
-	case !f.overdue.IsZero():
+	case !f.timeoutInterruptAt.IsZero():
 		o.Status, o.Reason = fleet.TaskFailed, fmt.Sprintf("it ran longer than its limit of %s", f.run.Timeout)
 		if f.interrupts > 2 {
 			o.Reason += ", and it does not stop"
@@ -86,7 +86,7 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 	case f.transcript.wasInterrupted() || stopped:
 		o.Status = fleet.TaskStopped
 	case lastReport.State == "failure":
-		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+lastReport.words()
+		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+lastReport.text()
 	case o.Summary == "":
 		o.Summary = "The agent became idle without any output"
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// probeTime limits how long AgentAPI may take to answer a probe.
-const probeTime = 2 * time.Second
+// probeTimeout limits how long AgentAPI may take to answer a probe.
+const probeTimeout = 2 * time.Second
 
 // ErrNoAnswer means that AgentAPI does not answer.
 var ErrNoAnswer = errors.New("AgentAPI does not answer")
@@ -28,13 +28,13 @@ func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started
 		return false, ErrNoAnswer
 	}
 	x := runners.client(f)
-	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	ready := before
-	status, _, err := x.state(bounded)
+	status, _, err := x.state(limited)
 	if err == nil && status != statusStable && !ready {
 		var v *view
-		if v, err = x.readView(bounded); err == nil {
+		if v, err = x.readView(limited); err == nil {
 			p := started()
 			ready = v.hasOtherMessage(p.Text) || p.Task && v.showPrompt(p.Text)
 		}

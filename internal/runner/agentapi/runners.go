@@ -15,12 +15,14 @@ type Config struct {
 
 // Runners provides the runners of agents, and remembers their newest runs.
 type Runners struct {
-	config Config
-	runs   runs
+	config      Config
+	transcripts transcripts
 }
 
 // New creates Runners.
-func New(c Config) *Runners { return &Runners{config: c, runs: runs{byTask: map[string]*transcript{}}} }
+func New(c Config) *Runners {
+	return &Runners{config: c, transcripts: transcripts{byTask: map[string]*transcript{}}}
+}
 
 // Connect returns the runner of the agent. It makes no request.
 func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
@@ -29,11 +31,11 @@ func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
 
 // Knows reports whether these Runners remember the run, because they have dispatched, followed, interrupted or messaged
 // it.
-func (runners *Runners) Knows(taskID string) bool { return runners.runs.has(taskID) }
+func (runners *Runners) Knows(taskID string) bool { return runners.transcripts.has(taskID) }
 
-// Waiting returns how many messages are waiting until the run's agent is idle.
-func (runners *Runners) Waiting(taskID string) int {
-	return runners.runs.getOrCreate(taskID).pendingCount()
+// WaitingMessages returns how many messages are waiting until the run's agent is idle.
+func (runners *Runners) WaitingMessages(taskID string) int {
+	return runners.transcripts.getOrCreate(taskID).pendingCount()
 }
 
 // runner runs the tasks of one agent.

@@ -20,7 +20,7 @@ func screenLines(content string) []string {
 	lines := make([]string, 0, len(raw))
 	broken := false
 	for _, r := range raw {
-		line := strings.TrimRightFunc(strings.Map(visible, r), unicode.IsSpace)
+		line := strings.TrimRightFunc(strings.Map(dropControl, r), unicode.IsSpace)
 		if broken && line != "" {
 			lines[len(lines)-1] += line
 		} else {
@@ -48,8 +48,8 @@ func screenWidth(lines []string) int {
 	return width
 }
 
-// visible drops control characters.
-func visible(r rune) rune {
+// dropControl drops control characters.
+func dropControl(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
 	}
@@ -84,12 +84,12 @@ func isProgress(line string) bool {
 	return strings.Contains(line, " to interrupt") || progressPattern.MatchString(line)
 }
 
-// nearEnd is the number of lines at the end of a screen that may follow a progress line.
-const nearEnd = 6
+// maxLinesAfterProgress is the number of lines at the end of a screen that may follow a progress line.
+const maxLinesAfterProgress = 6
 
 // progressLine returns the index of the progress line, or -1 if the screen has none.
 func progressLine(lines []string) int {
-	for i := max(0, len(lines)-nearEnd); i < len(lines); i++ {
+	for i := max(0, len(lines)-maxLinesAfterProgress); i < len(lines); i++ {
 		if isProgress(lines[i]) {
 			return i
 		}
@@ -143,16 +143,16 @@ func lastText(lines []string) string {
 		if !bulletPattern.MatchString(lines[i]) || stepPattern.MatchString(lines[i]) {
 			continue
 		}
-		words := slices.Clone(lines[i:])
-		words[0] = bulletPattern.ReplaceAllString(words[0], "")
-		for j := range words[1:] {
-			if stepPattern.MatchString(words[j+1]) {
-				words = words[:j+1]
+		text := slices.Clone(lines[i:])
+		text[0] = bulletPattern.ReplaceAllString(text[0], "")
+		for j := range text[1:] {
+			if stepPattern.MatchString(text[j+1]) {
+				text = text[:j+1]
 				break
 			}
-			words[j+1] = strings.TrimPrefix(words[j+1], "  ")
+			text[j+1] = strings.TrimPrefix(text[j+1], "  ")
 		}
-		return strings.TrimSpace(strings.Join(words, "\n"))
+		return strings.TrimSpace(strings.Join(text, "\n"))
 	}
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// holdTime is how long lines must be unchanged on the agent's screen before they are passed on. A screen is redrawn
+	// stableTime is how long lines must be unchanged on the agent's screen before they are passed on. A screen is redrawn
 	// often.
-	holdTime = 800 * time.Millisecond
-	// stepEvery is the minimum interval between progress messages.
-	stepEvery = 5 * time.Second
+	stableTime = 800 * time.Millisecond
+	// stepInterval is the minimum interval between progress messages.
+	stepInterval = 5 * time.Second
 )
 
 // screenReader converts the agent's screen, which is redrawn often, to a text that only grows.
 type screenReader struct {
-	at          position
-	passedLines []string // lines of the message at.message that were passed on
-	resumed     bool     // passed is unknown, because reading continues at a cursor; at has the number of lines and a hash
+	position    position
+	passedLines []string // lines of the message position.message that were passed on
+	resumed     bool     // passedLines is unknown, because reading continues at a cursor; position has the number of lines and a hash
 
 	base   []string // the lines of the screen at the time baseAt
 	baseAt time.Time
@@ -67,32 +67,32 @@ func parsePosition(cursor string) (position, error) {
 }
 
 func newScreenReader(from position) *screenReader {
-	return &screenReader{at: from, resumed: from.seq > 0}
+	return &screenReader{position: from, resumed: from.seq > 0}
 }
 
-// write returns the agent's new text since the last call. given is the message with the run, and messages are the
+// newText returns the agent's new text since the last call. given is the message with the run, and messages are the
 // messages of the run after it. final means that the last message is complete.
-func (s *screenReader) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
-	s.at.runMessage = max(given.ID, 0)
+func (s *screenReader) newText(given message, messages []message, final bool, now time.Time) []fleet.Output {
+	s.position.runMessage = max(given.ID, 0)
 	var out []fleet.Output
 	for i, m := range messages {
-		if m.Role == roleUser || m.ID < s.at.message {
+		if m.Role == roleUser || m.ID < s.position.message {
 			continue
 		}
-		if m.ID > s.at.message {
-			s.at.message, s.at.lines, s.at.last = m.ID, 0, ""
+		if m.ID > s.position.message {
+			s.position.message, s.position.lines, s.position.last = m.ID, 0, ""
 			s.passedLines, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
 		}
 		lines := screenLines(m.Content)
 		if final || i < len(messages)-1 {
-			out = append(out, s.take(finalLines(lines))...)
+			out = append(out, s.passOn(finalLines(lines))...)
 			continue
 		}
 		if step, ok := s.step(lines, now); ok {
 			out = append(out, step)
 		}
-		if n, ok := s.settled(lines, now); ok {
-			out = append(out, s.take(lines[:n])...)
+		if n, ok := s.settledCount(lines, now); ok {
+			out = append(out, s.passOn(lines[:n])...)
 		}
 	}
 	return out
@@ -105,20 +105,20 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 		return fleet.Output{}, false
 	}
 	text, key := progressText(lines[i])
-	if key == "" || hashOf(key) == s.at.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepEvery {
+	if key == "" || hashOf(key) == s.position.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepInterval {
 		return fleet.Output{}, false
 	}
-	s.at.step, s.stepAt = hashOf(key), now
+	s.position.step, s.stepAt = hashOf(key), now
 	return s.output(true, text), true
 }
 
-// settled returns the number of lines that will not change, or false if that number is not known yet.
-func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
+// settledCount returns the number of lines that will not change, or false if that number is not known yet.
+func (s *screenReader) settledCount(lines []string, now time.Time) (int, bool) {
 	if s.baseAt.IsZero() {
 		s.base, s.baseAt = lines, now
 		return 0, false
 	}
-	if now.Sub(s.baseAt) < holdTime {
+	if now.Sub(s.baseAt) < stableTime {
 		return 0, false
 	}
 	n := len(lines) - 1 // the last line may still grow
@@ -130,19 +130,19 @@ func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	return n, true
 }
 
-// take returns the lines that were not passed on before.
-func (s *screenReader) take(lines []string) []fleet.Output {
+// passOn returns the lines that were not passed on before.
+func (s *screenReader) passOn(lines []string) []fleet.Output {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1] // empty lines are passed on with the text that follows them
 	}
 	if s.resumed {
-		if len(lines) < s.at.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last }) {
+		if len(lines) < s.position.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.position.last }) {
 			return nil // the screen is not redrawn completely yet
 		}
-		s.passedLines, s.resumed = s.recall(lines), false
+		s.passedLines, s.resumed = s.findPassedLines(lines), false
 	}
-	from := align(s.passedLines, lines)
+	from := firstNewLine(s.passedLines, lines)
 	if from >= len(lines) {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 			to++
 		}
 		text := strings.Join(lines[from:to], "\n")
-		s.at.lines, s.at.last = to, hashOf(lines[to-1])
+		s.position.lines, s.position.last = to, hashOf(lines[to-1])
 		if strings.TrimSpace(text) != "" {
 			out = append(out, s.output(isStep, text+"\n"))
 		}
@@ -165,27 +165,27 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 }
 
 func (s *screenReader) output(step bool, text string) fleet.Output {
-	s.at.seq++
-	return fleet.Output{Cursor: s.at.String(), Step: step, Text: text, Terminal: true}
+	s.position.seq++
+	return fleet.Output{Cursor: s.position.String(), Step: step, Text: text, Terminal: true}
 }
 
-// recall returns the lines that were passed on before, as far as they can be found in the current lines.
-func (s *screenReader) recall(lines []string) []string {
+// findPassedLines returns the lines that were passed on before, as far as they can be found in the current lines.
+func (s *screenReader) findPassedLines(lines []string) []string {
 	best := -1
 	for i, line := range lines {
-		if hashOf(line) == s.at.last && (best < 0 || distance(i, s.at.lines-1) < distance(best, s.at.lines-1)) {
+		if hashOf(line) == s.position.last && (best < 0 || distance(i, s.position.lines-1) < distance(best, s.position.lines-1)) {
 			best = i
 		}
 	}
 	if best < 0 {
-		best = min(s.at.lines, len(lines)) - 1
+		best = min(s.position.lines, len(lines)) - 1
 	}
 	return slices.Clone(lines[:best+1])
 }
 
-// align returns the index of the first new line in lines. passed are the lines that were passed on before. They are at
+// firstNewLine returns the index of the first new line in lines. passed are the lines that were passed on before. They are at
 // the beginning of lines, unless the screen has scrolled or was redrawn.
-func align(passed, lines []string) int {
+func firstNewLine(passed, lines []string) int {
 	same := commonPrefix(passed, lines)
 	if same == len(passed) || same == len(lines) {
 		return same

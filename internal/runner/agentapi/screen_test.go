@@ -96,7 +96,7 @@ func TestScreenReaderOfGrowingScreen(t *testing.T) {
 		for n := 0; n < len(lines); {
 			n = min(len(lines), n+rapid.IntRange(0, 4).Draw(t, "more"))
 			screen := append(append([]string{}, lines[:n]...), "", "✻ Cooking… ("+now.String()+" · esc to interrupt)")
-			outputs = append(outputs, s.write(message{ID: 1}, []message{{ID: 2, Content: pad(screen...)}}, false, now)...)
+			outputs = append(outputs, s.newText(message{ID: 1}, []message{{ID: 2, Content: pad(screen...)}}, false, now)...)
 			now = now.Add(time.Duration(rapid.IntRange(10, 2000).Draw(t, "wait")) * time.Millisecond)
 			if n < len(lines) && rapid.IntRange(0, 5).Draw(t, "crash") == 0 && len(outputs) > 0 {
 				p, err := parsePosition(outputs[len(outputs)-1].Cursor)
@@ -104,7 +104,7 @@ func TestScreenReaderOfGrowingScreen(t *testing.T) {
 				s = newScreenReader(p)
 			}
 		}
-		outputs = append(outputs, s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, true, now)...)
+		outputs = append(outputs, s.newText(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, true, now)...)
 		all := strings.Join(trimBlank(append([]string{}, lines...)), "\n")
 		var text strings.Builder
 		for _, out := range outputs {
@@ -121,7 +121,7 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	now := time.Unix(1000, 0)
 	look := func(final bool, lines ...string) string {
 		now = now.Add(time.Second)
-		return joinText(s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
+		return joinText(s.newText(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
 	}
 	look(false, "one", "two", "three", "")
 	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
@@ -129,7 +129,7 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	require.Equal(t, "three\nfour\n", look(false, "two", "three", "four", "five"))
 	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
 	require.Empty(t, look(true, "two", "three", "four", "five"))
-	next := s.write(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
+	next := s.newText(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
 	require.Equal(t, "two\nagain\n", joinText(next), "a new message must be passed on, even if it repeats text")
 }
 

@@ -88,19 +88,19 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := runners.runs.getOrCreate(r.TaskID)
+	t := runners.transcripts.getOrCreate(r.TaskID)
 	if t.hasMessage(id) {
 		return nil
 	}
 	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
-	if _, ended := t.result(); ended { // this process has seen the end of the run
+	if _, ended := t.endOutcome(); ended { // this process has seen the end of the run
 		return over
 	}
 	l := &pendingMessage{id: id, text: typedText(text), dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
-	entered := t.addPending(l)
+	registered := t.addPending(l)
 	defer t.removePending(l)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,8 +112,8 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 		}
 	}()
 	for {
-		again, err := w.post(ctx, r, t, l, entered, over)
-		if again && entered {
+		retry, err := w.deliver(ctx, r, t, l, registered, over)
+		if retry && registered {
 			pause := pollPause
 			var e *fleet.Error
 			if errors.As(err, &e) {
@@ -130,9 +130,9 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 }
 
-// post delivers the message to the agent. again reports whether a later attempt may succeed. entered is false if the
+// deliver delivers the message to the agent. retry reports whether a later attempt may succeed. registered is false if the
 // run has ended: then post only checks whether the run got the message before its end.
-func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, entered bool, over error) (again bool, err error) {
+func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, registered bool, over error) (retry bool, err error) {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 		},
 		text: func(v *view) (string, error) {
 			i := runners.locate(v, a, r, t)
-			if i < 0 || !entered {
+			if i < 0 || !registered {
 				return "", over
 			}
 			if _, last := runners.segment(v, a, t, i); !last {
@@ -158,7 +158,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 			return l.text, nil
 		},
 		busy: func(*view) error {
-			if !entered {
+			if !registered {
 				return over
 			}
 			return nil
@@ -187,9 +187,9 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 	return false
 }
 
-// recall finds the messages given, which other processes may have delivered to the run, among the run's later messages.
+// findMessages finds the messages given, which other processes may have delivered to the run, among the run's later messages.
 // Both lists are in the order of delivery.
-func (t *transcript) recall(later []message, given []fleet.Message) {
+func (t *transcript) findMessages(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasMessage(g.ID) {
 			t.findMessage(later, g.ID, typedText(g.Text))

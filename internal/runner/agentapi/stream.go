@@ -44,11 +44,11 @@ func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err 
 	}
 	f.api = f.runners.client(facts)
 	for {
-		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
+		if f.lastStreamEnd.IsZero() || f.now().Sub(f.lastStreamEnd) > streamRetryDelay {
 			if o, ended, err = f.stream(ctx); err != nil || ended {
 				return o, ended, f.checkError(ctx, err)
 			}
-			f.streamless = f.now()
+			f.lastStreamEnd = f.now()
 		}
 		v, err := f.api.readView(ctx)
 		if err != nil {
@@ -83,7 +83,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		cancel()
 		<-over
 	}()
-	tick := time.NewTicker(tickTime)
+	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	f.view, f.viewAt = nil, f.now()
 	for {
@@ -101,7 +101,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 				return o, ended, err
 			}
 		}
-		if f.now().Sub(f.viewAt) < checkEvery {
+		if f.now().Sub(f.viewAt) < checkInterval {
 			continue
 		}
 		if f.view == nil {

@@ -14,15 +14,15 @@ const (
 	maxTranscript  = 4 << 20 // bytes of output of one run
 )
 
-// runs holds the newest runs, by task.
-type runs struct {
+// transcripts holds the transcripts of the newest runs, by task.
+type transcripts struct {
 	mu     sync.Mutex
 	byTask map[string]*transcript
 	order  []string
 }
 
 // getOrCreate returns the transcript of the run. It creates one if there is none.
-func (r *runs) getOrCreate(taskID string) *transcript {
+func (r *transcripts) getOrCreate(taskID string) *transcript {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t := r.byTask[taskID]; t != nil {
@@ -30,20 +30,20 @@ func (r *runs) getOrCreate(taskID string) *transcript {
 	}
 	if len(r.order) >= maxTranscripts {
 		// Remove the oldest run that nobody follows.
-		i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
+		i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].followerLock) == 0 })
 		if i >= 0 {
 			delete(r.byTask, r.order[i])
 			r.order = slices.Delete(r.order, i, i+1)
 		}
 	}
-	t := &transcript{turn: make(chan struct{}, 1), messageTimes: map[string]time.Time{}}
+	t := &transcript{followerLock: make(chan struct{}, 1), messageTimes: map[string]time.Time{}}
 	r.byTask[taskID] = t
 	r.order = append(r.order, taskID)
 	return t
 }
 
 // has reports whether there is a transcript of the run.
-func (r *runs) has(taskID string) bool {
+func (r *transcripts) has(taskID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byTask[taskID] != nil
@@ -51,11 +51,11 @@ func (r *runs) has(taskID string) bool {
 
 // taskOf returns the task, other than except, to which the agent's message at that time belongs. It returns an empty id
 // if the task is unknown.
-func (r *runs) taskOf(uid string, at time.Time, except string) string {
+func (r *transcripts) taskOf(uid string, at time.Time, except string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for task, t := range r.byTask {
-		if task != except && t.owns(uid, at) {
+		if task != except && t.ownsMessage(uid, at) {
 			return task
 		}
 	}
@@ -65,7 +65,7 @@ func (r *runs) taskOf(uid string, at time.Time, except string) string {
 // transcript is the output of a run that this process has seen. It is kept because the screen loses text, and because
 // text that was passed on must not change.
 type transcript struct {
-	turn chan struct{} // held by the follower
+	followerLock chan struct{} // held by the follower
 
 	// Used by the follower.
 	screenReader *screenReader
@@ -73,7 +73,7 @@ type transcript struct {
 	size         int
 	truncated    bool // the beginning of outputs was dropped
 
-	hintID int // id of the run's message, from a cursor; 0 if unknown
+	cursorMessageID int // id of the run's message, from a cursor; 0 if unknown
 
 	mu           sync.Mutex
 	agent        string               // the agent's uid
@@ -103,7 +103,7 @@ func (t *transcript) indexAfter(cursor string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t.screenReader, t.outputs, t.size, t.truncated, t.hintID = newScreenReader(p), nil, 0, cursor != "", p.runMessage
+	t.screenReader, t.outputs, t.size, t.truncated, t.cursorMessageID = newScreenReader(p), nil, 0, cursor != "", p.runMessage
 	return 0, nil
 }
 
@@ -143,7 +143,7 @@ func (t *transcript) ownMessageTime() (time.Time, bool) {
 	return t.messageAt, !t.messageAt.IsZero()
 }
 
-func (t *transcript) owns(uid string, at time.Time) bool {
+func (t *transcript) ownsMessage(uid string, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.agent == uid && !t.messageAt.IsZero() && t.messageAt.Equal(at)
@@ -180,7 +180,7 @@ func (t *transcript) markDispatched(since time.Time) {
 	t.dispatched, t.since = true, since
 }
 
-func (t *transcript) interrupt() {
+func (t *transcript) markInterrupted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.interrupted = true
@@ -200,13 +200,13 @@ func (t *transcript) dispatchState() (dispatched bool, since time.Time) {
 	return t.dispatched, t.since
 }
 
-func (t *transcript) end(o fleet.Outcome) {
+func (t *transcript) setOutcome(o fleet.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended, t.outcome = true, o
 }
 
-func (t *transcript) result() (fleet.Outcome, bool) {
+func (t *transcript) endOutcome() (fleet.Outcome, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.outcome, t.ended

@@ -53,8 +53,8 @@ type Report struct {
 // Final reports whether the report says that the agent's work is done or has failed.
 func (r Report) Final() bool { return r.State == "complete" || r.State == "failure" }
 
-// words returns the report's text, for users.
-func (r Report) words() string {
+// text returns the report's text, for users.
+func (r Report) text() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", r.Message, r.Location))
 }
 

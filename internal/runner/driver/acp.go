@@ -17,7 +17,7 @@ import (
 // agentClient runs a program that speaks the Agent Client Protocol. The client side of the protocol is a separate
 // process of the run, see package acp. The tasks of an agent share one conversation if the program can continue its
 // sessions.
-type agentClient struct{ o Options }
+type agentClient struct{ options Options }
 
 func newAgentClient(o Options) (agentClient, error) {
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
@@ -26,12 +26,12 @@ func newAgentClient(o Options) (agentClient, error) {
 	return agentClient{o}, nil
 }
 
-func (a agentClient) Program() string { return a.o.Command[0] }
+func (a agentClient) Program() string { return a.options.Command[0] }
 
-func (a agentClient) Keys() []string { return a.o.Keys }
+func (a agentClient) Keys() []string { return a.options.Keys }
 
 // HomeFiles implements HomeFilesDriver.
-func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
+func (a agentClient) HomeFiles() map[string]string { return a.options.Home }
 
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
@@ -40,21 +40,21 @@ func (a agentClient) Command(j Job) (Command, error) {
 			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
 	j = withSchema(j)
-	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the cost
+	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
+	previous.instructionsHash, _, _ = strings.Cut(previous.instructionsHash, " ") // only the parser needs the cost
 	job := acp.Job{
-		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
+		Argv: a.options.Command, Tested: a.options.Tested, Session: previous.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
 			Allow: allowedTools(j), Deny: denyRules(j.Role), Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
 	}
-	if a.o.Minutes && known.id != "" {
+	if a.options.WaitsForNextMinute && previous.id != "" {
 		job.NotBefore = j.Since.Truncate(time.Minute).Add(time.Minute)
 	}
-	if known.told != told {
+	if previous.instructionsHash != instructionsHash {
 		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
-	servers := serversOf(j)
+	servers := mcpServersOf(j)
 	if len(j.Ask) > 0 {
 		job.Ask = j.RunDir
 		servers[AskServer] = askServer(j)
@@ -72,9 +72,9 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, Mailbox: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.options.Env, Messages: true, Mailbox: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
-		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Program: filepath.Base(a.o.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
+		Format: Format{Kind: "acp", Resumed: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
 	}, nil
 }

@@ -25,37 +25,37 @@ type acpParser struct {
 	session       string
 	answered      bool             // the model has answered, so it has received this run's instructions
 	pendingLine   acp.Line         // a thought or a text of a subagent that was not reported so far
-	pendingText   []byte           // of aside
+	pendingText   []byte           // of pendingLine
 	callStarts    map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
 	lastText      []byte           // text of the agent's current or last message
 	message       string           // id of that message
 	startsMessage bool             // the next text starts a new message
 	lineOpen      bool             // the output does not end with a newline
-	failed        string
-	code          fleet.ReasonCode // of failed
+	failure       string
+	failureCode   fleet.ReasonCode // of failure
 	apiCode       fleet.ReasonCode // of the newest error of the model's API after which Codex continued
 	turnFailed    bool             // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
 	model         string // of the session, or the one that answered last
-	used          tokens
-	context       int64 // tokens in the conversation
-	window        int64 // tokens that fit into the conversation
-	tools         int
-	cost          float64 // of the session so far
+	usage         tokens
+	contextTokens int64 // tokens in the conversation
+	contextWindow int64 // tokens that fit into the conversation
+	toolCount     int
+	sessionCost   float64 // of the session so far
 	unknownOutput string  // the last line that is not from the client in package acp
 }
 
 func newACPParser(f Format) *acpParser {
 	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), claude: newClaudeParser(Format{}), callStarts: map[string]int64{}, model: f.Model}
-	told, cost, _ := strings.Cut(p.resumed.told, " ")
-	p.resumed.told = told
+	told, cost, _ := strings.Cut(p.resumed.instructionsHash, " ")
+	p.resumed.instructionsHash = told
 	p.costBefore, _ = strconv.ParseFloat(cost, 64)
-	p.cost = p.costBefore
+	p.sessionCost = p.costBefore
 	return p
 }
 
-// Open implements Opener.
-func (p *acpParser) Open() int {
+// OpenCalls implements CallCounter.
+func (p *acpParser) OpenCalls() int {
 	if p.permissionPending {
 		return p.calls.OpenCount() + 1
 	}
@@ -114,7 +114,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 	case acp.LineSession:
 		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(toValidUTF8(l.Model)))
 		if !l.Resumed {
-			p.costBefore, p.cost = 0, 0
+			p.costBefore, p.sessionCost = 0, 0
 		}
 		if l.Text != "" {
 			return []Piece{lostConversation(l.Text)}
@@ -144,7 +144,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 		p.calls.EndAll()
 		return append(p.endLine(), p.usageSteps(l)...)
 	case acp.LineError:
-		p.failed, p.code = l.Text, l.Code
+		p.failure, p.failureCode = l.Text, l.Code
 	}
 	return nil
 }
@@ -181,10 +181,10 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 	}
 	for _, u := range used {
 		p.model = cmp.Or(oneLine(toValidUTF8(u.Model)), p.model)
-		p.used.add(tokens{in: u.Input, out: u.Output})
+		p.usage.add(tokens{in: u.Input, out: u.Output})
 		pieces = append(pieces, usageStep(fleet.RequestUsage{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
-			Turn: true, Context: p.context, Window: p.window,
+			Turn: true, Context: p.contextTokens, Window: p.contextWindow,
 		}))
 	}
 	return pieces
@@ -219,7 +219,7 @@ func (p *acpParser) addSteps(steps ...Piece) []Piece {
 }
 
 func (p *acpParser) callSteps(t *acp.Tool, at int64) []Piece {
-	p.tools++
+	p.toolCount++
 	p.callStarts[t.ID] = at
 	pieces := p.addSteps(withSubagent(t, toolCallStep(t.Text, t.ID, toolName(t.Name), t.Input)))
 	if items := todoItems(t.Input); len(items) > 0 {
@@ -280,9 +280,9 @@ func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 		} `json:"_meta"`
 	}
 	if json.Unmarshal(l.Update, &u) == nil && u.Kind == "usage_update" {
-		p.context, p.window = max(0, u.Used), max(0, u.Size)
+		p.contextTokens, p.contextWindow = max(0, u.Used), max(0, u.Size)
 		if u.Cost != nil && u.Cost.Currency == "USD" {
-			p.cost = u.Cost.Amount
+			p.sessionCost = u.Cost.Amount
 		}
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
@@ -318,7 +318,7 @@ func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 }
 
 func (p *acpParser) Result(e Exit) Result {
-	why := p.failed
+	why := p.failure
 	if why == "" {
 		why = lastLine(e.Stderr)
 	}
@@ -327,26 +327,26 @@ func (p *acpParser) Result(e Exit) Result {
 	}
 	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	switch {
-	case p.failed != "":
-		setFailed(&o, shorten(toValidUTF8(p.failed), maxReason))
-		o.ReasonCode = p.code
+	case p.failure != "":
+		setFailed(&o, shorten(toValidUTF8(p.failure), maxReason))
+		o.ReasonCode = p.failureCode
 		if res := p.claude.result; res != nil && res.failed() {
-			o.ReasonCode = cmp.Or(p.claude.failureCode(res), p.code)
-			p.claude.explain(&o)
+			o.ReasonCode = cmp.Or(p.claude.failureCode(res), p.failureCode)
+			p.claude.addLimitReason(&o)
 		}
 		if last := lastLine(e.Stderr); p.session == "" && last != "" {
-			o.Reason = shorten(toValidUTF8(p.failed+" (its last error: "+last+")"), maxReason)
+			o.Reason = shorten(toValidUTF8(p.failure+" (its last error: "+last+")"), maxReason)
 		}
 	case e.Code == 0 && p.turnFailed:
 		message := string(p.lastText)
-		setFailed(&o, shorten(toValidUTF8(codexFailure(message)), maxReason))
+		setFailed(&o, shorten(toValidUTF8(codexFailureReason(message)), maxReason))
 		o.ReasonCode = cmp.Or(codexCode(message), p.apiCode)
 	case e.Code == 0 && p.turns == 0:
 		setFailed(&o, p.format.Program+" ended without a result")
 	}
 	addFinalText(&o, string(p.lastText))
-	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.costBefore)
-	o.Usage = fleet.Usage{Model: p.model, InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
+	o.Turns, o.CostUSD = p.turns, max(0, p.sessionCost-p.costBefore)
+	o.Usage = fleet.Usage{Model: p.model, InputTokens: p.usage.in, OutputTokens: p.usage.out, ToolCalls: p.toolCount}
 	return Result{Outcome: o, Session: p.conversation()}
 }
 
@@ -355,12 +355,12 @@ func (p *acpParser) conversation() string {
 	if p.session == "" {
 		return p.format.Resumed
 	}
-	told := p.format.Told
+	told := p.format.InstructionsHash
 	if !p.answered && p.session == p.resumed.id {
-		told = p.resumed.told
+		told = p.resumed.instructionsHash
 	}
-	if p.cost > 0 {
-		told += " " + strconv.FormatFloat(p.cost, 'f', -1, 64)
+	if p.sessionCost > 0 {
+		told += " " + strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
 	}
 	return conversation{p.session, told}.String()
 }

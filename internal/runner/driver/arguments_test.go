@@ -28,7 +28,7 @@ func TestPromptsAreNotArguments(t *testing.T) {
 				c, err := d.Command(driver.Job{
 					TaskID: "t", Agent: "papi", Spec: "secret specification", Prompt: "secret task", RunDir: "/run", Session: session, Lost: "secret reason",
 					Feedback: "secret feedback", Client: []string{"fleet", "client"}, Ask: []string{"fleet", "ask"},
-					Role: driver.Role{Name: "coder", Prompt: "secret role", Alone: alone, Permissions: &driver.Permissions{}},
+					Role: driver.Role{Name: "coder", Prompt: "secret role", ReplacesSystemPrompt: alone, Permissions: &driver.Permissions{}},
 				})
 				require.NoError(t, err, name)
 				require.NotContains(t, strings.Join(c.Argv, " "), "secret", name)

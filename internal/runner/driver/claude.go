@@ -41,17 +41,17 @@ func (c claudeCode) Modes() []string {
 
 func (c claudeCode) Command(j Job) (Command, error) {
 	prompt, system := firstPrompt(j, j.Prompt), standingInstructions(j)
-	known, told := parseConversation(j.Session), fingerprint(system)
-	if known.id != "" && known.told != told {
+	previous, instructionsHash := parseConversation(j.Session), fingerprint(system)
+	if previous.id != "" && previous.instructionsHash != instructionsHash {
 		// Claude Code keeps the system prompt with which a conversation started, so the prompt has the new
 		// instructions.
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
 	out := Command{
 		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
-		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Tested: claudeTested},
+		Format: Format{Kind: "claude", Resumed: j.Session, InstructionsHash: instructionsHash, Tested: claudeTested},
 	}
-	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Images: imageAttachments(j), Messages: shim.MessagesFD}
+	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.ReplacesSystemPrompt, Prompt: prompt, Images: imageAttachments(j), Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text")
 	servers := map[string]any{}
@@ -60,15 +60,15 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		argv = append(argv, "--permission-prompt-tool", "stdio")
 		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
 		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
-		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)
+		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.QuestionTimeout() + time.Minute).Milliseconds(), 10)
 	}
 	options, err := claudeOptions(j, servers, &out)
 	if err != nil {
 		return Command{}, err
 	}
 	argv = append(argv, options...)
-	if known.id != "" {
-		argv = append(argv, "--resume", known.id)
+	if previous.id != "" {
+		argv = append(argv, "--resume", previous.id)
 	}
 	if j.OneTask {
 		argv = append(argv, "--no-session-persistence")
@@ -123,7 +123,7 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 		flag("--settings", askSettings(p.Ask))
 	}
 	flag("--permission-mode", j.Role.PermissionMode)
-	for name, s := range serversOf(j) {
+	for name, s := range mcpServersOf(j) {
 		servers[name] = s
 	}
 	if len(servers) > 0 || j.Role.Sealed {
@@ -174,8 +174,8 @@ func settingSources(r Role) string {
 	return "project"
 }
 
-// serversOf returns the MCP servers of the run.
-func serversOf(j Job) map[string]MCPServer {
+// mcpServersOf returns the MCP servers of the run.
+func mcpServersOf(j Job) map[string]MCPServer {
 	servers := map[string]MCPServer{}
 	maps.Copy(servers, j.Role.MCPServers)
 	if j.Report != nil {
@@ -200,18 +200,18 @@ func allowedTools(j Job) []string {
 
 // conversation is the stored form of a session of an agent's program. id is the session's id. told is a fingerprint of
 // the instructions that the program has received in this session. Some drivers append usage or cost to told.
-type conversation struct{ id, told string }
+type conversation struct{ id, instructionsHash string }
 
 func parseConversation(s string) conversation {
-	id, told, _ := strings.Cut(s, " ")
-	return conversation{id, told}
+	id, hash, _ := strings.Cut(s, " ")
+	return conversation{id, hash}
 }
 
 func (c conversation) String() string {
 	if c.id == "" {
 		return ""
 	}
-	return strings.TrimSpace(c.id + " " + c.told)
+	return strings.TrimSpace(c.id + " " + c.instructionsHash)
 }
 
 // fingerprint returns a short hash of the text.

@@ -36,9 +36,9 @@ func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	return code
 }
 
-// explain says in the outcome of a failed run that a window of the subscription was used up. Fleet's client then ends the run, so the
+// addLimitReason says in the outcome of a failed run that a window of the subscription was used up. Fleet's client then ends the run, so the
 // program itself may not say so.
-func (p *claudeParser) explain(o *fleet.Outcome) {
+func (p *claudeParser) addLimitReason(o *fleet.Outcome) {
 	if o.Status != fleet.TaskFailed || !p.limit.reached() || o.ReasonCode != "" && o.ReasonCode != fleet.CodeRateLimited {
 		return
 	}

@@ -87,7 +87,7 @@ func TestClaudeNotices(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []Piece{{Step: true, Text: tc.want, Data: &tc.step}}, pieces, tc.line)
-		require.True(t, p.understood, "the event is known")
+		require.True(t, p.hasKnownEvent, "the event is known")
 	}
 }
 

@@ -17,24 +17,24 @@ import (
 type claudeParser struct {
 	unknownLines
 
-	resumed         conversation
-	told            string // fingerprint of the instructions that this run gives the model
-	answered        bool   // the model has answered, so it has received this run's instructions
-	session         string
-	lastText        string // the model's last text
-	version         string // version of the program
-	tested          string // version with which Fleet was tested
-	result          *claudeEvent
-	output          json.RawMessage // of the newest result that has one: background work can end in further results
-	cost            float64
-	turns           int
-	open            map[string]bool          // tool calls without a result so far
-	durations       map[string]time.Duration // how long tool calls took whose result follows
-	foreground      map[string]bool          // ids of commands that run in the foreground
-	reportedDenials map[string]bool          // tool calls whose denial was reported
-	began           bool                     // the first turn has begun
-	endReason       string                   // why Fleet ended the run, because it could not succeed
-	usage           claudeUsage
+	resumed          conversation
+	instructionsHash string // fingerprint of the instructions that this run gives the model
+	answered         bool   // the model has answered, so it has received this run's instructions
+	session          string
+	lastText         string // the model's last text
+	version          string // version of the program
+	tested           string // version with which Fleet was tested
+	result           *claudeEvent
+	output           json.RawMessage // of the newest result that has one: background work can end in further results
+	cost             float64
+	turns            int
+	openCalls        map[string]bool          // tool calls without a result so far
+	durations        map[string]time.Duration // how long tool calls took whose result follows
+	foreground       map[string]bool          // ids of commands that run in the foreground
+	reportedDenials  map[string]bool          // tool calls whose denial was reported
+	hasBegun         bool                     // the first turn has begun
+	endReason        string                   // why Fleet ended the run, because it could not succeed
+	usage            claudeUsage
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
 	windows     map[string]fleet.UsageLimit // what steps have said of its windows, by name
@@ -43,7 +43,7 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), instructionsHash: f.InstructionsHash, tested: f.Tested, openCalls: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{toolNames: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
 }
 
 type claudeEvent struct {
@@ -98,8 +98,8 @@ type claudeMessage struct {
 	Usage   *messageTokens  `json:"usage"`
 }
 
-// used returns the message's usage, which must be known.
-func (m *claudeMessage) used() fleet.RequestUsage {
+// requestUsage returns the message's usage, which must be known.
+func (m *claudeMessage) requestUsage() fleet.RequestUsage {
 	u := m.Usage
 	return fleet.RequestUsage{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 }
@@ -144,35 +144,35 @@ func isTypeError(err error) bool {
 	return ok
 }
 
-// Open implements Opener.
-func (p *claudeParser) Open() int { return len(p.open) }
+// OpenCalls implements CallCounter.
+func (p *claudeParser) OpenCalls() int { return len(p.openCalls) }
 
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(line, &e); err != nil && !isTypeError(err) || e.Type == "" {
-		return p.notEvent(line)
+		return p.handleNonEvent(line)
 	}
 	if e.SessionID != "" {
 		p.session = e.SessionID
 	}
 	switch e.Type {
 	case "system":
-		p.understood = true
+		p.hasKnownEvent = true
 		if e.Version != "" {
 			p.version = e.Version
 		}
 		p.usage.setModel(e.Model)
-		first := e.Subtype == "init" && !p.began // every turn begins with the same event
-		p.began = p.began || first
+		first := e.Subtype == "init" && !p.hasBegun // every turn begins with the same event
+		p.hasBegun = p.hasBegun || first
 		if first {
 			return serverWarnings(e.Servers)
 		}
 		return p.handleNotice(line)
 	case "rate_limit_event":
-		p.understood = true
+		p.hasKnownEvent = true
 		return p.handleNotice(line)
 	case "fleet": // an event of Fleet's own process, which talks to Claude Code
-		p.understood = true
+		p.hasKnownEvent = true
 		switch e.Subtype {
 		case "gave_up":
 			p.endReason = "the model's API refuses the key: check the key of the project"
@@ -184,16 +184,16 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		}
 		return p.handleNotice(line)
 	case "result":
-		p.understood = true
+		p.hasKnownEvent = true
 		return p.handleResult(&e)
 	case "assistant":
-		p.understood, p.answered = true, true
+		p.hasKnownEvent, p.answered = true, true
 		p.apiError, p.unreachable = e.APIError, false
 		return append(p.handleAssistant(e), p.usage.addMessage(&e)...)
 	case "user":
 		return p.handleUser(e)
 	default:
-		p.noteUnknown(line)
+		p.addUnknown(line)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (p *claudeParser) handleResult(e *claudeEvent) (pieces []Piece) {
 	if len(e.Output) > 0 && string(e.Output) != "null" {
 		p.output = e.Output
 	}
-	clear(p.open)
+	clear(p.openCalls)
 	p.turns += e.Turns
 	p.usage.addResult(e)
 	if e.Since == nil {
@@ -238,7 +238,7 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
 			p.usage.addCall(b)
-			p.open[b.ID] = true
+			p.openCalls[b.ID] = true
 			pieces = append(pieces, e.withSubagent(toolCallStep(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
 			if items := todosIn(b); len(items) > 0 {
 				pieces = append(pieces, e.withSubagent(todoListStep(items)))
@@ -310,20 +310,20 @@ func (p *claudeParser) Result(e Exit) Result {
 	case res == nil:
 		addFinalText(&o, p.lastText)
 		switch {
-		case e.Code == 0 && !p.understood:
-			setFailed(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
+		case e.Code == 0 && !p.hasKnownEvent:
+			setFailed(&o, unknownOutputReason("", p.first, "claude", p.version, p.tested))
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
-			setFailed(&o, unknownOutput("claude ended without a result", "", "claude", p.version, p.tested))
-		case !p.understood && e.Signal == "" && p.resumed.id == "":
-			o.Reason = unknownOutput(o.Reason, p.first, "claude", p.version, p.tested)
+			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.tested))
+		case !p.hasKnownEvent && e.Signal == "" && p.resumed.id == "":
+			o.Reason = unknownOutputReason(o.Reason, p.first, "claude", p.version, p.tested)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
 	case p.endReason != "":
 		setFailed(&o, p.endReason)
 		o.ReasonCode = fleet.CodeAuth
 	case res.failed():
-		setFailed(&o, claudeFailure(res))
+		setFailed(&o, claudeFailureReason(res))
 		o.ReasonCode = p.failureCode(res)
 		addFinalText(&o, p.lastText)
 	default:
@@ -335,16 +335,16 @@ func (p *claudeParser) Result(e Exit) Result {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
-	p.explain(&o)
+	p.addLimitReason(&o)
 	r.Outcome = o
 	return r
 }
 
 // conversation returns the conversation that the agent's next run continues.
 func (p *claudeParser) conversation() conversation {
-	c := conversation{p.session, p.told}
+	c := conversation{p.session, p.instructionsHash}
 	if !p.answered && p.session == p.resumed.id {
-		c.told = p.resumed.told
+		c.instructionsHash = p.resumed.instructionsHash
 	}
 	return c
 }
@@ -352,21 +352,21 @@ func (p *claudeParser) conversation() conversation {
 // failed reports whether the result reports a failure.
 func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
 
-// claudeFailure returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
+// claudeFailureReason returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
 // The number of turns and the cost are not limits: Claude checks its limits after a turn.
-func claudeFailure(e *claudeEvent) string {
-	words := strings.Join(e.Errors, "; ")
-	if words == "" {
-		words = e.Result
+func claudeFailureReason(e *claudeEvent) string {
+	text := strings.Join(e.Errors, "; ")
+	if text == "" {
+		text = e.Result
 	}
 	switch {
-	case words != "":
+	case text != "":
 	case e.Subtype == "error_max_turns":
-		words = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
+		text = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
 	case e.Subtype == "error_max_budget_usd":
-		words = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
+		text = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
 	default:
-		words = "claude reported a failure without a reason (" + e.Subtype + ")"
+		text = "claude reported a failure without a reason (" + e.Subtype + ")"
 	}
-	return shorten(toValidUTF8(words), maxReason)
+	return shorten(toValidUTF8(text), maxReason)
 }

@@ -17,9 +17,9 @@ func (p *claudeParser) handleUser(e claudeEvent) []Piece {
 		if b.Type != "tool_result" {
 			continue
 		}
-		id, name := b.ToolUseID, p.usage.names[b.ToolUseID]
+		id, name := b.ToolUseID, p.usage.toolNames[b.ToolUseID]
 		result := textIn(b.Content)
-		delete(p.open, id)
+		delete(p.openCalls, id)
 		for _, m := range e.ToolMeta {
 			if m.ID == id && m.Kind != "" {
 				pieces = append(pieces, p.denialSteps(id, name, result)...)

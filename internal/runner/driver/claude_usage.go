@@ -10,12 +10,12 @@ import (
 // claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage of messages counts
 // only if no result follows them, because the run was stopped.
 type claudeUsage struct {
-	model    string
-	calls    int
-	names    map[string]string // names of the tools, by the id of the call
-	results  tokens            // sum of the results so far
-	messages map[string]tokens // usage of the messages since the last result, by their ids
-	exact    map[string]bool   // ids of messages whose usage Fleet's client has measured
+	model     string
+	calls     int
+	toolNames map[string]string // names of the tools, by the id of the call
+	results   tokens            // sum of the results so far
+	messages  map[string]tokens // usage of the messages since the last result, by their ids
+	exact     map[string]bool   // ids of messages whose usage Fleet's client has measured
 }
 
 type tokens struct{ in, out int64 }
@@ -73,7 +73,7 @@ func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	if e.Parent == nil || known {
 		return nil
 	}
-	return []Piece{e.withSubagent(usageStep(m.used()))}
+	return []Piece{e.withSubagent(usageStep(m.requestUsage()))}
 }
 
 // setMeasured handles the usage of a message that Fleet's client reports. It returns a step if the message is complete.
@@ -87,13 +87,13 @@ func (u *claudeUsage) setMeasured(e *claudeEvent) []Piece {
 	if !e.Final {
 		return nil
 	}
-	return []Piece{e.withSubagent(usageStep(m.used()))}
+	return []Piece{e.withSubagent(usageStep(m.requestUsage()))}
 }
 
 // addCall handles a tool call.
 func (u *claudeUsage) addCall(b claudeBlock) {
 	u.calls++
-	u.names[b.ID] = b.Name
+	u.toolNames[b.ID] = b.Name
 }
 
 // addResult handles a result. Its usage includes all messages since the previous result.

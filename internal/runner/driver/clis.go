@@ -30,7 +30,7 @@ func CLIs() []CLI {
 				Env: map[string]string{"GEMINI_PTY_INFO": "child_process"},
 				// Gemini CLI names the files of a session by the minute. It starts to write a session's new file before
 				// it reads the existing files.
-				Minutes: true,
+				WaitsForNextMinute: true,
 				// Otherwise Gemini CLI removes all files of a session if one of the files is empty, and each start
 				// creates an empty file.
 				Home: map[string]string{".gemini/settings.json": `{"general":{"sessionRetention":{"enabled":false}}}` + "\n"},

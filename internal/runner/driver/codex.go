@@ -40,24 +40,24 @@ func (c codex) Keys() []string { return []string{"OPENAI_*", "CODEX_*", "AZURE_O
 
 // Sandboxes of Codex.
 const (
-	codexReads  = "read-only"
-	codexWrites = "workspace-write"
-	codexAll    = "danger-full-access"
+	codexReadOnly       = "read-only"
+	codexWorkspaceWrite = "workspace-write"
+	codexFullAccess     = "danger-full-access"
 )
 
 // codexModes are the sandboxes of Codex, by the role's permission mode.
 var codexModes = map[string]string{
-	"": codexWrites, acp.AcceptEdits: codexWrites, "plan": codexReads, "bypassPermissions": codexAll,
-	codexReads: codexReads, codexWrites: codexWrites, codexAll: codexAll,
+	"": codexWorkspaceWrite, acp.AcceptEdits: codexWorkspaceWrite, "plan": codexReadOnly, "bypassPermissions": codexFullAccess,
+	codexReadOnly: codexReadOnly, codexWorkspaceWrite: codexWorkspaceWrite, codexFullAccess: codexFullAccess,
 }
 
 func (c codex) Command(j Job) (Command, error) {
 	const stdinFile, schemaFile = "stdin", "schema.json"
-	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the usage
+	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
+	previous.instructionsHash, _, _ = strings.Cut(previous.instructionsHash, " ") // only the parser needs the usage
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
-		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Model: j.Role.Model, Tested: codexTested},
+		Format: Format{Kind: "codex", Resumed: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, Tested: codexTested},
 	}
 	options, err := codexOptions(j, &out)
 	if err != nil {
@@ -74,9 +74,9 @@ func (c codex) Command(j Job) (Command, error) {
 	}
 	argv = append(argv, options...)
 	prompt := firstPrompt(j, fullInstructions(j))
-	if known.id != "" {
-		argv = append(argv, "resume", known.id)
-		if known.told == told {
+	if previous.id != "" {
+		argv = append(argv, "resume", previous.id)
+		if previous.instructionsHash == instructionsHash {
 			prompt = j.Prompt
 		} else {
 			prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + prompt
@@ -95,12 +95,12 @@ func codexOptions(j Job, out *Command) ([]string, error) {
 			"the driver \"codex\" has no permission_mode %q: use read-only, workspace-write or danger-full-access", j.Role.PermissionMode)
 	}
 	if j.Confined {
-		if mode == codexReads {
+		if mode == codexReadOnly {
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
 				"Codex cannot be restricted to reading where Fleet confines it, because its own sandbox does not work inside another: choose another "+
 					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
 		}
-		mode = codexAll
+		mode = codexFullAccess
 	}
 	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
@@ -120,7 +120,7 @@ func codexOptions(j Job, out *Command) ([]string, error) {
 	return argv, err
 }
 
-var codexName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var codexNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // codexServers returns the settings for the MCP servers of the run. No argument may contain a secret. So a shell reads
 // a server's variables from a file before it executes the server, and headers are in the environment.
@@ -128,14 +128,14 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)
 	}
-	servers := serversOf(j)
+	servers := mcpServersOf(j)
 	if p := j.Role.Permissions; p != nil && len(p.Allow)+len(p.Deny)+len(p.Ask) > 0 {
 		return refuse("the driver \"codex\" never asks for permissions: leave allow, deny and ask out of the permissions of the role %q; "+
 			"permissions: {} lets it ask questions", j.Role.Name)
 	}
 	if len(j.Ask) > 0 {
 		servers[AskServer] = askServer(j)
-		settings = append(settings, fmt.Sprintf("mcp_servers.%s.tool_timeout_sec=%d", AskServer, int((j.Role.Permissions.Wait()+time.Minute).Seconds())))
+		settings = append(settings, fmt.Sprintf("mcp_servers.%s.tool_timeout_sec=%d", AskServer, int((j.Role.Permissions.QuestionTimeout()+time.Minute).Seconds())))
 	}
 	for _, rule := range j.Role.AllowedTools {
 		server, ok := strings.CutPrefix(rule, "mcp__")
@@ -149,7 +149,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 		set := func(setting string, value any) {
 			settings = append(settings, key+setting+"="+string(mustJSON(value))) // such JSON is also valid TOML
 		}
-		if !codexName.MatchString(name) {
+		if !codexNamePattern.MatchString(name) {
 			return refuse("the driver \"codex\" cannot have an MCP server %q: use letters, digits, - and _ in its name", name)
 		}
 		switch {
@@ -182,7 +182,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 			switch tool, inner := strings.CutPrefix(rule, "mcp__"+name+"__"); {
 			case rule == "mcp__"+name:
 				set("default_tools_approval_mode", "approve")
-			case inner && !codexName.MatchString(tool):
+			case inner && !codexNamePattern.MatchString(tool):
 				return refuse("the driver \"codex\" cannot allow %q: name one tool, or all as \"mcp__%s\"", rule, name)
 			case inner:
 				set("tools."+tool+".approval_mode", "approve")

@@ -23,7 +23,7 @@ type codexError struct {
 func (e *codexError) retryStep() Piece {
 	_, status := acp.CodexError(e.Info)
 	attempt, limit, why := parseReconnecting(e.Message)
-	return codexRetry(attempt, limit, status, cmp.Or(codexFailure(e.Details), why))
+	return codexRetry(attempt, limit, status, cmp.Or(codexFailureReason(e.Details), why))
 }
 
 // codexRetry returns a step for a request to the model that failed and is repeated.
@@ -36,12 +36,12 @@ func codexRetry(attempt, limit, status int, why string) Piece {
 	return stepPiece(text, &fleet.Step{Type: fleet.StepRetry, Retry: r})
 }
 
-var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
+var reconnectingPattern = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
 
 // parseReconnecting splits the message with which Codex says that it repeats a request: the attempt that failed, how many attempts there
 // are, and why. attempt is 0 if the message says something else.
 func parseReconnecting(message string) (attempt, limit int, why string) {
-	m := reconnecting.FindStringSubmatch(message)
+	m := reconnectingPattern.FindStringSubmatch(message)
 	if m == nil {
 		return 0, 0, message
 	}
@@ -50,10 +50,10 @@ func parseReconnecting(message string) (attempt, limit int, why string) {
 	return attempt, limit + 1, m[3]
 }
 
-// codexFailure returns an error message of Codex. If the message is a JSON response of the model's API, codexFailure
+// codexFailureReason returns an error message of Codex. If the message is a JSON response of the model's API, codexFailureReason
 // returns the message in that response.
-func codexFailure(message string) string {
-	if e := apiError(message); e.Message != "" {
+func codexFailureReason(message string) string {
+	if e := parseAPIError(message); e.Message != "" {
 		return e.Message
 	}
 	return strings.TrimSpace(message)
@@ -66,7 +66,7 @@ type openAIError struct {
 	Code    string `json:"code"`
 }
 
-func apiError(message string) openAIError {
+func parseAPIError(message string) openAIError {
 	var response struct {
 		Error openAIError `json:"error"`
 	}
@@ -74,11 +74,11 @@ func apiError(message string) openAIError {
 	return response.Error
 }
 
-var httpStatus = regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3}) `)
+var httpStatusPattern = regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3}) `)
 
 // codexStatus returns the HTTP status in an error message of Codex, or 0 if there is none.
 func codexStatus(message string) int {
-	m := httpStatus.FindStringSubmatch(message)
+	m := httpStatusPattern.FindStringSubmatch(message)
 	if m == nil {
 		return 0
 	}
@@ -111,7 +111,7 @@ var codesOfAPI = map[string]fleet.ReasonCode{
 // codexCode returns the code of an error message of Codex, or an empty code. The events of `codex exec --json` have no field for
 // it. The beginning of a message is Codex's own text.
 func codexCode(message string) fleet.ReasonCode {
-	e := apiError(message)
+	e := parseAPIError(message)
 	if code := cmp.Or(codesOfAPI[e.Code], codesOfAPI[e.Type]); code != "" {
 		return code
 	}

@@ -18,28 +18,28 @@ type codexParser struct {
 	format        Format
 	resumed       conversation
 	usageBefore   tokens // usage of the conversation before this run
-	used          tokens // usage of the conversation so far
+	usage         tokens // usage of the conversation so far
 	cachedTokens  int64  // tokens of used that were read from the cache
 	cacheWritten  int64  // tokens of used that were written to the cache
 	session       string
 	modelAnswered bool   // the model has answered, so it has received this run's instructions
 	lastText      string // the model's last message
 	lastError     string // the last error after which Codex continued
-	failed        string
-	code          fleet.ReasonCode // of failed
+	failure       string
+	failureCode   fleet.ReasonCode // of failure
 	turns         int
-	tools         int
-	open          map[string]bool // items that have started and have not ended
+	toolCount     int
+	openItems     map[string]bool // items that have started and have not ended
 }
 
 func newCodexParser(f Format) *codexParser {
-	p := &codexParser{format: f, resumed: parseConversation(f.Resumed), open: map[string]bool{}}
-	told, used, _ := strings.Cut(p.resumed.told, " ")
-	p.resumed.told = told
+	p := &codexParser{format: f, resumed: parseConversation(f.Resumed), openItems: map[string]bool{}}
+	told, used, _ := strings.Cut(p.resumed.instructionsHash, " ")
+	p.resumed.instructionsHash = told
 	in, out, _ := strings.Cut(used, " ")
 	p.usageBefore.in, _ = strconv.ParseInt(in, 10, 64)
 	p.usageBefore.out, _ = strconv.ParseInt(out, 10, 64)
-	p.used = p.usageBefore
+	p.usage = p.usageBefore
 	return p
 }
 
@@ -89,40 +89,40 @@ type codexItem struct {
 	} `json:"error"`
 }
 
-// Open implements Opener.
-func (p *codexParser) Open() int { return len(p.open) }
+// OpenCalls implements CallCounter.
+func (p *codexParser) OpenCalls() int { return len(p.openItems) }
 
 func (p *codexParser) Line(line []byte) []Piece {
 	var e codexEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
-		return p.notEvent(line)
+		return p.handleNonEvent(line)
 	}
 	switch e.Type {
 	case "thread.started":
-		p.understood, p.session = true, e.Thread
+		p.hasKnownEvent, p.session = true, e.Thread
 	case "turn.started":
-		p.understood = true
+		p.hasKnownEvent = true
 		return []Piece{{}} // a sign of progress
 	case "turn.completed":
-		p.understood, p.modelAnswered = true, true
+		p.hasKnownEvent, p.modelAnswered = true, true
 		p.turns++
-		clear(p.open)
+		clear(p.openItems)
 		if e.Usage != nil {
 			return []Piece{p.turnUsage(e.Usage)}
 		}
 	case "turn.failed":
-		p.understood, p.failed, p.code = true, codexFailure(e.Error.Message), codexCode(e.Error.Message)
+		p.hasKnownEvent, p.failure, p.failureCode = true, codexFailureReason(e.Error.Message), codexCode(e.Error.Message)
 		p.turns++
-		clear(p.open)
+		clear(p.openItems)
 	case "error":
 		return p.handleError(e.Message)
 	case "item.started", "item.updated", "item.completed":
 		if e.Item != nil {
-			p.understood = true
+			p.hasKnownEvent = true
 			return p.handleItem(e.Type, e.Item)
 		}
 	default:
-		p.noteUnknown(line)
+		p.addUnknown(line)
 	}
 	return nil
 }
@@ -130,8 +130,8 @@ func (p *codexParser) Line(line []byte) []Piece {
 // turnUsage returns a step for the usage of a turn, which is the difference to the usage before it. Codex does not say how much of
 // an earlier conversation was cached, so the first turn of a resumed one counts no cached tokens.
 func (p *codexParser) turnUsage(u *codexUsage) Piece {
-	before := p.used
-	p.used = tokens{in: u.Input, out: u.Output}
+	before := p.usage
+	p.usage = tokens{in: u.Input, out: u.Output}
 	step := fleet.RequestUsage{Turn: true, Model: p.format.Model, Input: u.Input - before.in, Output: u.Output - before.out}
 	if step.Input < 0 || step.Output < 0 { // the count was reset
 		step.Input, step.Output = u.Input, u.Output
@@ -145,7 +145,7 @@ func (p *codexParser) turnUsage(u *codexUsage) Piece {
 	return usageStep(step)
 }
 
-var digits = regexp.MustCompile(`\d+`)
+var digitsPattern = regexp.MustCompile(`\d+`)
 
 // handleError handles an error after which Codex continues, or with which it ends. Repeated errors are reported once, because they are
 // not progress, except for requests to the model that Codex repeats.
@@ -154,8 +154,8 @@ func (p *codexParser) handleError(message string) []Piece {
 		p.lastError = why
 		return []Piece{codexRetry(attempt, limit, 0, why)}
 	}
-	message = codexFailure(message)
-	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.lastError, "")
+	message = codexFailureReason(message)
+	same := digitsPattern.ReplaceAllString(message, "") == digitsPattern.ReplaceAllString(p.lastError, "")
 	p.lastError = message
 	if message == "" || same {
 		return nil
@@ -187,16 +187,16 @@ func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 	p.modelAnswered = true
 	pieces := []Piece{{}}
 	name, text, input := i.tool()
-	_, begun := p.open[i.ID]
+	_, begun := p.openItems[i.ID]
 	if !begun && (event == "item.started" || event == "item.completed") {
-		p.tools++
+		p.toolCount++
 		pieces = []Piece{toolCallStep(text, i.ID, name, input)}
 	}
 	if event != "item.completed" {
-		p.open[i.ID] = true
+		p.openItems[i.ID] = true
 		return pieces
 	}
-	delete(p.open, i.ID)
+	delete(p.openItems, i.ID)
 	failed := i.Status == "failed" || i.Status == "declined"
 	pieces = append(pieces, toolResultStep(i.ID, name, i.result(), failed, 0))
 	for _, c := range i.Changes {
@@ -287,23 +287,23 @@ func (p *codexParser) Result(e Exit) Result {
 	}
 	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	switch {
-	case p.failed != "":
-		setFailed(&o, shorten(toValidUTF8(p.failed), maxReason))
-		o.ReasonCode = p.code
-	case !p.understood && e.Signal == "":
+	case p.failure != "":
+		setFailed(&o, shorten(toValidUTF8(p.failure), maxReason))
+		o.ReasonCode = p.failureCode
+	case !p.hasKnownEvent && e.Signal == "":
 		o.Status = fleet.TaskFailed
-		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)
+		o.Reason = unknownOutputReason(o.Reason, p.first, "codex", "", p.format.Tested)
 		o.ReasonCode = fleet.CodeProgramChanged
 	case e.Code == 0 && p.turns == 0:
-		setFailed(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
+		setFailed(&o, unknownOutputReason("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
 	}
 	addFinalText(&o, p.lastText)
 	o.Turns = p.turns
-	used := tokens{in: p.used.in - p.usageBefore.in, out: p.used.out - p.usageBefore.out}
+	used := tokens{in: p.usage.in - p.usageBefore.in, out: p.usage.out - p.usageBefore.out}
 	if used.in < 0 || used.out < 0 { // the count was reset
-		used = p.used
+		used = p.usage
 	}
-	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.tools}
+	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.toolCount}
 	r := Result{Outcome: o, Session: p.conversation()}
 	if p.resumed.id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
 		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
@@ -317,12 +317,12 @@ func (p *codexParser) conversation() string {
 	if p.session == "" {
 		return p.format.Resumed
 	}
-	told := p.format.Told
+	told := p.format.InstructionsHash
 	if !p.modelAnswered && p.session == p.resumed.id {
-		told = p.resumed.told
+		told = p.resumed.instructionsHash
 	}
-	if p.used != (tokens{}) {
-		told += fmt.Sprintf(" %d %d", p.used.in, p.used.out)
+	if p.usage != (tokens{}) {
+		told += fmt.Sprintf(" %d %d", p.usage.in, p.usage.out)
 	}
 	return conversation{p.session, told}.String()
 }

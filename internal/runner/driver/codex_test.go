@@ -48,7 +48,7 @@ func piecesText(pieces []Piece) string {
 }
 
 func TestCodex(t *testing.T) {
-	pieces, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
+	pieces, r := codexRun(t, Format{InstructionsHash: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
 	require.Equal(t, metadataWarning+"Now exec_command\n<shell: echo one; exit 3>{shell failed: one}Now exec_command\n<edit: made.txt>{edit answered}{changed /tmp/papi/made.txt}"+
 		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n{gpt-5.2-codex: 5000 tokens in, 2500 out}", piecesText(pieces))
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
@@ -58,7 +58,7 @@ func TestCodex(t *testing.T) {
 	}, r.Outcome)
 
 	// Codex reports the usage of the whole conversation.
-	_, r = codexRun(t, Format{Told: "t1", Resumed: r.Session}, Exit{}, "resumed")
+	_, r = codexRun(t, Format{InstructionsHash: "t1", Resumed: r.Session}, Exit{}, "resumed")
 	require.Equal(t, fleet.Usage{InputTokens: 1000, OutputTokens: 500}, r.Outcome.Usage)
 	require.Equal(t, "Yes again", r.Outcome.Summary)
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
@@ -72,7 +72,7 @@ func TestCodex(t *testing.T) {
 		n, _ := p.Parse(data, true)
 		data = data[n:]
 	}
-	require.Equal(t, 1, p.(Opener).Open())
+	require.Equal(t, 1, p.(CallCounter).OpenCalls())
 	require.NotEmpty(t, p.Result(Exit{Code: 143}).Session)
 }
 
@@ -125,7 +125,7 @@ func TestCodexCommand(t *testing.T) {
 	require.Equal(t, "You are the agent \"papi\". What you are there for:\n\nBe good.\n\nYour task now:\n\nDo it.", c.Files[0].Data)
 
 	// The driver resumes a conversation, and includes changed instructions in the prompt.
-	j.Session = "abc " + c.Format.Told + " 10 20"
+	j.Session = "abc " + c.Format.InstructionsHash + " 10 20"
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	require.Equal(t, []string{"resume", "abc", "-"}, c.Argv[len(c.Argv)-3:])

@@ -9,9 +9,9 @@ import (
 
 // command runs any program with arguments from a template.
 type command struct {
-	argv  []*template.Template
-	stdin *template.Template // nil means an empty input
-	o     Options
+	argv    []*template.Template
+	stdin   *template.Template // nil means an empty input
+	options Options
 }
 
 // TemplateData are the values for templates of the command driver.
@@ -32,7 +32,7 @@ type TemplateData struct {
 }
 
 func newCommand(o Options) (*command, error) {
-	c := &command{o: o}
+	c := &command{options: o}
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
 		return nil, errors.New("the driver \"command\" needs the option command: the program and its arguments")
 	}
@@ -78,9 +78,9 @@ func parseTemplate(name, text string) (*template.Template, error) {
 	return t, nil
 }
 
-func (c *command) Program() string { return c.o.Command[0] }
+func (c *command) Program() string { return c.options.Command[0] }
 
-func (c *command) Keys() []string { return c.o.Keys }
+func (c *command) Keys() []string { return c.options.Keys }
 
 func (c *command) Command(j Job) (Command, error) {
 	w := TemplateData{
@@ -89,8 +89,8 @@ func (c *command) Command(j Job) (Command, error) {
 		SpecFile: j.path(SpecFile), RoleFile: j.path(RoleFile), BriefFile: j.path(BriefFile),
 	}
 	out := Command{Format: Format{Kind: "text"}}
-	if c.o.Output == "jsonl" {
-		out.Format, out.SplitStderr = Format{Kind: "jsonl", Fields: c.o.Fields}, true
+	if c.options.Output == "jsonl" {
+		out.Format, out.SplitStderr = Format{Kind: "jsonl", Fields: c.options.Fields}, true
 	}
 	for _, t := range c.argv {
 		var b strings.Builder

@@ -70,10 +70,10 @@ func (c codex) Record(environ []string, _ string) string {
 	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + RecordID + ".jsonl*"
 }
 
-var globSpecial = regexp.MustCompile(`[*?\[\\]`)
+var globSpecialPattern = regexp.MustCompile(`[*?\[\\]`)
 
 // Pattern returns a pattern that matches only the path.
-func Pattern(path string) string { return globSpecial.ReplaceAllString(path, `\$0`) }
+func Pattern(path string) string { return globSpecialPattern.ReplaceAllString(path, `\$0`) }
 
 func lookUpVariable(environ []string, name string) (value string) {
 	for _, v := range environ { // the last of several values counts
@@ -84,13 +84,13 @@ func lookUpVariable(environ []string, name string) (value string) {
 	return value
 }
 
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // RecordOf returns the pattern for the file of one session. record is a result of Record. RecordOf returns an empty
 // string if record is empty or the session has no valid id.
 func RecordOf(record, session string) string {
 	id := parseConversation(session).id
-	if record == "" || !sessionID.MatchString(id) {
+	if record == "" || !sessionIDPattern.MatchString(id) {
 		return ""
 	}
 	return strings.ReplaceAll(record, RecordID, id)
@@ -100,7 +100,7 @@ func RecordOf(record, session string) string {
 // a hash.
 const maxProjectName = 200
 
-var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
+var unsafeProjectPattern = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 // Conversations implements ConversationStore. Claude Code stores conversations in projects/NAME in its configuration
 // directory, where NAME is derived from the working directory.
@@ -109,7 +109,7 @@ func (c claudeCode) Conversations(environ []string, dir string) (root, path stri
 	if home := lookUpVariable(environ, "HOME"); root == "" && home != "" {
 		root = filepath.Join(home, ".claude")
 	}
-	project := notInProject.ReplaceAllString(dir, "-")
+	project := unsafeProjectPattern.ReplaceAllString(dir, "-")
 	if !filepath.IsAbs(root) || len(project) > maxProjectName {
 		return "", ""
 	}

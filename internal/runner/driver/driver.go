@@ -35,16 +35,16 @@ type Driver interface {
 
 // Options configure a driver. If a comment begins with the name of a driver, the option is only for that driver.
 type Options struct {
-	Kind    string            // shell, claude, codex, acp or command
-	Command []string          // the program and its arguments; required for command and acp, optional for others
-	Stdin   string            // command: template of the standard input; if empty, there is no input
-	Output  string            // command: text or jsonl
-	Fields  Fields            // command: paths in JSON lines
-	Keys    []string          // environment variables that the program needs
-	Env     map[string]string // acp: variables for the program
-	Home    map[string]string // acp: initial files of the agent's home
-	Minutes bool              // acp: a session cannot be resumed in the minute in which it was last used
-	Tested  string            // acp: the version of the program with which Fleet was tested
+	Kind               string            // shell, claude, codex, acp or command
+	Command            []string          // the program and its arguments; required for command and acp, optional for others
+	Stdin              string            // command: template of the standard input; if empty, there is no input
+	Output             string            // command: text or jsonl
+	Fields             Fields            // command: paths in JSON lines
+	Keys               []string          // environment variables that the program needs
+	Env                map[string]string // acp: variables for the program
+	Home               map[string]string // acp: initial files of the agent's home
+	WaitsForNextMinute bool              // acp: a session cannot be resumed in the minute in which it was last used
+	Tested             string            // acp: the version of the program with which Fleet was tested
 }
 
 // Kinds lists all kinds of drivers.
@@ -89,7 +89,7 @@ type Job struct {
 	Attachments []Attachment      // files of the task, in the run's directory
 
 	Client   []string      // talks to the program; a protocol and a job file are appended
-	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
+	Ask      []string      // runs question.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
 	OneTask  bool          // the agent gets only this task, so the conversation need not be stored
 	Report   *fleet.Report // how the agent reports to Fleet; nil if the agent cannot report
@@ -120,9 +120,9 @@ type Role struct {
 	Trust *bool
 	// Sealed makes Claude Code ignore settings files in the agent's working directory.
 	Sealed bool
-	// Alone means that the role and the specification replace the program's own system prompt. Otherwise they extend
+	// ReplacesSystemPrompt means that the role and the specification replace the program's own system prompt. Otherwise they extend
 	// that prompt.
-	Alone bool
+	ReplacesSystemPrompt bool
 }
 
 // Permissions are rules for tool calls that need a permission. Deny is checked first, then Ask, then Allow, and the
@@ -138,8 +138,8 @@ type Permissions struct {
 // DefaultAskTimeout is the default of Permissions.Timeout.
 const DefaultAskTimeout = time.Hour
 
-// Wait returns how long a question waits for its answer.
-func (p *Permissions) Wait() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
+// QuestionTimeout returns how long a question waits for its answer.
+func (p *Permissions) QuestionTimeout() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
 
 // AskServer is the name of the MCP server that an agent uses to ask people.
 const AskServer = claude.AskServer

@@ -24,11 +24,11 @@ type jsonParser struct {
 	text, step, detail, summary, failure, cost path
 
 	delta       bool
-	reported    string
+	summaryText string
 	lastText    []byte // the last text; with delta, the joined pieces of that text
 	startsText  bool   // the next piece starts a new text
-	failed      string
-	dollars     float64
+	failureText string
+	costUSD     float64
 	lastNonJSON string // the last line that is not JSON
 }
 
@@ -97,19 +97,19 @@ func (p *jsonParser) Line(line []byte) []Piece {
 		pieces = append(pieces, Piece{Step: true, Text: oneLine(toValidUTF8(s))})
 	}
 	if s := p.summary.text(v); s != "" {
-		p.reported = s
+		p.summaryText = s
 	}
 	if s := p.failure.text(v); s != "" {
-		p.failed = s
+		p.failureText = s
 	}
 	if f, err := strconv.ParseFloat(p.cost.text(v), 64); err == nil && f > 0 {
-		p.dollars += f
+		p.costUSD += f
 	}
 	return pieces
 }
 
 func (p *jsonParser) Result(e Exit) Result {
-	why := p.failed
+	why := p.failureText
 	if why == "" {
 		why = lastLine(e.Stderr)
 	}
@@ -117,13 +117,13 @@ func (p *jsonParser) Result(e Exit) Result {
 		why = p.lastNonJSON
 	}
 	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
-	o.CostUSD = p.dollars
-	full := p.reported
+	o.CostUSD = p.costUSD
+	full := p.summaryText
 	if full == "" {
 		full = string(p.lastText)
 	}
-	if e.Code == 0 && p.failed != "" && full == "" {
-		o.Status, o.Reason = fleet.TaskFailed, shorten(toValidUTF8(p.failed), maxReason)
+	if e.Code == 0 && p.failureText != "" && full == "" {
+		o.Status, o.Reason = fleet.TaskFailed, shorten(toValidUTF8(p.failureText), maxReason)
 	}
 	addFinalText(&o, full)
 	return Result{Outcome: o}

@@ -24,8 +24,8 @@ type modelParser struct {
 	outcome *fleet.Outcome
 }
 
-// Open implements Opener.
-func (p *modelParser) Open() int { return p.open }
+// OpenCalls implements CallCounter.
+func (p *modelParser) OpenCalls() int { return p.open }
 
 // Line implements lineParser.
 func (p *modelParser) Line(line []byte) []Piece {

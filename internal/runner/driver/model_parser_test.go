@@ -43,7 +43,7 @@ func TestOutputs(t *testing.T) {
 				pieces, data = append(pieces, more...), data[n:]
 			}
 			require.Equal(t, []Piece{{Text: "one\n", Data: &fleet.Step{Type: fleet.StepText}}, {Step: true, Text: "shell: ls"}}, pieces)
-			require.Equal(t, 1, p.(Opener).Open())
+			require.Equal(t, 1, p.(CallCounter).OpenCalls())
 			require.Equal(t, c.want, p.Result(c.exit).Outcome)
 		})
 	}

@@ -14,8 +14,8 @@ type Format struct {
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run continues. It is empty if the run starts a new conversation.
 	Resumed string `json:"resumed,omitempty"`
-	// Told is a fingerprint of the instructions that the run gives its program.
-	Told string `json:"told,omitempty"`
+	// InstructionsHash is a fingerprint of the instructions that the run gives its program.
+	InstructionsHash string `json:"told,omitempty"`
 	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
 	// tested.
 	Program string `json:"program,omitempty"`
@@ -61,11 +61,11 @@ type Skipper interface {
 	Skip(data []byte) []Piece
 }
 
-// Opener is a Parser that tracks open tool calls.
-type Opener interface {
-	// Open returns the number of calls that have started and have not ended. The number includes questions that wait
+// CallCounter is a Parser that tracks open tool calls.
+type CallCounter interface {
+	// OpenCalls returns the number of calls that have started and have not ended. The number includes questions that wait
 	// for an answer.
-	Open() int
+	OpenCalls() int
 }
 
 // Piece is a parsed piece of output. A piece without a text is a sign of progress.
@@ -172,10 +172,10 @@ func (l *lineSplitter) Skip([]byte) []Piece {
 	return nil
 }
 
-// Open implements Opener.
-func (l *lineSplitter) Open() int {
-	if o, ok := l.parser.(Opener); ok {
-		return o.Open()
+// OpenCalls implements CallCounter.
+func (l *lineSplitter) OpenCalls() int {
+	if o, ok := l.parser.(CallCounter); ok {
+		return o.OpenCalls()
 	}
 	return 0
 }
@@ -190,14 +190,14 @@ func (l *lineSplitter) Result(e Exit) Result {
 
 // describeEnd describes an abnormal end of the program. detail is the program's last text.
 func describeEnd(e Exit, detail string) string {
-	words := fmt.Sprintf("exit code %d", e.Code)
+	text := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
-		words = "ended by signal " + e.Signal
+		text = "ended by signal " + e.Signal
 	}
 	if detail != "" {
-		words += ": " + detail
+		text += ": " + detail
 	}
-	return words
+	return text
 }
 
 // exitOutcome returns the status completed for a program that ended with exit code 0, and failed for any other.

@@ -99,7 +99,7 @@ func TestOpen(t *testing.T) {
 		{`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}}`, 0},
 	} {
 		p.Line([]byte(step.line))
-		require.Equal(t, step.open, p.Open(), step.line)
+		require.Equal(t, step.open, p.OpenCalls(), step.line)
 	}
 }
 

@@ -63,7 +63,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 	system := standingInstructions(j)
 	out := Command{
 		Starts: c.Program(), Env: claudeVariables,
-		Format: Format{Kind: KindTerminal, Resumed: j.Session, Told: fingerprint(system)},
+		Format: Format{Kind: KindTerminal, Resumed: j.Session, InstructionsHash: fingerprint(system)},
 	}
 	options, err := claudeOptions(j, map[string]any{}, &out)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 		argv = append(argv, "--session-id", out.Format.Begun)
 		if system != "" {
 			option, file := "--append-system-prompt-file", File{Name: "system.md", Data: system}
-			if j.Role.Alone {
+			if j.Role.ReplacesSystemPrompt {
 				option = "--system-prompt-file"
 			}
 			out.Files, argv = append(out.Files, file), append(argv, option, j.path(file.Name))
@@ -118,7 +118,7 @@ func (a agentClient) CheckTerminal(conversed bool) error {
 // Terminal implements TerminalDriver.
 func (a agentClient) Terminal(j Job) (Command, error) {
 	argv := []string{a.Program(), resumeOptions[filepath.Base(a.Program())], parseConversation(j.Session).id}
-	return Command{Argv: argv, Env: a.o.Env, Format: Format{Kind: KindTerminal, Resumed: j.Session}}, nil
+	return Command{Argv: argv, Env: a.options.Env, Format: Format{Kind: KindTerminal, Resumed: j.Session}}, nil
 }
 
 // CheckTerminal implements TerminalDriver.
@@ -142,7 +142,7 @@ func (p terminalParser) Result(e Exit) Result {
 		o.Status, o.Reason = fleet.TaskCompleted, ""
 	}
 	o.Summary = "a person used the program on a terminal"
-	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{p.format.Begun, p.format.Told}.String())}
+	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{p.format.Begun, p.format.InstructionsHash}.String())}
 }
 
 // ConversationID returns the id of the stored form of a conversation, as its program knows it.

@@ -65,7 +65,7 @@ func TestTerminals(t *testing.T) {
 	job.Session = id + " told 1 2"
 	c, err := Terminal(d, job)
 	require.NoError(t, err)
-	require.Equal(t, []string{"codex", "--sandbox", codexAll, "--model", "m", "resume", id}, c.Argv)
+	require.Equal(t, []string{"codex", "--sandbox", codexFullAccess, "--model", "m", "resume", id}, c.Argv)
 	require.ErrorContains(t, CheckTerminal(d, false), "give the agent a task first")
 	job.Lost = "its file is gone"
 	_, err = Terminal(d, job)

@@ -8,14 +8,14 @@ import (
 // unknownLines remembers lines of a program's output that the parser does not understand. They explain why a run has no
 // result.
 type unknownLines struct {
-	understood   bool   // an event was understood
-	first        string // the first unknown line, if no known event preceded it
-	lastNonEvent string // the last line that is not an event
+	hasKnownEvent bool   // an event was understood
+	first         string // the first unknown line, if no known event preceded it
+	lastNonEvent  string // the last line that is not an event
 }
 
-// notEvent handles a line that is not an event of a known format. It returns a line that is not JSON as text.
-func (u *unknownLines) notEvent(line []byte) []Piece {
-	u.noteUnknown(line)
+// handleNonEvent handles a line that is not an event of a known format. It returns a line that is not JSON as text.
+func (u *unknownLines) handleNonEvent(line []byte) []Piece {
+	u.addUnknown(line)
 	if line[0] == '{' && json.Valid(line) {
 		return nil // an event in an unknown format
 	}
@@ -24,17 +24,17 @@ func (u *unknownLines) notEvent(line []byte) []Piece {
 	return []Piece{{Text: text + "\n"}}
 }
 
-// noteUnknown handles an event of an unknown type.
-func (u *unknownLines) noteUnknown(line []byte) {
-	if !u.understood && u.first == "" {
+// addUnknown handles an event of an unknown type.
+func (u *unknownLines) addUnknown(line []byte) {
+	if !u.hasKnownEvent && u.first == "" {
 		u.first = Clean(line[:min(len(line), maxReason)])
 	}
 }
 
-// unknownOutput returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
+// unknownOutputReason returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
 // first is the first unknown line of the output. version is the version of the program that ran. tested is the version
 // that Fleet was tested with. Each may be empty.
-func unknownOutput(why, first, program, version, tested string) string {
+func unknownOutputReason(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"
 		if first = oneLine(toValidUTF8(first)); first != "" {

@@ -54,7 +54,7 @@ func TestDepth(t *testing.T) {
 	low = unix.Rlimit{Cur: 64, Max: limit.Max}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&low)))
 	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&limit)) }()
-	s, err := filetree.Look(dir)
+	s, err := filetree.Examine(dir)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), s.Files)
 	require.NoError(t, filetree.Hide(dir))
@@ -86,7 +86,7 @@ func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	sh(t, dir, `mkdir -p work/sub/deeper home/.cache/x git/modules; echo >work/one; echo >work/sub/two; echo >work/sub/deeper/three
 		git init -q home/.cache/x/repo; git init -q --bare home/bare; echo >git/HEAD; ln -s /etc home/link`)
-	s, err := filetree.Look(dir)
+	s, err := filetree.Examine(dir)
 	require.NoError(t, err)
 	require.Equal(t, filetree.Part{Files: 3}, s.Parts["work"])
 	require.Equal(t, filetree.Part{Files: 2}, s.Parts["work/sub"])

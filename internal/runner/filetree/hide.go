@@ -57,7 +57,7 @@ func renameFiles(dir string, newName func(name string, taken map[string]bool) st
 			if to == e.name {
 				continue
 			}
-			if err := d.change("rename", e.name, func(fd int) error { return unix.Renameat(fd, e.name, fd, to) }); err != nil {
+			if err := d.changeEntry("rename", e.name, func(fd int) error { return unix.Renameat(fd, e.name, fd, to) }); err != nil {
 				return nil, err
 			}
 			delete(taken, e.name)

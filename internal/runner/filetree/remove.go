@@ -19,13 +19,13 @@ var remover = visitor{
 				subdirs = append(subdirs, e.name)
 				continue
 			}
-			if err := d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) }); err != nil {
+			if err := d.changeEntry("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) }); err != nil {
 				return nil, err
 			}
 		}
 		return subdirs, nil
 	},
 	leave: func(parent *directory, _ int, name string) error {
-		return parent.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+		return parent.changeEntry("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
 	},
 }

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limit limits the size of a directory with caches of programs.
-type Limit struct {
-	Dir  string `json:"dir"`
-	Most int64  `json:"most"` // in bytes
-	// Whole are patterns of path.Match for directories that are used and removed as a whole, because programs expect them to be
+// CacheLimit limits the size of a directory with caches of programs.
+type CacheLimit struct {
+	Dir      string `json:"dir"`
+	MaxBytes int64  `json:"most"` // in bytes
+	// WholeDirs are patterns of path.Match for directories that are used and removed as a whole, because programs expect them to be
 	// complete. The paths are relative to Dir. Directories with an @ in their names, such as Go modules, are whole too.
-	Whole []string `json:"whole,omitempty"`
-	Keep  []string `json:"keep,omitempty"` // patterns for files that are never removed, because programs lock them
+	WholeDirs []string `json:"whole,omitempty"`
+	Keep      []string `json:"keep,omitempty"` // patterns for files that are never removed, because programs lock them
 }
 
 // ShrinkResult is the result of Shrink.
@@ -35,7 +35,7 @@ type ShrinkResult struct {
 const (
 	minSize  = 4096
 	maxAge   = 90 * 24 * time.Hour
-	maxLevel = 5 // of a path that a pattern of Limit can match
+	maxLevel = 5 // of a path that a pattern of CacheLimit can match
 )
 
 // neverRemoved is the last use of what is not removed.
@@ -46,18 +46,18 @@ const removedName = ".removed@fleet"
 
 // Shrink removes the least recently used files and whole directories if the directory is larger than its limit, until it is a
 // tenth below. Programs may use the directory at the same time.
-func Shrink(l Limit) (s ShrinkResult, err error) {
+func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 	bytes := map[int64]int64{} // by the time of the last use
 	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
 		bytes[used] += size
 		s.Bytes += size
 	})
-	if err != nil || s.Bytes <= l.Most {
+	if err != nil || s.Bytes <= l.MaxBytes {
 		return s, err
 	}
 	last, left := int64(math.MinInt64), s.Bytes
 	for _, used := range slices.Sorted(maps.Keys(bytes)) {
-		if used == neverRemoved || left <= l.Most-l.Most/10 {
+		if used == neverRemoved || left <= l.MaxBytes-l.MaxBytes/10 {
 			break
 		}
 		last, left = used, left-bytes[used]
@@ -74,7 +74,7 @@ func Shrink(l Limit) (s ShrinkResult, err error) {
 
 // walk calls visit with each file and each whole directory: when it was used last, in minutes, and its space on the disk. For
 // other directories, the time is never. walk removes directories that are empty since the time last, and returns their size.
-func (l Limit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
+func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
 	var parents []string // the directory that is visited, up to maxLevel
 	now := time.Now()
 	latest := now.Unix() / 60
@@ -101,7 +101,7 @@ func (l Limit) walk(last int64, visit func(d *directory, e entry, used, size int
 					visit(d, e, neverRemoved, sizeOf(e))
 				case !e.isDir():
 					visit(d, e, used(e), sizeOf(e))
-				case strings.Contains(e.name, "@") || matches(l.Whole, name):
+				case strings.Contains(e.name, "@") || matches(l.WholeDirs, name):
 					u, n, err := d.usage(e, used)
 					if err != nil {
 						return nil, err
@@ -161,10 +161,10 @@ func (d *directory) usage(e entry, used func(entry) int64) (last, size int64, er
 // part of it.
 func (d *directory) remove(e entry) error {
 	if !e.isDir() {
-		return d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) })
+		return d.changeEntry("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) })
 	}
 	name := e.name
-	if d.change("rename", name, func(fd int) error { return unix.Renameat(fd, name, fd, removedName) }) == nil {
+	if d.changeEntry("rename", name, func(fd int) error { return unix.Renameat(fd, name, fd, removedName) }) == nil {
 		name = removedName
 	}
 	down, err := open(int(d.Fd()), name)
@@ -174,5 +174,5 @@ func (d *directory) remove(e entry) error {
 	if err != nil {
 		return err
 	}
-	return d.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+	return d.changeEntry("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
 }

@@ -37,27 +37,27 @@ func TestShrink(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "file"), []byte("precious"), 0o600))
 	sh(t, dir, `ln -s `+outside+` go-build/aa/link; touch -h -d "-90 hours" go-build/aa/link
 		find go-mod -depth -type d -exec touch -d "-95 hours" {} + -exec chmod 555 {} +; chmod 755 go-mod go-mod/example.com; touch -d "-32 hours" go-build/bb uv/archive uv/archive/*`)
-	limit := filetree.Limit{Dir: dir, Most: 1 << 30, Whole: []string{"uv/*"}, Keep: []string{"cargo/.package-cache*"}}
+	limit := filetree.CacheLimit{Dir: dir, MaxBytes: 1 << 30, WholeDirs: []string{"uv/*"}, Keep: []string{"cargo/.package-cache*"}}
 
 	s, err := filetree.Shrink(limit)
 	require.NoError(t, err)
 	require.Zero(t, s.Removed)
 	require.Greater(t, s.Bytes, int64(1_000_000))
 
-	limit.Most = 800_000
+	limit.MaxBytes = 800_000
 	s, err = filetree.Shrink(limit)
 	require.NoError(t, err)
 	require.Positive(t, s.Removed)
-	require.LessOrEqual(t, s.Bytes, limit.Most)
+	require.LessOrEqual(t, s.Bytes, limit.MaxBytes)
 	require.Equal(t, "cargo/.package-cache\ngo-build/aa/new\ngo-mod/example.com/m@v1/a/used\ngo-mod/example.com/m@v1/b/old\nuv/archive/x/one\nuv/archive/y/two", sh(t, dir, "find . -type f -printf '%P\n' | sort"))
 	require.Empty(t, sh(t, dir, "find . -name '*old*' -type d; find . -name 'link'"))
 	require.FileExists(t, filepath.Join(outside, "file"))
 
-	limit.Most = 150_000 // the locked file is never removed
+	limit.MaxBytes = 150_000 // the locked file is never removed
 	s, err = filetree.Shrink(limit)
 	require.NoError(t, err)
 	require.Equal(t, "cargo/.package-cache", sh(t, dir, "find . -type f -printf '%P\n'"))
-	require.LessOrEqual(t, s.Bytes, limit.Most)
+	require.LessOrEqual(t, s.Bytes, limit.MaxBytes)
 }
 
 // TestShrinkWhileUsed checks that a program that creates and removes files and directories meanwhile does not disturb it.
@@ -68,11 +68,11 @@ func TestShrinkWhileUsed(t *testing.T) {
 	writer.Dir = dir
 	require.NoError(t, writer.Start())
 	for range 50 {
-		_, err := filetree.Shrink(filetree.Limit{Dir: dir, Most: 1})
+		_, err := filetree.Shrink(filetree.CacheLimit{Dir: dir, MaxBytes: 1})
 		require.NoError(t, err)
 	}
 	require.NoError(t, writer.Process.Kill())
 	_ = writer.Wait()
-	_, err := filetree.Shrink(filetree.Limit{Dir: dir, Most: 1})
+	_, err := filetree.Shrink(filetree.CacheLimit{Dir: dir, MaxBytes: 1})
 	require.NoError(t, err)
 }

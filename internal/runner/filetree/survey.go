@@ -34,8 +34,8 @@ const maxParts = 100
 // maxPath is the length of the longest path that a system call accepts, in bytes, with the zero at its end.
 const maxPath = 4096
 
-// Look returns the survey of the directory.
-func Look(dir string) (Survey, error) {
+// Examine returns the survey of the directory.
+func Examine(dir string) (Survey, error) {
 	s := Survey{Parts: map[string]Part{}}
 	var parents []string // the directories, at most two, that contain the directory that is visited, or are it
 	lengths := []int{0}  // of the paths of the directories that contain the directory that is visited, and of it, with a slash

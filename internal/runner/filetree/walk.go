@@ -177,8 +177,8 @@ func (d *directory) entries(n int) ([]entry, error) {
 	return all, nil
 }
 
-// change changes an entry of the directory. If the directory is not writable, change makes it writable for its owner first.
-func (d *directory) change(what, name string, do func(fd int) error) error {
+// changeEntry changes an entry of the directory. If the directory is not writable, change makes it writable for its owner first.
+func (d *directory) changeEntry(what, name string, do func(fd int) error) error {
 	err := do(int(d.Fd()))
 	if errors.Is(err, unix.EACCES) {
 		if unix.Fchmod(int(d.Fd()), 0o700) == nil {

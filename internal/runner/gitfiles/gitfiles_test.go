@@ -48,8 +48,8 @@ func TestRead(t *testing.T) {
 	require.Equal(t, oid, i.Commit)
 	require.Contains(t, i.Settings, gitfiles.Setting{Section: "core", Name: "autocrlf", Value: "true"})
 	require.Equal(t, []string{"aa"}, i.Objects)
-	require.Equal(t, []string{"sharedindex." + oid}, i.Shared)
-	require.False(t, i.Large)
+	require.Equal(t, []string{"sharedindex." + oid}, i.SharedIndexes)
+	require.False(t, i.HasLarge)
 	text, err := json.Marshal(i)
 	require.NoError(t, err)
 	require.Less(t, len(text), 4<<20)
@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 	i, err = gitfiles.Read(dir)
 	require.NoError(t, err)
 	require.Empty(t, i.Head)
-	require.True(t, i.Broken)
+	require.True(t, i.ConfigBroken)
 	require.Empty(t, i.Detached)
 }
 
@@ -101,7 +101,7 @@ func TestCopyLarge(t *testing.T) {
 // TestMend checks that the link is restored, and that locks are removed only in the git directory.
 func TestMend(t *testing.T) {
 	t.Parallel()
-	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", All: true}
+	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", AllLocks: true}
 	outside := t.TempDir()
 	writeFile(t, filepath.Join(outside, "x.lock"), "")
 	writeFile(t, filepath.Join(tree.GitDir, "HEAD"), oid+"\n")

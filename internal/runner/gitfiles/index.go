@@ -19,8 +19,8 @@ type IndexCopy struct {
 	To   string `json:"to"` // must not exist
 }
 
-// Do copies the index. git trusts an index only about files that are older than the index, so the copy gets the original's time.
-func (c IndexCopy) Do() error {
+// Copy copies the index. git trusts an index only about files that are older than the index, so the copy gets the original's time.
+func (c IndexCopy) Copy() error {
 	in, err := agentfile.Open(c.From)
 	if err != nil {
 		return err

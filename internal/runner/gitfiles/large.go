@@ -25,8 +25,8 @@ type LargeCopy struct {
 	To   string `json:"to"`   // the directory for the copies; their names are their digests
 }
 
-// largeFile matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
-var largeFile = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
+// largeFilePattern matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
+var largeFilePattern = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
 
 // LargePath returns the path of a Git LFS file below lfs/objects. It is empty if the digest is not valid.
 func LargePath(digest string) string {
@@ -34,7 +34,7 @@ func LargePath(digest string) string {
 		return ""
 	}
 	path := digest[:2] + "/" + digest[2:4] + "/" + digest
-	if !largeFile.MatchString(path) {
+	if !largeFilePattern.MatchString(path) {
 		return ""
 	}
 	return path
@@ -57,7 +57,7 @@ func CopyLarge(c LargeCopy) error {
 		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
 			return fs.SkipDir // Git LFS has two levels
 		}
-		m := largeFile.FindStringSubmatch(path)
+		m := largeFilePattern.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() || LargePath(m[1]) != path {
 			return nil //nolint:nilerr // see CopyLarge
 		}

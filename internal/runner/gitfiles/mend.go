@@ -14,10 +14,10 @@ import (
 
 // Tree is an agent's git directory with its working tree.
 type Tree struct {
-	GitDir string `json:"git_dir"`
-	Dir    string `json:"dir,omitempty"`  // the working tree, if Link is set
-	Link   string `json:"link,omitempty"` // content of the file .git of the working tree
-	All    bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
+	GitDir   string `json:"git_dir"`
+	Dir      string `json:"dir,omitempty"`  // the working tree, if Link is set
+	Link     string `json:"link,omitempty"` // content of the file .git of the working tree
+	AllLocks bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
 }
 
 // MendResult is the state of the git directory after Mend.
@@ -47,7 +47,7 @@ func Mend(t Tree) (MendResult, error) {
 		return MendResult{}, err
 	}
 	defer func() { _ = root.Close() }()
-	s := lockSearch{root, t.All, maxLockEntries}
+	s := lockSearch{root, t.AllLocks, maxLockEntries}
 	s.remove(".", maxLockDepth)
 	i, err := Read(t.GitDir)
 	return MendResult{i.Commit}, err
@@ -61,7 +61,7 @@ func (t Tree) restoreLink() error {
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(".git")
 	if err == nil {
-		if now, err := readRegular(root, ".git", maxSmall); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
+		if now, err := readRegular(root, ".git", maxSmallFile); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
 			return nil // what is not a file may be a repository of the agent
 		}
 		err = root.Remove(".git")

@@ -18,16 +18,16 @@ import (
 
 // Info is what Read finds in a git directory.
 type Info struct {
-	Head     string            `json:"head"`     // content of HEAD, trimmed
-	Commit   string            `json:"commit"`   // the object that HEAD names, if a file says so
-	Settings []Setting         `json:"settings"` // those of plainSettings
-	Broken   bool              `json:"broken"`   // the configuration cannot be read
-	Shared   []string          `json:"shared"`   // names of the parts of a split index
-	Detached map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
+	Head          string            `json:"head"`     // content of HEAD, trimmed
+	Commit        string            `json:"commit"`   // the object that HEAD names, if a file says so
+	Settings      []Setting         `json:"settings"` // those of plainSettings
+	ConfigBroken  bool              `json:"broken"`   // the configuration cannot be read
+	SharedIndexes []string          `json:"shared"`   // names of the parts of a split index
+	Detached      map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
 	// Worktrees are the agent's own worktrees.
 	Worktrees []Worktree `json:"worktrees"`
 	Objects   []string   `json:"objects"` // names of the directories with objects
-	Large     bool       `json:"large"`   // there may be files of Git LFS
+	HasLarge  bool       `json:"large"`   // there may be files of Git LFS
 }
 
 // Worktree is a worktree of a git directory.
@@ -44,14 +44,14 @@ type Setting struct {
 }
 
 const (
-	maxSmall     = 64 << 10 // size of HEAD and similar files, in bytes
-	maxConfig    = 16 << 20 // size of a configuration, in bytes
-	maxSettings  = 1000
-	maxValue     = 100 // length of a plain setting
-	maxWorktrees = 1000
-	maxShared    = 100
-	maxListed    = 100     // number of Info.Worktrees
-	maxWorktree  = 4 << 10 // size of one of them, in bytes
+	maxSmallFile       = 64 << 10 // size of HEAD and similar files, in bytes
+	maxConfig          = 16 << 20 // size of a configuration, in bytes
+	maxSettings        = 1000
+	maxValue           = 100 // length of a plain setting
+	maxWorktrees       = 1000
+	maxShared          = 100
+	maxListedWorktrees = 100     // number of Info.Worktrees
+	maxWorktree        = 4 << 10 // size of one of them, in bytes
 )
 
 // Read reads the git directory. It fails only if there is no such directory.
@@ -73,16 +73,16 @@ func Read(dir string) (Info, error) {
 		i.Commit = ""
 	}
 	config, err := readRegular(root, "config", maxConfig)
-	i.Broken = err != nil
+	i.ConfigBroken = err != nil
 	i.Settings = ParseSettings(config)
 	for _, name := range entryNames(root, ".", 0) {
-		if sharedIndex.MatchString(name) && len(i.Shared) < maxShared {
-			i.Shared = append(i.Shared, name)
+		if sharedIndexPattern.MatchString(name) && len(i.SharedIndexes) < maxShared {
+			i.SharedIndexes = append(i.SharedIndexes, name)
 		}
 	}
 	for _, name := range entryNames(root, "worktrees", maxWorktrees) {
 		oid := readSmall(root, path.Join("worktrees", name, "HEAD"))
-		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListed {
+		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListedWorktrees {
 			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
 		}
 		if oidPattern.MatchString(oid) {
@@ -94,19 +94,19 @@ func Read(dir string) (Info, error) {
 	}
 	for _, name := range entryNames(root, "objects", 0) {
 		info, err := root.Lstat(path.Join("objects", name))
-		if objectDir.MatchString(name) && err == nil && info.IsDir() {
+		if objectDirPattern.MatchString(name) && err == nil && info.IsDir() {
 			i.Objects = append(i.Objects, name)
 		}
 	}
 	info, err := root.Lstat("lfs/objects")
-	i.Large = err == nil && info.IsDir()
+	i.HasLarge = err == nil && info.IsDir()
 	return i, nil
 }
 
 var (
-	oidPattern  = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	sharedIndex = regexp.MustCompile(`^sharedindex\.[0-9a-f]{40,64}$`)
-	objectDir   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
+	oidPattern         = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	sharedIndexPattern = regexp.MustCompile(`^sharedindex\.[0-9a-f]{40,64}$`)
+	objectDirPattern   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
 )
 
 // maxNames is the number of entries of a directory that names reads by default.
@@ -128,7 +128,7 @@ func entryNames(root *os.Root, dir string, n int) []string {
 
 // readSmall returns the trimmed content of a small file. It is empty if the file cannot be read.
 func readSmall(root *os.Root, name string) string {
-	b, err := readRegular(root, name, maxSmall)
+	b, err := readRegular(root, name, maxSmallFile)
 	if err != nil {
 		return ""
 	}
@@ -158,11 +158,11 @@ var plainSettings = map[string]bool{
 	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "extensions.objectformat": true,
 }
 
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
+var plainValuePattern = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// Plain reports whether the setting is one that a view of a repository may have.
-func (s Setting) Plain() bool {
-	return plainSettings[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) <= maxValue
+// IsPlain reports whether the setting is one that a view of a repository may have.
+func (s Setting) IsPlain() bool {
+	return plainSettings[s.Section+"."+s.Name] && plainValuePattern.MatchString(s.Value) && len(s.Value) <= maxValue
 }
 
 // ParseSettings returns the plain settings in the configuration.
@@ -176,7 +176,7 @@ func ParseSettings(text []byte) (found []Setting) {
 		}
 		name, value, _ := strings.Cut(line, "=")
 		s := Setting{section, strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)}
-		if s.Plain() && len(found) < maxSettings {
+		if s.IsPlain() && len(found) < maxSettings {
 			found = append(found, s)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot returns the system's id of the current boot.
-var boot = sync.OnceValue(func() string {
+// bootID returns the system's id of the current boot.
+var bootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "unknown"
@@ -41,7 +41,7 @@ func parseStat(pid int, stat []byte) (Entry, error) {
 	if i < 0 || len(fields) < 20 {
 		return Entry{}, fmt.Errorf("/proc/%d/stat has an unknown format", pid)
 	}
-	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: boot()}}
+	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: bootID()}}
 	// If the first thread has ended before the others, the process looks like a zombie. An init process then still kills
 	// the processes of its namespace.
 	threads, _ := strconv.Atoi(string(fields[17]))

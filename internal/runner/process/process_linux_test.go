@@ -30,7 +30,7 @@ func TestParseStat(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, Entry{ID: ID{PID: 7, Start: "987654", Boot: boot()}, Parent: 1, Group: 4242, Zombie: tc.zombie}, e)
+			require.Equal(t, Entry{ID: ID{PID: 7, Start: "987654", Boot: bootID()}, Parent: 1, Group: 4242, Zombie: tc.zombie}, e)
 		})
 	}
 }

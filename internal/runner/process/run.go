@@ -12,7 +12,7 @@ import (
 
 // Run works like cmd.Run, but it never loses output of the program, even if it reads the output late. After the
 // program's end, other processes may keep the output open, for example a daemon. Run reads their output too, until
-// patience has passed or ctx is done.
+// maxWait has passed or ctx is done.
 //
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
 // cmd.Stdin may be copied after the program's end.

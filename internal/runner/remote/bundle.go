@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	bundlePiece = 32 << 10         // bytes of the bundle in one message
-	bundleKept  = 10 * time.Minute // how long a bundle is kept, so that a caller can continue after a broken connection
+	bundlePiece       = 32 << 10         // bytes of the bundle in one message
+	transferRetention = 10 * time.Minute // how long a bundle or an upload is kept, so that a caller can continue after a broken connection
 )
 
 // bundles are the bundles that callers are reading.
@@ -36,24 +36,24 @@ type bundle struct {
 	expiry  *time.Timer // removes the bundle; runs while there are no readers
 }
 
-// open returns the bundle with the id, which stays until bundleKept after the last of its readers has called close.
+// open returns the bundle with the id, which stays until transferRetention after the last of its readers has called close.
 func (b *bundles) open(id string) (_ *bundle, close func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.byID[id]
-	if r == nil {
-		r = &bundle{lock: make(chan struct{}, 1)}
-		b.byID[id] = r
+	entry := b.byID[id]
+	if entry == nil {
+		entry = &bundle{lock: make(chan struct{}, 1)}
+		b.byID[id] = entry
 	}
-	r.readers++
-	if r.expiry != nil {
-		r.expiry.Stop()
+	entry.readers++
+	if entry.expiry != nil {
+		entry.expiry.Stop()
 	}
-	return r, func() {
+	return entry, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if r.readers--; r.readers == 0 {
-			r.expiry = time.AfterFunc(bundleKept, func() { b.expire(id, r) })
+		if entry.readers--; entry.readers == 0 {
+			entry.expiry = time.AfterFunc(transferRetention, func() { b.expire(id, entry) })
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 		return toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "bundle_id", "bundle_id must not be empty, and offset not negative"))
 	}
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := startResponse(ctx, s, stream, heartbeat, 0)
+	response := startResponse(ctx, s, stream, heartbeat, 0)
 	write := r.Bundle
 	if m := req.Msg; m.GetCommit() != "" || m.GetLarge() != "" {
 		write = func(ctx context.Context, out io.Writer) error {
@@ -133,8 +133,8 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	}
 	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
 	defer closeBundle()
-	err = b.create(a.ctx, write, offset > 0)
-	a.end()
+	err = b.create(response.ctx, write, offset > 0)
+	response.end()
 	if err != nil {
 		return s.wireError(ctx, err)
 	}
@@ -144,15 +144,15 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 		if _, err := b.file.ReadAt(buf, offset); err != nil {
 			return s.wireError(ctx, err)
 		}
-		if err := a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Data{Data: buf}}); err != nil {
+		if err := response.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Data{Data: buf}}); err != nil {
 			return err
 		}
 	}
-	return a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_End{End: &runnerv1.BundleEnd{Size: b.size}}})
+	return response.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_End{End: &runnerv1.BundleEnd{Size: b.size}}})
 }
 
-// errShort means that a runner ended a bundle too early.
-var errShort = errors.New("the bundle is shorter than announced")
+// errIncompleteBundle means that a runner ended a bundle too early.
+var errIncompleteBundle = errors.New("the bundle is shorter than announced")
 
 // Bundle implements fleet.Runner.
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
@@ -162,7 +162,7 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 // readBundle writes the bundle or pack that the request describes.
 func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out io.Writer) error {
 	req.Agent, req.BundleId = agentTo(w.agent), rand.Text()
-	var failed error
+	var writeErr error
 	err := w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
 		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.BundleResponse], error) {
 			return w.client.rpc.Bundle(ctx, connect.NewRequest(req))
@@ -171,20 +171,20 @@ func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out
 			switch e := m.GetEvent().(type) {
 			case *runnerv1.BundleResponse_Data:
 				var n int
-				n, failed = out.Write(e.Data)
+				n, writeErr = out.Write(e.Data)
 				req.Offset += int64(n)
 			case *runnerv1.BundleResponse_End:
 				if done = true; e.End.GetSize() != req.GetOffset() {
-					failed = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is incomplete: ask for it again", w.agent.Name).WithCause(errShort)
+					writeErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is incomplete: ask for it again", w.agent.Name).WithCause(errIncompleteBundle)
 				}
 			}
-			done = done || failed != nil
+			done = done || writeErr != nil
 			return !done
 		})
 		return done, heard, err
 	})
-	if failed != nil {
-		return failed
+	if writeErr != nil {
+		return writeErr
 	}
 	return err
 }

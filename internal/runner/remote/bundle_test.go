@@ -131,21 +131,21 @@ func TestBundleExpires(t *testing.T) {
 		}
 		read, end := all.open("id")
 		require.NoError(t, read.create(t.Context(), (&bundler{text: []byte("bundle")}).Bundle, false))
-		time.Sleep(2 * bundleKept)
+		time.Sleep(2 * transferRetention)
 
 		again, endAgain := all.open("id") // the first connection broke, and its reader has not noticed that yet
 		require.Same(t, read, again)
 		end()
-		time.Sleep(2 * bundleKept)
+		time.Sleep(2 * transferRetention)
 		require.Equal(t, 1, count())
 		_, err := again.file.ReadAt(make([]byte, 6), 0)
 		require.NoError(t, err)
 
 		endAgain()
-		time.Sleep(bundleKept - time.Second)
+		time.Sleep(transferRetention - time.Second)
 		_, end = all.open("id")
 		end()
-		time.Sleep(bundleKept - time.Second)
+		time.Sleep(transferRetention - time.Second)
 		require.Equal(t, 1, count())
 		time.Sleep(2 * time.Second)
 		require.Zero(t, count())

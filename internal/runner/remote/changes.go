@@ -60,9 +60,9 @@ func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.Comp
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: runWithID(r)}))
+		response, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: runWithID(r)}))
 		if err == nil {
-			c = changesFrom(re.Msg.GetChanges())
+			c = changesFrom(response.Msg.GetChanges())
 		}
 		return err
 	})
@@ -84,11 +84,11 @@ func (w runner) Compare(ctx context.Context, base, commit string) (c *fleet.Chan
 // Patch implements fleet.Runner.
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
+		response, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
 			Agent: agentTo(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
 		}))
 		if err == nil {
-			text, more = re.Msg.GetText(), re.Msg.GetMore()
+			text, more = response.Msg.GetText(), response.Msg.GetMore()
 			if len(text) > limit {
 				text, more = text[:limit], true
 			}

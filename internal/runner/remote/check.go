@@ -24,12 +24,12 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	}
 	defer done()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
-	res, err := r.Check(a.ctx, run, checkFrom(req.Msg.GetCheck()))
-	late := a.end()
+	response := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	res, err := r.Check(response.ctx, run, checkFrom(req.Msg.GetCheck()))
+	late := response.end()
 	switch {
 	case err == nil:
-		return a.send(&runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}})
+		return response.send(&runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}})
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil // max_wait is over
 	}

@@ -103,11 +103,11 @@ type signingClient struct {
 // Do implements connect.HTTPClient.
 func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	if who, ok := req.Context().Value(callerKey{}).(caller); ok {
-		at, err := s.client.handshake(req.Context(), who.agent)
+		current, err := s.client.handshake(req.Context(), who.agent)
 		if err != nil {
 			return nil, err
 		}
-		if err := sign(req, s.client.config.Key, who.agent, at.instance, s.client.config.Now().Add(at.offset+lifetime)); err != nil {
+		if err := sign(req, s.client.config.Key, who.agent, current.instance, s.client.config.Now().Add(current.offset+requestLifetime)); err != nil {
 			return nil, err
 		}
 	}
@@ -136,10 +136,10 @@ func readErrorBody(res *http.Response) (*http.Response, error) {
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
 func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
 	c.mu.Lock()
-	at := c.session
+	current := c.session
 	c.mu.Unlock()
-	if at != nil {
-		return at, nil
+	if current != nil {
+		return current, nil
 	}
 	re, err := c.rpc.Handshake(context.WithValue(ctx, callerKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
 	if err != nil {
@@ -154,27 +154,27 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
-	at = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
-	if at.offset.Abs() > maxSkew {
+	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
+	if current.offset.Abs() > maxSkew {
 		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", at.offset.Round(time.Second))
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.offset.Round(time.Second))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = at
-	return at, nil
+	c.session = current
+	return current, nil
 }
 
 // CheckOptions returns an error that names an option if the last handshake shows that the runner does not support it. It makes no
 // request.
 func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	c.mu.Lock()
-	at := c.session
+	current := c.session
 	c.mu.Unlock()
-	if at == nil {
+	if current == nil {
 		return nil
 	}
-	return o.Unsupported(at.options, "the runner of the agent", nil)
+	return o.Unsupported(current.options, "the runner of the agent", nil)
 }
 
 func (c *Client) forgetSession() {
@@ -183,34 +183,34 @@ func (c *Client) forgetSession() {
 	c.session = nil
 }
 
-// errLost means that the connection broke, so that it is unknown whether the runner has handled the request.
-var errLost = errors.New("the connection to the runner broke")
+// errConnectionBroken means that the connection broke, so that it is unknown whether the runner has handled the request.
+var errConnectionBroken = errors.New("the connection to the runner broke")
 
-// classify converts the error of a call. The result wraps errLost if the call must be repeated.
+// classify converts the error of a call. The result wraps errConnectionBroken if the call must be repeated.
 func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if e := fromError(err); e != nil {
-		switch e.Metadata[metaRefused] {
-		case refusedOld, refusedTime:
+		switch e.Metadata[refusalKey] {
+		case refusedInstance, refusedExpired:
 			c.forgetSession()
-			return errors.Join(errLost, e)
+			return errors.Join(errConnectionBroken, e)
 		}
 		return e
 	}
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		return e
 	}
-	if no := refusal(err); no != nil {
+	if no := permanentError(err); no != nil {
 		return no
 	}
-	return errors.Join(errLost, err)
+	return errors.Join(errConnectionBroken, err)
 }
 
-// refusal handles an error that is not from the runner's methods. It returns an error for the caller if a repeated call
+// permanentError handles an error that is not from the runner's methods. It returns an error for the caller if a repeated call
 // would fail in the same way, and otherwise nil.
-func refusal(err error) error {
+func permanentError(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
 		return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner").WithCause(err)
@@ -249,7 +249,7 @@ func (c *Client) attempts(a fleet.Agent) *attempts {
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
 func (t *attempts) waitForRetry(ctx context.Context, err error) error {
-	if err = t.client.classify(ctx, err); !errors.Is(err, errLost) {
+	if err = t.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
 		return err
 	}
 	if t.client.config.Now().Sub(t.started) >= t.client.config.Patience {

@@ -160,7 +160,7 @@ func (r repository) upload(ctx context.Context, as *runnerv1.Unpack, in io.Reade
 		if n > 0 || m.GetOffset() == 0 {
 			m.Data = buf[:n]
 			if err := r.client.callWithRetry(ctx, r.agent, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, uploadTime, errLost)
+				ctx, cancel := context.WithTimeoutCause(ctx, uploadTime, errConnectionBroken)
 				defer cancel()
 				_, err := r.client.rpc.Upload(ctx, connect.NewRequest(m))
 				return err

@@ -135,14 +135,14 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 		return err
 	}
 	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
-	o, err := r.Follow(a.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
-		return a.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
+	response := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	o, err := r.Follow(response.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
+		return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
 	})
-	late := a.end()
+	late := response.end()
 	switch {
 	case err == nil:
-		return a.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}})
+		return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}})
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil // max_wait is over
 	}

@@ -31,17 +31,17 @@ const (
 )
 
 const (
-	lifetime    = time.Minute      // how long a signed request is valid
-	maxLifetime = 2 * lifetime     // the longest validity that a runner accepts
-	maxSkew     = 10 * time.Minute // maximum difference between the clocks of Fleet and of a runner
-	maxRequest  = 32 << 20         // maximum size of a request, in bytes
+	requestLifetime = time.Minute         // how long a signed request is valid
+	maxLifetime     = 2 * requestLifetime // the longest validity that a runner accepts
+	maxSkew         = 10 * time.Minute    // maximum difference between the clocks of Fleet and of a runner
+	maxRequest      = 32 << 20            // maximum size of a request, in bytes
 )
 
 // Keys of Fault.metadata that ask a client for another handshake.
 const (
-	metaRefused = "refused"
-	refusedOld  = "instance" // the runner was restarted
-	refusedTime = "expired"
+	refusalKey      = "refused"
+	refusedInstance = "instance" // the runner was restarted
+	refusedExpired  = "expired"
 )
 
 // claim is the signed content of a request.
@@ -72,9 +72,9 @@ func sign(req *http.Request, key ed25519.PrivateKey, agent, instance string, exp
 		}
 		_ = req.Body.Close()
 	}
-	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = again()
-	req.GetBody, req.ContentLength = again, int64(len(body))
+	reopen := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = reopen()
+	req.GetBody, req.ContentLength = reopen, int64(len(body))
 	sum := sha256.Sum256(body)
 	c := claim{
 		procedure: procedureOf(req.URL.Path), agent: agent, instance: instance, nonce: rand.Text(),
@@ -100,8 +100,8 @@ type verifier struct {
 	nonces map[string]time.Time // nonces of valid requests that have not expired
 }
 
-func refuse(why, format string, args ...any) error {
-	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(metaRefused, why)
+func refusedError(why, format string, args ...any) error {
+	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(refusalKey, why)
 }
 
 // check checks the headers of a request before it reads the body. It then checks the body, and replaces r.Body by the
@@ -116,17 +116,17 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		c.expires, err = strconv.ParseInt(r.Header.Get(headerExpires), 10, 64)
 	}
 	if err != nil || !ed25519.Verify(v.key, c.bytes(), signature) {
-		return refuse("signature", "the request is not signed by this runner's Fleet: give the runner the public key that Fleet shows")
+		return refusedError("signature", "the request is not signed by this runner's Fleet: give the runner the public key that Fleet shows")
 	}
 	if c.instance != v.instance {
-		return refuse(refusedOld, "the request is for another process of the runner: it was restarted")
+		return refusedError(refusedInstance, "the request is for another process of the runner: it was restarted")
 	}
 	now, expires := v.now(), time.UnixMilli(c.expires)
 	if !now.Before(expires) || expires.Sub(now) > maxLifetime {
-		return refuse(refusedTime, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
+		return refusedError(refusedExpired, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
 	}
 	if !v.addNonce(c.nonce, now, expires) {
-		return refuse("replayed", "the request was already received once: sign each request anew")
+		return refusedError("replayed", "the request was already received once: sign each request anew")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
@@ -136,7 +136,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request is incomplete").WithCause(err)
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != c.body {
-		return refuse("body", "the body of the request is not the one that was signed")
+		return refusedError("body", "the body of the request is not the one that was signed")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

@@ -128,7 +128,7 @@ func TestExpired(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())
 	for range 3 {
-		b.now = b.now.Add(lifetime)
+		b.now = b.now.Add(requestLifetime)
 		require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	}
 	require.Equal(t, 1, b.runner.interrupts)

@@ -20,54 +20,54 @@ type responseStream[M any] struct {
 }
 
 // startResponse starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
-// after the time most, unless that is 0.
+// after the time limit, unless that is 0.
 func startResponse[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, limit time.Duration) *responseStream[M] {
-	a := &responseStream[M]{callerCtx: ctx, stream: stream, heartbeatsDone: make(chan struct{})}
+	r := &responseStream[M]{callerCtx: ctx, stream: stream, heartbeatsDone: make(chan struct{})}
 	if limit > 0 {
-		a.ctx, a.cancel = context.WithTimeout(ctx, limit)
+		r.ctx, r.cancel = context.WithTimeout(ctx, limit)
 	} else {
-		a.ctx, a.cancel = context.WithCancel(ctx)
+		r.ctx, r.cancel = context.WithCancel(ctx)
 	}
 	go func() {
-		defer close(a.heartbeatsDone)
+		defer close(r.heartbeatsDone)
 		tick := time.NewTicker(s.config.Heartbeat)
 		defer tick.Stop()
 		for {
-			if a.send(heartbeat) != nil {
-				a.cancel()
+			if r.send(heartbeat) != nil {
+				r.cancel()
 				return
 			}
 			select {
 			case <-tick.C:
-			case <-a.ctx.Done():
+			case <-r.ctx.Done():
 				return
 			}
 		}
 	}()
-	return a
+	return r
 }
 
-func (a *responseStream[M]) send(m *M) error {
-	a.sendMu.Lock()
-	defer a.sendMu.Unlock()
-	return a.stream.Send(m)
+func (r *responseStream[M]) send(m *M) error {
+	r.sendMu.Lock()
+	defer r.sendMu.Unlock()
+	return r.stream.Send(m)
 }
 
 // end stops the heartbeats. It reports whether the work was cancelled although the caller still waits, for example by
 // its time limit.
-func (a *responseStream[M]) end() (late bool) {
-	late = a.ctx.Err() != nil && a.callerCtx.Err() == nil
-	a.cancel()
-	<-a.heartbeatsDone // nothing may be sent after the method has returned
+func (r *responseStream[M]) end() (late bool) {
+	late = r.ctx.Err() != nil && r.callerCtx.Err() == nil
+	r.cancel()
+	<-r.heartbeatsDone // nothing may be sent after the method has returned
 	return late
 }
 
 // receive reads a stream until take returns false or the stream ends. A stream that is silent for too long counts as
 // broken.
-func receive[M any](ctx context.Context, silence time.Duration, open func(context.Context) (*connect.ServerStreamForClient[M], error), take func(*M) bool) error {
+func receive[M any](ctx context.Context, silence time.Duration, open func(context.Context) (*connect.ServerStreamForClient[M], error), handle func(*M) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(errLost) })
+	watchdog := time.AfterFunc(silence, func() { cancel(errConnectionBroken) })
 	defer watchdog.Stop()
 	stream, err := open(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
 		watchdog.Stop() // take may take long
-		if !take(stream.Msg()) {
+		if !handle(stream.Msg()) {
 			return nil
 		}
 		watchdog.Reset(silence)

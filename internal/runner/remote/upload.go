@@ -43,14 +43,14 @@ func (u *uploads) open(id string, create bool) (*upload, error) {
 		if err != nil {
 			return nil, err
 		}
-		up = &upload{file: f, expiry: time.AfterFunc(bundleKept, func() { u.drop(id) })}
+		up = &upload{file: f, expiry: time.AfterFunc(transferRetention, func() { u.drop(id) })}
 		if u.byID == nil {
 			u.byID = map[string]*upload{}
 		}
 		u.byID[id] = up
 	}
 	if up != nil {
-		up.expiry.Reset(bundleKept)
+		up.expiry.Reset(transferRetention)
 	}
 	return up, nil
 }
@@ -63,7 +63,7 @@ func (u *uploads) drop(id string) {
 	switch {
 	case up == nil:
 	case !up.mu.TryLock():
-		up.expiry.Reset(bundleKept)
+		up.expiry.Reset(transferRetention)
 	default:
 		defer up.mu.Unlock()
 		up.expiry.Stop()
@@ -118,15 +118,15 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 
 // unpack adds what the upload with the id has brought to the repository. Without the upload, which a repeated call has perhaps used, it
 // says what the repository has.
-func (s *Server) unpack(ctx context.Context, r Repository, id string, as *runnerv1.Unpack) (found bool, err error) {
+func (s *Server) unpack(ctx context.Context, r Repository, id string, request *runnerv1.Unpack) (found bool, err error) {
 	up, err := s.uploads.open(id, false)
 	if err != nil {
 		return false, err
 	}
 	if up == nil {
 		collected := Collected{}
-		if as.GetLarge() == "" {
-			collected, err = r.Collect(ctx, as.GetCommit())
+		if request.GetLarge() == "" {
+			collected, err = r.Collect(ctx, request.GetCommit())
 		}
 		if err == nil && !collected.Found {
 			err = errRestarted()
@@ -137,8 +137,8 @@ func (s *Server) unpack(ctx context.Context, r Repository, id string, as *runner
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	in := io.NewSectionReader(up.file, 0, up.size)
-	if digest := as.GetLarge(); digest != "" {
+	if digest := request.GetLarge(); digest != "" {
 		return r.AddLarge(ctx, digest, in)
 	}
-	return r.Unpack(ctx, as.GetCommit(), in)
+	return r.Unpack(ctx, request.GetCommit(), in)
 }

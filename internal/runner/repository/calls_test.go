@@ -17,7 +17,7 @@ func TestLinger(t *testing.T) {
 	for name, later := range map[string]time.Duration{"in time": 30 * time.Second, "too late": 2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s calls
+				var s executions
 				started, ended := 0, 0
 				check := func(ctx context.Context) (fleet.CheckResult, error) {
 					started++
@@ -31,11 +31,11 @@ func TestLinger(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := s.do(ctx, "home", time.Minute, check)
+				_, err := s.execute(ctx, "home", time.Minute, check)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				time.Sleep(later)
 				synctest.Wait()
-				result, err := s.do(t.Context(), "home", time.Minute, check)
+				result, err := s.execute(t.Context(), "home", time.Minute, check)
 				require.NoError(t, err)
 				require.Equal(t, fleet.CheckPassed, result.Status)
 				if later < time.Minute {

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// retention is how long the result of a check of a commit is kept.
-const retention = 24 * time.Hour
+// resultRetention is how long the result of a check of a commit is kept.
+const resultRetention = 24 * time.Hour
 
 // Checks executes checks of commits. Each has a home below Dir, which is like that of an agent: its tree is work, with the git directory
 // git, and its own files are in home and tmp.
@@ -29,7 +29,7 @@ type Checks struct {
 	Logger *slog.Logger
 	Linger time.Duration // how long a check goes on although nobody waits for it
 
-	calls calls
+	executions executions
 }
 
 // Workspace returns the workspace of a check, whose method Work creates the tree in the home. Checks.Clear removes an old tree.
@@ -39,7 +39,7 @@ type Workspace func(home string) runner.Workspace
 func (s *Checks) Run(ctx context.Context, c fleet.Check, w Workspace, key ...string) (fleet.CheckResult, error) {
 	sum := sha256.Sum256([]byte(strings.Join(append(key, c.ID, c.Command), "\x00")))
 	home := filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
-	return s.calls.do(ctx, home, s.Linger, func(ctx context.Context) (fleet.CheckResult, error) { return s.run(ctx, home, w(home), c) })
+	return s.executions.execute(ctx, home, s.Linger, func(ctx context.Context) (fleet.CheckResult, error) { return s.run(ctx, home, w(home), c) })
 }
 
 // run executes the check. Then it removes the tree, and keeps the result. If run fails, it ends the command and removes everything.
@@ -64,7 +64,7 @@ func (s *Checks) run(ctx context.Context, home string, w runner.Workspace, c fle
 }
 
 // Wait waits for the checks that run.
-func (s *Checks) Wait() { s.calls.running.Wait() }
+func (s *Checks) Wait() { s.executions.running.Wait() }
 
 // treeParts are the parts of a home that the result does not need.
 var treeParts = []string{"work", "git", "git.new", "git.link", "home", "tmp"}
@@ -120,12 +120,12 @@ func (s *Checks) Tidy(ctx context.Context, now time.Time) error {
 		home := filepath.Join(s.Dir, e.Name())
 		trash := home
 		if !strings.HasPrefix(e.Name(), removedPrefix) {
-			trash, err = s.calls.unlessRunning(home, func() (string, error) {
+			trash, err = s.executions.unlessRunning(home, func() (string, error) {
 				ended, at, err := runner.Home(home).CheckTreeEnded()
 				switch {
 				case err != nil || !ended:
 					return "", err
-				case now.Sub(at) < retention:
+				case now.Sub(at) < resultRetention:
 					return s.discard(home, treeParts)
 				}
 				return s.discard(home, nil)

@@ -14,28 +14,28 @@ import (
 
 // Repository implements most of fleet.Repository.
 type Repository struct {
-	Git    *worktree.Git
-	Path   string // of the repository or, if it has a source, of its mirror
-	Source string // the URL; empty: the repository is on this machine
-	Start  string // the branch at which work begins; empty: the default branch
-	Author runner.Author
+	Git         *worktree.Git
+	Path        string // of the repository or, if it has a source, of its mirror
+	Source      string // the URL; empty: the repository is on this machine
+	StartBranch string // the branch at which work begins; empty: the default branch
+	Author      runner.Author
 }
 
 // Collect implements fleet.Repository for work that the repository has already.
 func (r Repository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Changes) error {
-	return Wrap(ctx, "cannot find the work", r.Git.Has(ctx, r.Path, c.Commit))
+	return WrapError(ctx, "cannot find the work", r.Git.RequireCommit(ctx, r.Path, c.Commit))
 }
 
 // Branch implements fleet.Repository.
 func (r Repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
-	b, err := r.Git.Branch(ctx, r.Path, r.Source, cmp.Or(name, r.Start))
-	return b, Wrap(ctx, "cannot read the branch", err)
+	b, err := r.Git.Branch(ctx, r.Path, r.Source, cmp.Or(name, r.StartBranch))
+	return b, WrapError(ctx, "cannot read the branch", err)
 }
 
 // Contains implements fleet.Repository.
 func (r Repository) Contains(ctx context.Context, commit, older string) (bool, error) {
 	ok, err := r.Git.Contains(ctx, r.Path, commit, older)
-	return ok, Wrap(ctx, "cannot read the history", err)
+	return ok, WrapError(ctx, "cannot read the history", err)
 }
 
 // Combine implements fleet.Repository.
@@ -47,31 +47,31 @@ func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 		c.Author = fleet.Person(author.WithDefaults(c.Author.Name))
 	}
 	result, err := r.Git.Combine(ctx, r.Path, c)
-	return result, Wrap(ctx, "cannot combine the work with the branch", err)
+	return result, WrapError(ctx, "cannot combine the work with the branch", err)
 }
 
 // Overlaps implements fleet.Repository.
 func (r Repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
 	found, err := r.Git.Overlaps(ctx, r.Path, onto, all)
-	return found, Wrap(ctx, "cannot compare the work", err)
+	return found, WrapError(ctx, "cannot compare the work", err)
 }
 
 // Move implements fleet.Repository. In a repository with a URL, it first pushes to the source.
 func (r Repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 	if r.Source != "" {
-		return Wrap(ctx, "cannot push to the branch", r.Git.MoveSource(ctx, r.Source, r.Path, b, to))
+		return WrapError(ctx, "cannot push to the branch", r.Git.MoveSource(ctx, r.Source, r.Path, b, to))
 	}
-	return Wrap(ctx, "cannot move the branch", r.Git.Move(ctx, r.Path, b, to))
+	return WrapError(ctx, "cannot move the branch", r.Git.Move(ctx, r.Path, b, to))
 }
 
 // Push implements fleet.Repository.
 func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
 	pushed, err := r.Git.Push(ctx, r.Path, r.Source, p)
-	return pushed, Wrap(ctx, "cannot push", err)
+	return pushed, WrapError(ctx, "cannot push", err)
 }
 
-// Wrap returns err as a place reports errors. what says what has failed, such as "cannot push".
-func Wrap(ctx context.Context, what string, err error) error {
+// WrapError returns err as a place reports errors. what says what has failed, such as "cannot push".
+func WrapError(ctx context.Context, what string, err error) error {
 	if _, ok := errors.AsType[*fleet.Error](err); err == nil || ok {
 		return err
 	}

@@ -27,7 +27,7 @@ const (
 	fileMemory      = 1 << 30
 	fileDescriptors = 64
 	fileTime        = 10 * time.Minute // computing time, for the digests of large files
-	shortTime       = time.Minute      // for an operation that usually takes milliseconds
+	quickTime       = time.Minute      // for an operation that usually takes milliseconds
 	maxResult       = 4 << 20          // size of the JSON form of a result, in bytes
 	maxLarge        = 64 << 20         // the same for a result with an entry for each file
 )
@@ -37,14 +37,14 @@ var operations = map[string]func(arguments []byte) (any, error){
 	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.Empty(dir) }),
 	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Hide(dir) }),
 	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Show(dir) }),
-	"look":  operation(filetree.Look),
+	"look":  operation(filetree.Examine),
 	"find":  operation(filetree.Find),
 	"equip": operation(filetree.Equip),
 
 	"shrink": operation(filetree.Shrink),
 
 	"git":   operation(gitfiles.Read),
-	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Do() }),
+	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Copy() }),
 	"sizes": operation(gitfiles.Sizes),
 	"mend":  operation(gitfiles.Mend),
 	"large": operation(func(c gitfiles.LargeCopy) (noResult, error) { return noResult{}, gitfiles.CopyLarge(c) }),
@@ -87,7 +87,7 @@ func (f failure) err() error {
 	return errors.New(f.Message)
 }
 
-// runOperation does the operation that the order names.
+// runOperation does the operation with the name.
 func runOperation(name string, in io.Reader, out io.Writer) error {
 	do := operations[name]
 	if do == nil {
@@ -249,8 +249,8 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 	return errors.Join(root.Remove(path), root.Close())
 }
 
-// Look examines a directory that an agent wrote.
-func Look(ctx context.Context, dir string) (s filetree.Survey, err error) {
+// Examine examines a directory that an agent wrote.
+func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
 	return onDirectory[filetree.Survey](ctx, "look", dir)
 }
 
@@ -271,13 +271,13 @@ func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err erro
 	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, shortTime)
+	ctx, cancel := context.WithTimeout(ctx, quickTime)
 	defer cancel()
 	return runConfined[string](ctx, "equip", e, access{write: []string{e.Dir}})
 }
 
 // Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.
-func Shrink(ctx context.Context, l filetree.Limit) (s filetree.ShrinkResult, err error) {
+func Shrink(ctx context.Context, l filetree.CacheLimit) (s filetree.ShrinkResult, err error) {
 	if l.Dir, err = resolveParent(l.Dir); err != nil {
 		return s, err
 	}
@@ -286,7 +286,7 @@ func Shrink(ctx context.Context, l filetree.Limit) (s filetree.ShrinkResult, err
 
 // Find returns the first path that the pattern matches; see filetree.Find.
 func Find(ctx context.Context, pattern string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, shortTime)
+	ctx, cancel := context.WithTimeout(ctx, quickTime)
 	defer cancel()
 	return runConfined[string](ctx, "find", pattern, access{read: []string{filetree.Root(pattern)}})
 }

@@ -22,7 +22,7 @@ func TestDirectories(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
 	}
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	s, err := sandbox.Look(t.Context(), dir)
+	s, err := sandbox.Examine(t.Context(), dir)
 	require.NoError(t, err)
 	require.Equal(t, int64(2), s.Files)
 	require.Equal(t, int64(1), s.Repositories)

@@ -37,13 +37,13 @@ const pingTimeout = 2 * time.Second
 // Interrupt does not wait for the end of the run. If the child reports its turns and no request is active, it waits for a
 // second at most until the turn has ended, so that no request begins after it. It returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
-	return r.sendOrder(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
+	return r.sendRequest(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
 // Message writes a line to the input of the run's child. If the child already got a message with the id, Message writes
 // nothing and succeeds, even if the run has ended.
 func (r Run) Message(ctx context.Context, id, text string) error {
-	err := r.sendOrder(ctx, controlRequest{Op: "message", ID: id, Text: text})
+	err := r.sendRequest(ctx, controlRequest{Op: "message", ID: id, Text: text})
 	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 // Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
 // without effect.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string, remember bool) error {
-	return r.sendOrder(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
+	return r.sendRequest(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
 
 // maxMessages limits how much of the file of messages is read, in bytes.
@@ -80,8 +80,8 @@ func (r Run) Answers(ctx context.Context) bool {
 	return ok
 }
 
-// sendOrder sends the order and waits for its reply, and for a message also for the time when the child takes it.
-func (r Run) sendOrder(ctx context.Context, o controlRequest) error {
+// sendRequest sends the request and waits for its reply, and for a message also for the time when the child takes it.
+func (r Run) sendRequest(ctx context.Context, o controlRequest) error {
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	conn, err := r.dial(within, o)
@@ -219,7 +219,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 	if err != nil || c == nil {
 		return e, err
 	}
-	hopeless := time.After(killTime)
+	hopeless := time.After(killTimeout)
 	for again := minPoll; c.Shim.Alive(); again = min(2*again, maxPoll) {
 		select {
 		case <-ctx.Done():
@@ -241,8 +241,8 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		time time.Duration
 	}{
 		{func() error { return r.Interrupt(ctx, false, 0, reason) }, grace},
-		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killTime},
-		{func() error { return r.Kill(Lost) }, killTime},
+		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killTimeout},
+		{func() error { return r.Kill(Lost) }, killTimeout},
 	} {
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
@@ -262,15 +262,15 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 }
 
 const (
-	minPoll  = 5 * time.Millisecond
-	maxPoll  = 500 * time.Millisecond
-	killTime = giveUp + 4*time.Second // the rest is for recording the end
+	minPoll     = 5 * time.Millisecond
+	maxPoll     = 500 * time.Millisecond
+	killTimeout = killTimeLimit + 4*time.Second // the rest is for recording the end
 )
 
 // expired is an expired deadline.
 var expired = time.Unix(1, 0)
 
-// dial connects to the control socket and sends the order.
+// dial connects to the control socket and sends the request.
 func (r Run) dial(ctx context.Context, o controlRequest) (net.Conn, error) {
 	path, clean, err := shortSocket(r.Path("control"))
 	if errors.Is(err, os.ErrNotExist) {

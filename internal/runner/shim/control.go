@@ -31,7 +31,7 @@ type controlRequest struct {
 	Remember bool `json:"remember,omitempty"`
 }
 
-// reply is the answer to an order, one line of JSON. A message has two replies, because the child may take it much
+// reply is the answer to a controlRequest, one line of JSON. A message has two replies, because the child may take it much
 // later: the first one is Accepted. A watch has no reply. Instead it gets a byte for each change, until the shim ends
 // and the connection is closed. After the reply to an attach, the connection is that of a terminal.
 type reply struct {
@@ -56,9 +56,9 @@ const messageTimeout = 2 * time.Second
 
 // control serves the control socket.
 type control struct {
-	listener net.Listener
-	orders   chan controlRequest // interrupts, for the supervisor
-	done     chan struct{}
+	listener   net.Listener
+	interrupts chan controlRequest // interrupts, for the supervisor
+	done       chan struct{}
 
 	messageMu sync.Mutex      // one message at a time
 	questions *questions      // nil if the child cannot ask questions
@@ -97,7 +97,7 @@ func (c *control) handle(conn net.Conn) {
 	case "interrupt":
 		o.settled = make(chan struct{})
 		select {
-		case c.orders <- o:
+		case c.interrupts <- o:
 			<-o.settled
 			_ = json.NewEncoder(conn).Encode(reply{})
 		case <-c.done:

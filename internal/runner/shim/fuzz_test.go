@@ -101,8 +101,8 @@ func FuzzOrder(f *testing.F) {
 		q, err := newQuestions(QuestionConfig{Timeout: time.Hour}, ".", func() {})
 		require.NoError(t, err)
 		go q.serve()
-		q.names["n"] = "1"
-		q.open["1"] = &openQuestion{name: "n", kind: question.KindPermission, due: time.AfterFunc(time.Hour, func() {})}
+		q.idsByName["n"] = "1"
+		q.open["1"] = &openQuestion{name: "n", kind: question.KindPermission, timer: time.AfterFunc(time.Hour, func() {})}
 		c := &control{done: ended, mailbox: mailbox.NewSender(ours, func(string) {}), watchers: map[chan struct{}]struct{}{}, questions: q}
 		conn := &fixedConn{}
 		conn.in.Reset(data)

@@ -132,11 +132,11 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		return nil, err
 	}
 	s := &supervisor{run: run, spec: spec, separate: separate, control: &control{
-		listener: listener,
-		orders:   make(chan controlRequest),
-		done:     make(chan struct{}),
-		sentIDs:  map[string]bool{},
-		watchers: map[chan struct{}]struct{}{},
+		listener:   listener,
+		interrupts: make(chan controlRequest),
+		done:       make(chan struct{}),
+		sentIDs:    map[string]bool{},
+		watchers:   map[chan struct{}]struct{}{},
 	}}
 	var ours, childs []*os.File // files for the shim, and files for the child, which the shim closes after the start
 	defer func() {

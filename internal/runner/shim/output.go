@@ -23,7 +23,7 @@ const segments = 16
 type output struct {
 	path    string
 	maxTail int64 // maximum size of the kept end
-	minTail int64 // minimum size of the kept end, even if most is exceeded by one segment
+	minTail int64 // minimum size of the kept end, even if one segment exceeds maxTail
 	onGrow  func()
 
 	file      *os.File // nil if the next byte starts a new segment
@@ -35,9 +35,9 @@ type output struct {
 }
 
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
-// longer output, at most limit bytes are kept, and at least the parts that Keep returns for the limit least.
-func newOutput(path string, limit, least int64, grown func()) (*output, error) {
-	o := &output{path: path, free: limit / headShare, maxTail: limit - limit/headShare, minTail: least - least/headShare, onGrow: grown}
+// longer output, at most limit bytes are kept, and at least the parts that Keep returns for the limit minKept.
+func newOutput(path string, limit, minKept int64, onGrow func()) (*output, error) {
+	o := &output{path: path, free: limit / headShare, maxTail: limit - limit/headShare, minTail: minKept - minKept/headShare, onGrow: onGrow}
 	var err error
 	o.file, err = create(path)
 	return o, err

@@ -54,7 +54,7 @@ type questions struct {
 	journal    *os.File
 	incomplete bool                     // the journal's last line is incomplete
 	written    int                      // the journal's size in bytes
-	names      map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
+	idsByName  map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
 	open       map[string]*openQuestion // by id
 	closed     map[string]string        // statuses of closed questions, by id
 	finished   bool                     // finish was called
@@ -65,11 +65,11 @@ type openQuestion struct {
 	name  string
 	kind  string
 	rules []string // what a remembered answer allows
-	due   *time.Timer
+	timer *time.Timer
 }
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
-func newQuestions(spec QuestionConfig, run Run, grown func()) (*questions, error) {
+func newQuestions(spec QuestionConfig, run Run, onGrow func()) (*questions, error) {
 	for _, dir := range []string{question.Dir, question.Answers} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
@@ -88,12 +88,12 @@ func newQuestions(spec QuestionConfig, run Run, grown func()) (*questions, error
 		return nil, errors.Join(err, pipe.Close())
 	}
 	return &questions{
-		spec: spec, run: run, onGrow: grown, pipe: pipe, journal: journal, done: make(chan struct{}),
-		names: map[string]string{}, open: map[string]*openQuestion{}, closed: map[string]string{},
+		spec: spec, run: run, onGrow: onGrow, pipe: pipe, journal: journal, done: make(chan struct{}),
+		idsByName: map[string]string{}, open: map[string]*openQuestion{}, closed: map[string]string{},
 	}, nil
 }
 
-var askLine = regexp.MustCompile(`^(ask|got|drop) ([A-Za-z0-9]{1,40})$`)
+var askLinePattern = regexp.MustCompile(`^(ask|got|drop) ([A-Za-z0-9]{1,40})$`)
 
 // serve reads the pipe until finish closes it.
 func (a *questions) serve() {
@@ -106,7 +106,7 @@ func (a *questions) serve() {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
-		m := askLine.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
+		m := askLinePattern.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
 		if m == nil || !first || !whole {
 			continue
 		}
@@ -125,10 +125,10 @@ func (a *questions) serve() {
 func (a *questions) ask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known := a.names[name]; known || a.finished || len(a.names) >= maxNames {
+	if _, known := a.idsByName[name]; known || a.finished || len(a.idsByName) >= maxNames {
 		return
 	}
-	a.names[name] = ""
+	a.idsByName[name] = ""
 	q, err := readQuestion(a.run.Path(filepath.Join(question.Dir, name+".json")))
 	if err != nil {
 		a.refuse(name, err.Error())
@@ -152,7 +152,7 @@ func (a *questions) ask(name string) {
 				r.Answer = question.Allow
 			}
 			if a.hasRoom() && a.record(r) == nil { // the rules apply even if the answer cannot be recorded
-				a.names[name], a.closed[r.ID] = r.ID, r.Status
+				a.idsByName[name], a.closed[r.ID] = r.ID, r.Status
 			}
 			a.writeAnswer(name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 			return
@@ -166,8 +166,8 @@ func (a *questions) ask(name string) {
 	case a.record(r) != nil:
 		a.refuse(name, "cannot store the question: the disk of this machine may be full")
 	default:
-		a.names[name] = r.ID
-		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, rules: r.Rules, due: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
+		a.idsByName[name] = r.ID
+		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, rules: r.Rules, timer: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
 	}
 }
 
@@ -180,9 +180,9 @@ func (a *questions) hasRoom() bool {
 func (a *questions) removeAnswer(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if id, known := a.names[name]; known && a.open[id] == nil {
+	if id, known := a.idsByName[name]; known && a.open[id] == nil {
 		_ = os.Remove(a.run.Path(filepath.Join(question.Answers, name)))
-		delete(a.names, name)
+		delete(a.idsByName, name)
 	}
 }
 
@@ -190,12 +190,12 @@ func (a *questions) removeAnswer(name string) {
 func (a *questions) withdraw(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id := a.names[name]
+	id := a.idsByName[name]
 	if a.open[id] != nil && a.record(question.Record{ID: id, Status: question.Withdrawn}) == nil {
 		a.close(id, question.Withdrawn)
 	}
 	if a.open[id] == nil {
-		delete(a.names, name)
+		delete(a.idsByName, name)
 	}
 }
 
@@ -244,7 +244,7 @@ func (a *questions) answer(o controlRequest) string {
 }
 
 func (a *questions) close(id, status string) {
-	a.open[id].due.Stop()
+	a.open[id].timer.Stop()
 	delete(a.open, id)
 	a.closed[id] = status
 }

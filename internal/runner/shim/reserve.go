@@ -12,7 +12,7 @@ import (
 // A run's spare files reserve disk space for the files that must be written even if the disk is full: claim, child and
 // exit.json.
 const (
-	spares      = 3
+	spareCount  = 3
 	reserveSize = 4096 // one block; more than any of these files needs
 )
 
@@ -21,7 +21,7 @@ func reserveName(i int) string { return fmt.Sprintf(".spare-%d", i) }
 // ReserveFiles returns the names and the content of a run's spare files. They are written before the shim is started.
 func ReserveFiles() map[string]string {
 	files := map[string]string{}
-	for i := range spares {
+	for i := range spareCount {
 		files[reserveName(i)] = strings.Repeat("\n", reserveSize)
 	}
 	return files
@@ -29,7 +29,7 @@ func ReserveFiles() map[string]string {
 
 // removeSpares removes the unused spare files.
 func (r Run) removeSpares() {
-	for i := range spares {
+	for i := range spareCount {
 		_ = os.Remove(r.Path(reserveName(i)))
 	}
 }
@@ -37,7 +37,7 @@ func (r Run) removeSpares() {
 // writeReserve writes the data into a spare file of the directory, and returns the file's new path. It returns ENOSPC
 // if no spare file can be used.
 func writeReserve(dir string, data []byte) (string, error) {
-	for i := range spares {
+	for i := range spareCount {
 		path := filepath.Join(dir, reserveName(i))
 		taken := path + fmt.Sprintf("-%d", os.Getpid())
 		if len(data) > reserveSize || os.Rename(path, taken) != nil {

@@ -18,7 +18,7 @@ func TestReserveFiles(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, reserveName(0))))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, reserveName(0)), 0o600), "an agent can replace a spare file")
-	for range spares - 1 {
+	for range spareCount - 1 {
 		path, err := writeReserve(dir, []byte("exit"))
 		require.NoError(t, err)
 		data, err := os.ReadFile(path)

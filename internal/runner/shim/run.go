@@ -160,10 +160,10 @@ func killTree(shim process.ID) bool {
 		return false
 	}
 	clean := false
-	for begun := time.Now(); !clean && time.Since(begun) < giveUp; {
+	for begun := time.Now(); !clean && time.Since(begun) < killTimeLimit; {
 		n, err := process.KillDescendants(shim.PID)
 		if clean = n == 0 && err == nil; !clean {
-			time.Sleep(killAgain)
+			time.Sleep(killInterval)
 		}
 	}
 	return shim.Signal(killSignal) == nil && clean

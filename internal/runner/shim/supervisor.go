@@ -15,12 +15,12 @@ import (
 const (
 	// leftoverGrace is the time between SIGTERM and SIGKILL for processes that the child leaves behind.
 	leftoverGrace = time.Second
-	// killAgain is the interval for repeating SIGKILL, because new processes may have started.
-	killAgain = 10 * time.Millisecond
-	// giveUp is how long SIGKILL is repeated. Processes that are left after that time hang in the kernel.
-	giveUp = 10 * time.Second
-	// settleTime is how long an interrupt waits until a child that talks to a model has ended its turn.
-	settleTime = time.Second
+	// killInterval is the interval for repeating SIGKILL, because new processes may have started.
+	killInterval = 10 * time.Millisecond
+	// killTimeLimit is how long SIGKILL is repeated. Processes that are left after that time hang in the kernel.
+	killTimeLimit = 10 * time.Second
+	// settleTimeout is how long an interrupt waits until a child that talks to a model has ended its turn.
+	settleTimeout = time.Second
 )
 
 // supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
@@ -82,9 +82,9 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 		}
 		if s.killing {
 			s.killAll()
-			again = time.After(killAgain)
+			again = time.After(killInterval)
 			if hopeless == nil {
-				hopeless = time.After(giveUp)
+				hopeless = time.After(killTimeLimit)
 			}
 		}
 		select {
@@ -110,7 +110,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 				s.terminate()
 				kill = time.After(s.spec.Grace)
 			}
-		case o := <-s.control.orders:
+		case o := <-s.control.interrupts:
 			s.settling = append(s.settling, o.settled)
 			switch {
 			case s.exited:
@@ -130,7 +130,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 				if s.modelRequests == nil || o.Kill {
 					s.settle()
 				} else {
-					unsettled = time.After(settleTime)
+					unsettled = time.After(settleTimeout)
 				}
 			}
 			s.killing = s.killing || o.Kill

@@ -20,11 +20,11 @@ type Terminal struct {
 	Rows    uint16 `json:"rows"`
 }
 
-// attachTime is how long a program on a terminal waits for its person.
-const attachTime = 30 * time.Second
+// attachTimeout is how long a program on a terminal waits for its person.
+const attachTimeout = 30 * time.Second
 
-// lastOutputTime is how long the last output of an ended program may take to reach its person.
-const lastOutputTime = time.Second
+// lastOutputTimeout is how long the last output of an ended program may take to reach its person.
+const lastOutputTimeout = time.Second
 
 // ErrNoTerminal means that the run has no terminal, or that somebody has used it.
 var ErrNoTerminal = errors.New("the run has no terminal that is free")
@@ -45,9 +45,9 @@ type terminal struct {
 	timer  *time.Timer
 	copied chan struct{} // closed when all output was sent
 
-	mu   sync.Mutex
-	conn net.Conn
-	used bool
+	mu    sync.Mutex
+	conn  net.Conn
+	taken bool
 }
 
 // newTerminal opens a pseudo-terminal and returns the child's side of it too.
@@ -67,7 +67,7 @@ func newTerminal(size Terminal) (*terminal, *os.File, error) {
 	}
 	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), hangup: make(chan struct{}), copied: make(chan struct{})}
 	t.hangUp = sync.OnceFunc(func() { close(t.hangup) })
-	t.timer = time.AfterFunc(attachTime, func() {
+	t.timer = time.AfterFunc(attachTimeout, func() {
 		if t.reserve(nil) {
 			t.hangUp()
 		}
@@ -88,10 +88,10 @@ func (t *terminal) resize(columns, rows uint16) {
 func (t *terminal) reserve(conn net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.used {
+	if t.taken {
 		return false
 	}
-	t.used, t.conn = true, conn
+	t.taken, t.conn = true, conn
 	return true
 }
 
@@ -123,13 +123,13 @@ func (t *terminal) close() {
 	t.timer.Stop()
 	t.mu.Lock()
 	conn := t.conn
-	t.used = true
+	t.taken = true
 	t.mu.Unlock()
 	if conn != nil {
-		_ = conn.SetWriteDeadline(time.Now().Add(lastOutputTime))
+		_ = conn.SetWriteDeadline(time.Now().Add(lastOutputTimeout))
 		select {
 		case <-t.copied:
-		case <-time.After(lastOutputTime):
+		case <-time.After(lastOutputTimeout):
 		}
 		_ = conn.Close()
 	}

@@ -13,7 +13,7 @@ import (
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
 	if source == "" && commonDir(repository) == "" {
-		return fleet.Branch{}, noRepository(repository)
+		return fleet.Branch{}, noRepositoryError(repository)
 	}
 	if source != "" {
 		if err := g.Fetch(ctx, source, repository); err != nil {

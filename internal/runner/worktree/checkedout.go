@@ -11,8 +11,8 @@ import (
 
 // checkout is a working tree of people in which a branch is checked out.
 type checkout struct {
-	dir string // the working tree
-	own string // its git directory
+	dir    string // the working tree
+	gitDir string // its git directory
 }
 
 // checkouts returns the working trees in which the branch is checked out, also those in which it is being rebased.
@@ -29,7 +29,7 @@ func (g *Git) checkouts(ctx context.Context, repository, branch string) ([]check
 		if !ok || slices.Contains(lines, "bare") {
 			continue
 		}
-		c := checkout{dir: dir, own: gitDirOf(dir)}
+		c := checkout{dir: dir, gitDir: gitDirOf(dir)}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue // people have removed it
 		}
@@ -43,7 +43,7 @@ func (g *Git) checkouts(ctx context.Context, repository, branch string) ([]check
 // unfinished returns what people have begun in the working tree and not finished. If branch is set, it returns only a rebase of that branch.
 func (c checkout) unfinished(branch string) string {
 	for _, dir := range []string{"rebase-merge", "rebase-apply"} {
-		name, err := os.ReadFile(filepath.Join(c.own, dir, "head-name"))
+		name, err := os.ReadFile(filepath.Join(c.gitDir, dir, "head-name"))
 		if err == nil && (branch == "" || strings.TrimSpace(string(name)) == branch) {
 			return "rebase"
 		}
@@ -52,15 +52,15 @@ func (c checkout) unfinished(branch string) string {
 		return ""
 	}
 	for file, what := range map[string]string{"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert"} {
-		if _, err := os.Lstat(filepath.Join(c.own, file)); err == nil {
+		if _, err := os.Lstat(filepath.Join(c.gitDir, file)); err == nil {
 			return what
 		}
 	}
 	return ""
 }
 
-// filtered returns the first of the paths for which git would run one of the filters when it checks out the commit.
-func (g *Git) filtered(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
+// firstFiltered returns the first of the paths for which git would run one of the filters when it checks out the commit.
+func (g *Git) firstFiltered(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
 	if len(filters) == 0 || len(paths) == 0 {
 		return "", nil
 	}

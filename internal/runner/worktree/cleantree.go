@@ -15,9 +15,9 @@ import (
 func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	common := commonDir(t.Repository)
 	if common == "" {
-		return noRepository(t.Repository)
+		return noRepositoryError(t.Repository)
 	}
-	if err := g.Has(ctx, t.Repository, commit); err != nil {
+	if err := g.RequireCommit(ctx, t.Repository, commit); err != nil {
 		return err
 	}
 	if err := g.fetchMissing(ctx, t.Repository, commit); err != nil {
@@ -54,7 +54,7 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	}
 	defer v.close()
 	v.policy.Write = append(v.policy.Write, t.Dir, t.GitDir)
-	v.env = append(v.env, isolated...)
+	v.env = append(v.env, isolatedEnv...)
 	_, err = v.run(ctx, "read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD")
 	return err
 }

@@ -31,7 +31,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 	if err != nil {
 		return nil, "", err
 	}
-	changed, left, err := v.changed(ctx, t, have, k, head)
+	changed, left, err := v.changedRefs(ctx, t, have, k, head)
 	if err != nil {
 		return nil, "", err
 	}
@@ -48,17 +48,17 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 	return have, cmp.Or(left, refused), err
 }
 
-// changed returns the refs of the agent to collect, and describes what it leaves out.
-func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord, head string) (changed map[string]string, left string, err error) {
+// changedRefs returns the refs of the agent to collect, and describes what it leaves out.
+func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, k *refRecord, head string) (changed map[string]string, left string, err error) {
 	changed = map[string]string{}
-	tips, room, more := have.oids(), maxRefs-k.stored(t, have), 0
+	tips, room, more := have.oids(), maxRefs-k.storedCount(t, have), 0
 	current := strings.TrimPrefix(v.head, "ref: ")
 	consider := func(name string, r ref) {
 		given := k.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
 			return // the agent has not changed it, or the repository has its commit
 		}
-		stored, as := k.storedAs(t, have, name)
+		stored, as := k.isStored(t, have, name)
 		switch {
 		case as == r.oid:
 			return
@@ -103,8 +103,8 @@ func (v *view) eachRef(ctx context.Context, patterns []string, each func(name st
 	}}, append([]string{"for-each-ref", refFormat}, patterns...)...)
 }
 
-// stored returns how many refs the repository has for the agent, besides those of its tasks.
-func (k *refRecord) stored(t Tree, have refSet) (n int) {
+// storedCount returns how many refs the repository has for the agent, besides those of its tasks.
+func (k *refRecord) storedCount(t Tree, have refSet) (n int) {
 	for _, p := range k.Published {
 		if have["refs/heads/"+p.Name].oid != "" {
 			n++
@@ -118,8 +118,8 @@ func (k *refRecord) stored(t Tree, have refSet) (n int) {
 	return n
 }
 
-// storedAs reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
-func (k *refRecord) storedAs(t Tree, have refSet, name string) (stored bool, oid string) {
+// isStored reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
+func (k *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid string) {
 	own, stored := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
 	branch, ok := strings.CutPrefix(name, "refs/heads/")
 	if !ok {
@@ -146,8 +146,8 @@ func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 type refUpdate struct {
 	name string // the agent's name of the ref
 	update
-	last   publishedBranch // the branch of the repository before the update, if it is one
-	before bool            // whether there is one
+	last      publishedBranch // the branch of the repository before the update, if it is one
+	hadBranch bool            // whether there is one
 }
 
 // collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
@@ -206,7 +206,7 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord,
 			}
 		}
 		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
-			if k.Published[branch] = p.last; !p.before {
+			if k.Published[branch] = p.last; !p.hadBranch {
 				delete(k.Published, branch)
 			}
 			u := update{name: ownRef(t, have, folders, p.name), oid: p.oid}
@@ -284,7 +284,7 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 	}
 	defer to.close()
 	from := *v // making a pack takes longer than other commands, so it gets a longer limit
-	from.git, to.git = g.withPackTime(), g.withPackTime()
+	from.git, to.git = g.withPackTimeout(), g.withPackTimeout()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)

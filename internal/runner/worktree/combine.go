@@ -64,8 +64,8 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 
 // workBase is the commit with which a work is compared.
 type workBase struct {
-	commit string
-	chosen bool // it is not the one that git chooses
+	commit   string
+	isChosen bool // it is not the one that git chooses
 }
 
 // base returns the commit with which the work is compared that comes onto a commit. It returns INVALID_ARGUMENT if they have no common
@@ -96,17 +96,17 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fil
 	if err != nil || !in {
 		return workBase{commit: common}, err
 	}
-	return workBase{commit: c.Since, chosen: true}, nil
+	return workBase{commit: c.Since, isChosen: true}, nil
 }
 
 // mergeWork merges the work head into the commit onto.
-func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string) (merged, error) {
+func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string) (mergeResult, error) {
 	onto, err := d.standIn(ctx, base, onto)
 	if err == nil {
 		head, err = d.standIn(ctx, base, head)
 	}
 	if err != nil {
-		return merged{}, err
+		return mergeResult{}, err
 	}
 	return d.merge(ctx, onto, head)
 }
@@ -114,20 +114,20 @@ func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string)
 // standIn returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the
 // base, so it is the parent of this commit.
 func (d *draft) standIn(ctx context.Context, base workBase, commit string) (string, error) {
-	if !base.chosen {
+	if !base.isChosen {
 		return commit, nil
 	}
 	trees, err := d.trees(ctx, commit)
 	if err != nil {
 		return "", err
 	}
-	return d.synthetic(ctx, trees[0], base.commit)
+	return d.syntheticCommit(ctx, trees[0], base.commit)
 }
 
 // rebase makes each commit of the work again on top of c.Onto. It leaves out commits that change nothing there.
 func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.CombineResult) error {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
-	if base.chosen {
+	if base.isChosen {
 		args = append(args, "^"+base.commit)
 	}
 	list, err := d.run(ctx, args...)
@@ -171,22 +171,22 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 }
 
 // pick merges what the commit changes into the tree.
-func (d *draft) pick(ctx context.Context, tree string, w workCommit) (m merged, err error) {
+func (d *draft) pick(ctx context.Context, tree string, w workCommit) (m mergeResult, err error) {
 	theirs := w.oid
 	if len(w.parents) == 0 { // the beginning of another history
 		empty := ""
 		if empty, err = d.run(ctx, "mktree"); err == nil {
-			empty, err = d.synthetic(ctx, empty)
+			empty, err = d.syntheticCommit(ctx, empty)
 		}
 		if err == nil {
 			w.parents = []string{empty}
-			theirs, err = d.synthetic(ctx, w.tree, empty)
+			theirs, err = d.syntheticCommit(ctx, w.tree, empty)
 		}
 		if err != nil {
 			return m, err
 		}
 	}
-	ours, err := d.synthetic(ctx, tree, w.parents...)
+	ours, err := d.syntheticCommit(ctx, tree, w.parents...)
 	if err != nil {
 		return m, err
 	}
@@ -241,13 +241,13 @@ func parseCommit(text string) (w workCommit) {
 	return w
 }
 
-// notInName matches what the name of a person in a commit cannot have.
-var notInName = regexp.MustCompile(`[<>\x00-\x1f\x7f]+`)
+// unsafeNamePattern matches what the name of a person in a commit cannot have.
+var unsafeNamePattern = regexp.MustCompile(`[<>\x00-\x1f\x7f]+`)
 
 // signature returns the author or the committer of a commit.
 func signature(p fleet.Person, at time.Time) string {
 	clean := func(s, empty string) string {
-		if s = strings.TrimSpace(notInName.ReplaceAllString(strings.ToValidUTF8(s, ""), "")); s == "" {
+		if s = strings.TrimSpace(unsafeNamePattern.ReplaceAllString(strings.ToValidUTF8(s, ""), "")); s == "" {
 			return empty
 		}
 		return s
@@ -276,19 +276,19 @@ func (g *Git) Contains(ctx context.Context, repository, commit, older string) (b
 	return v.contains(ctx, commit, older)
 }
 
-// Has returns CHANGES_NOT_FOUND if the repository does not have the commit.
-func (g *Git) Has(ctx context.Context, repository, commit string) error {
+// RequireCommit returns CHANGES_NOT_FOUND if the repository does not have the commit.
+func (g *Git) RequireCommit(ctx context.Context, repository, commit string) error {
 	v, err := g.view(repository, false)
 	if err != nil {
 		return err
 	}
 	defer v.close()
 	if !oidPattern.MatchString(commit) {
-		return lostCommit(commit)
+		return lostCommitError(commit)
 	}
 	found, err := v.existingObjects(ctx, []string{commit})
 	if err == nil && len(found) == 0 {
-		err = lostCommit(commit)
+		err = lostCommitError(commit)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (v *view) leaveOutLinked(ctx context.Context, s *staging, paths []string) [
 
 // isClean reports whether a worktree below the working tree has the files of its HEAD, and no others.
 func (v *view) isClean(ctx context.Context, path, head string) bool {
-	if !usableHead.MatchString(head) {
+	if !usableHeadPattern.MatchString(head) {
 		return false
 	}
 	in := *v

@@ -26,21 +26,21 @@ import (
 // themselves count as in "git merge": a file with the attribute binary or merge=union is merged like that.
 type draft struct {
 	*view
-	repository string
-	mu         sync.Mutex
-	visited    map[string]bool // directories whose attributes the draft has
-	changing   bool            // a work changes attributes
+	repository        string
+	mu                sync.Mutex
+	visited           map[string]bool // directories whose attributes the draft has
+	changesAttributes bool            // a work changes attributes
 }
 
-// isolated are variables with which git reads no configuration of the user and of the system, and takes paths literally.
-var isolated = []string{"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_LITERAL_PATHSPECS=1"}
+// isolatedEnv are variables with which git reads no configuration of the user and of the system, and takes paths literally.
+var isolatedEnv = []string{"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_LITERAL_PATHSPECS=1"}
 
 // openDraft returns a draft for the repository. The caller must close it. It returns CHANGES_NOT_FOUND if the repository lacks one of the
 // commits.
 func (g *Git) openDraft(ctx context.Context, repository string, commits ...string) (*draft, error) {
 	common := commonDir(repository)
 	if common == "" {
-		return nil, noRepository(repository)
+		return nil, noRepositoryError(repository)
 	}
 	shares, err := gitfiles.Read(common)
 	if err != nil {
@@ -61,7 +61,7 @@ func (g *Git) openDraft(ctx context.Context, repository string, commits ...strin
 		return nil, err
 	}
 	d := &draft{view: v, repository: repository, visited: map[string]bool{}}
-	if err := d.require(ctx, commits); err != nil {
+	if err := d.requireCommits(ctx, commits); err != nil {
 		d.close()
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (v *view) fillDraft(common string, shares gitfiles.Info) error {
 	v.policy.Read = slices.Concat(v.policy.Read, []string{common}, withAlternates(objects))
 	v.policy.Override = ownerOf(common) != nil
 	v.dir = filepath.Join(v.tmp, "tree")
-	v.env = slices.Concat(v.env, isolated, []string{"GIT_WORK_TREE=" + v.dir})
+	v.env = slices.Concat(v.env, isolatedEnv, []string{"GIT_WORK_TREE=" + v.dir})
 	for _, dir := range []string{v.dir, filepath.Join(v.tmp, "objects", "pack"), filepath.Join(v.tmp, "refs", "heads")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -90,12 +90,12 @@ func (v *view) fillDraft(common string, shares gitfiles.Info) error {
 	return v.fill(common, common, viewConfig(slices.DeleteFunc(shares.Settings, isShared), false), "", shares)
 }
 
-// require returns CHANGES_NOT_FOUND if the repository lacks one of the commits. It fetches missing objects of a partial clone.
-func (d *draft) require(ctx context.Context, commits []string) error {
+// requireCommits returns CHANGES_NOT_FOUND if the repository lacks one of the commits. It fetches missing objects of a partial clone.
+func (d *draft) requireCommits(ctx context.Context, commits []string) error {
 	commits = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(commits))), func(oid string) bool { return oid == "" })
 	for _, oid := range commits {
 		if !oidPattern.MatchString(oid) {
-			return lostCommit(oid)
+			return lostCommitError(oid)
 		}
 	}
 	found, err := d.existingObjects(ctx, commits)
@@ -104,7 +104,7 @@ func (d *draft) require(ctx context.Context, commits []string) error {
 	}
 	for _, oid := range commits {
 		if !slices.Contains(found, oid) {
-			return lostCommit(oid)
+			return lostCommitError(oid)
 		}
 		if err := d.git.fetchMissing(ctx, d.repository, oid); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (d *draft) require(ctx context.Context, commits []string) error {
 	return nil
 }
 
-func lostCommit(oid string) error {
+func lostCommitError(oid string) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "the repository does not have the commit %s", fleet.Shorten(oid, 64))
 }
 
@@ -182,8 +182,8 @@ func (d *draft) commit(ctx context.Context, c newCommit) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// synthetic makes a commit that serves only as one side of a merge.
-func (d *draft) synthetic(ctx context.Context, tree string, parents ...string) (string, error) {
+// syntheticCommit makes a commit that serves only as one side of a merge.
+func (d *draft) syntheticCommit(ctx context.Context, tree string, parents ...string) (string, error) {
 	const nobody = "Fleet <fleet@localhost> 0 +0000"
 	return d.commit(ctx, newCommit{tree: tree, parents: parents, author: nobody, committer: nobody, message: "one side of a merge\n"})
 }
@@ -199,7 +199,7 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 	for _, c := range append([]string{onto}, commits...) {
 		within, enough := context.WithCancel(ctx) // a few small trees of an agent can stand for millions of paths
 		each := &lineWriter{zero: true, each: func(changed string) {
-			d.changing = d.changing || path.Base(changed) == ".gitattributes"
+			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
 			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributes; dir = path.Dir(dir) {
 				dirs[dir] = true
 			}
@@ -236,7 +236,7 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 
 // renewAttributes works like useAttributes, for attributes that the last commit has perhaps changed.
 func (d *draft) renewAttributes(ctx context.Context, onto, base, head string) error {
-	if !d.changing {
+	if !d.changesAttributes {
 		return nil
 	}
 	clear(d.visited)

@@ -33,7 +33,7 @@ type Work struct {
 // marked as unchanged. It proves that the directory has the files of HEAD, unchanged, and no other files; that the git directory
 // has no files besides those of an ordinary git directory; and that every commit in it is on a branch or a tag of the
 // repository. Whatever cannot be proved counts as unsaved.
-func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, error) {
+func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work, error) {
 	var w Work
 	if !t.hasOwnGitDir() {
 		w.Unsaved = append(w.Unsaved, "a working copy without a git directory")
@@ -75,8 +75,8 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	case loose > 0:
 		w.Unsaved = append(w.Unsaved, plural(loose, "commit on no branch", "commits on no branch"))
 	}
-	w.Unsaved = append(w.Unsaved, t.unusualEntries(look)...)
-	files, err := v.countDifferent(ctx, t, head, look.Parts[filepath.Base(t.Dir)].Files)
+	w.Unsaved = append(w.Unsaved, t.unusualEntries(survey)...)
+	files, err := v.countDifferent(ctx, t, head, survey.Parts[filepath.Base(t.Dir)].Files)
 	if err == nil && files > 0 {
 		w.Unsaved = append(w.Unsaved, plural(files, "file that its last commit does not have", "files that its last commit does not have"))
 	}
@@ -108,10 +108,10 @@ var usualEntries = map[string]string{
 }
 
 // unusualEntries describes for people the entries of the git directory that may be work.
-func (t Tree) unusualEntries(look filetree.Survey) (found []string) {
+func (t Tree) unusualEntries(survey filetree.Survey) (found []string) {
 	other := 0
-	unlisted := look.Parts[filepath.Base(t.GitDir)].Files
-	for path, part := range look.Parts {
+	unlisted := survey.Parts[filepath.Base(t.GitDir)].Files
+	for path, part := range survey.Parts {
 		name, ok := strings.CutPrefix(path, filepath.Base(t.GitDir)+"/")
 		if !ok {
 			continue
@@ -225,7 +225,7 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	if err := with.pipe(ctx, nil, &changed, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
 		return 0, err
 	}
-	var known counter
+	var known fileCounter
 	if err := with.pipe(ctx, nil, &known, "ls-files", "--stage", "-z"); err != nil {
 		return 0, err
 	}
@@ -243,13 +243,13 @@ func (v *view) countStaged(ctx context.Context, head string) (int, error) {
 	return strings.Count(changed.String(), "\x00"), err
 }
 
-// counter counts the files in the output of ls-files with --stage and -z, without keeping it.
-type counter struct {
+// fileCounter counts the files in the output of ls-files with --stage and -z, without keeping it.
+type fileCounter struct {
 	files int
 	line  []byte // the beginning of an entry
 }
 
-func (c *counter) Write(p []byte) (int, error) {
+func (c *fileCounter) Write(p []byte) (int, error) {
 	for _, b := range p {
 		if b == 0 {
 			if !bytes.HasPrefix(c.line, []byte(gitlink)) {
@@ -263,6 +263,6 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var _ io.Writer = (*counter)(nil)
+var _ io.Writer = (*fileCounter)(nil)
 
 const gitlink = "160000" // the mode of a submodule

@@ -53,7 +53,7 @@ var errNoGit = &Error{Message: "git was not found when this process started: ins
 // which must exist.
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call reports that it is missing
-	g := &Git{program: program, limit: readTime, memory: 2 << 30, temp: temp}
+	g := &Git{program: program, limit: readTimeout, memory: 2 << 30, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
 	for _, v := range env {
@@ -81,10 +81,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-var credentials = regexp.MustCompile(`://[^/@\s]+@`)
+var credentialPattern = regexp.MustCompile(`://[^/@\s]+@`)
 
 // Scrub removes credentials from URLs in a text.
-func Scrub(s string) string { return credentials.ReplaceAllString(s, "://") }
+func Scrub(s string) string { return credentialPattern.ReplaceAllString(s, "://") }
 
 // run runs git in the directory and returns its trimmed output. git reads the repository's own configuration, which
 // agents can write. Commands that read or write files of a working tree, read objects, or use the network must use a
@@ -181,7 +181,7 @@ func (t *tailBuffer) String() string { return string(t.text) }
 // limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
 // gigabytes of paths.
 func (g *Git) limits() sandbox.Limits {
-	return sandbox.Limits{Memory: g.memory, CPU: packTime * g.limit, FileSize: 16 << 30, Descriptors: 1024}
+	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.limit, FileSize: 16 << 30, Descriptors: 1024}
 }
 
 // lock locks the repository for changes by this process.
@@ -191,15 +191,15 @@ func (g *Git) lock(repository string) (unlock func()) {
 	return m.(*sync.Mutex).Unlock
 }
 
-// readTime is the default of Git.limit.
-const readTime = 2 * time.Minute
+// readTimeout is the default of Git.limit.
+const readTimeout = 2 * time.Minute
 
-// packTime is the factor by which Git.limit is multiplied for copying objects.
-const packTime = 10
+// packTimeFactor is the factor by which Git.limit is multiplied for copying objects.
+const packTimeFactor = 10
 
-// withPackTime returns a Git with the longer limit.
-func (g *Git) withPackTime() *Git {
-	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTime * g.limit, memory: g.memory, config: g.config}
+// withPackTimeout returns a Git with the longer limit.
+func (g *Git) withPackTimeout() *Git {
+	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTimeFactor * g.limit, memory: g.memory, config: g.config}
 }
 
 // readConfig returns the files outside the system's directories that git reads: the user's configuration files, the
@@ -242,8 +242,8 @@ func (g *Git) readConfig() []string {
 	return slices.Compact(paths)
 }
 
-// stopTime is how long git may clean up after its context is done.
-const stopTime = 5 * time.Second
+// stopTimeout is how long git may clean up after its context is done.
+const stopTimeout = 5 * time.Second
 
 // RemoveAll removes the path with everything in it. Agents may have written it, so a confined process removes what is in a
 // directory.

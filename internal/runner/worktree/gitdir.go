@@ -47,7 +47,7 @@ func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBr
 func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, err error) {
 	common := commonDir(t.Repository)
 	if common == "" {
-		return "", noRepository(t.Repository)
+		return "", noRepositoryError(t.Repository)
 	}
 	config, hooks, err := g.copyConfig(ctx, common)
 	if err != nil {
@@ -158,8 +158,8 @@ func copyHooks(from, to string) error {
 	})
 }
 
-// notCopied matches settings that describe the layout of a repository, or that are not valid in another repository.
-var notCopied = regexp.MustCompile(`^(core\.(bare|worktree|sharedrepository|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
+// notCopiedPattern matches settings that describe the layout of a repository, or that are not valid in another repository.
+var notCopiedPattern = regexp.MustCompile(`^(core\.(bare|worktree|sharedrepository|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
 
 // setting is one line of a git configuration.
 type setting struct {
@@ -211,7 +211,7 @@ func (g *Git) copyConfig(ctx context.Context, common string) (config, hooks stri
 	version := "0"
 	for _, s := range all {
 		switch {
-		case notCopied.MatchString(s.key):
+		case notCopiedPattern.MatchString(s.key):
 			continue
 		case s.key == "core.hookspath" && (filepath.IsAbs(s.value) || strings.HasPrefix(s.value, "~")):
 			// The agent has another home and may not read the directory. A relative path is below the working tree.
@@ -238,7 +238,7 @@ func quoteConfig(s string) string {
 func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 	common := commonDir(t.Repository)
 	if common == "" {
-		return nil, noRepository(t.Repository)
+		return nil, noRepositoryError(t.Repository)
 	}
 	info, err := sandbox.ReadGit(ctx, t.GitDir)
 	if err != nil {
@@ -265,7 +265,7 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 
 func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error {
 	settings := info.Settings
-	if info.Broken { // the agent has damaged it; the refs can perhaps still be read
+	if info.ConfigBroken { // the agent has damaged it; the refs can perhaps still be read
 		shares, err := gitfiles.Read(common)
 		if err != nil {
 			return err

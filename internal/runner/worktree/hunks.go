@@ -10,24 +10,24 @@ import (
 // The lines with which git begins and ends a conflict. The attribute conflict-marker-size changes their length, and a renamed file adds
 // its path.
 var (
-	conflictBegin = regexp.MustCompile(`^<{7,} ` + oursLabel + `(:.*)?\r?$`)
-	conflictEnd   = regexp.MustCompile(`^>{7,} ` + theirsLabel + `(:.*)?\r?$`)
+	conflictBeginPattern = regexp.MustCompile(`^<{7,} ` + oursLabel + `(:.*)?\r?$`)
+	conflictEndPattern   = regexp.MustCompile(`^>{7,} ` + theirsLabel + `(:.*)?\r?$`)
 )
 
 // hunks collects the lines of a file that are in conflict, at most fleet.MaxHunks bytes.
 type hunks struct {
-	text   strings.Builder
-	inside bool
-	full   bool
+	text       strings.Builder
+	inConflict bool
+	full       bool
 }
 
 // add adds a line of the file, if it is in a conflict.
 func (h *hunks) add(line string) {
-	h.inside = h.inside || conflictBegin.MatchString(line)
-	if !h.inside || h.full {
+	h.inConflict = h.inConflict || conflictBeginPattern.MatchString(line)
+	if !h.inConflict || h.full {
 		return
 	}
-	h.inside = !conflictEnd.MatchString(line)
+	h.inConflict = !conflictEndPattern.MatchString(line)
 	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\x00", ""), "\uFFFD")
 	if room := fleet.MaxHunks - 1 - h.text.Len(); len(line) > room {
 		h.full = true

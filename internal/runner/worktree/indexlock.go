@@ -16,14 +16,14 @@ import (
 	"fleet/internal/scratch"
 )
 
-// lockTime is how long the index of a working tree may be locked by another process, such as the git of an editor.
-const lockTime = 3 * time.Second
+// lockTimeout is how long the index of a working tree may be locked by another process, such as the git of an editor.
+const lockTimeout = 3 * time.Second
 
-const lockPoll = 20 * time.Millisecond
+const lockPollInterval = 20 * time.Millisecond
 
 // The files of a working tree that is being updated: git's own lock of the index, and the next index.
-func (c checkout) lockPath() string { return filepath.Join(c.own, "index.lock") }
-func (c checkout) nextPath() string { return filepath.Join(c.own, "fleet-move.index") }
+func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
+func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
 // lock locks the index of the working tree like git does, so that people cannot commit meanwhile. The lock names this process, so that it
 // does not outlive the process for Fleet. The next index is a copy of the index.
@@ -36,7 +36,7 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 	if err != nil {
 		return err
 	}
-	name, err := scratch.WriteTemp(filepath.Join(c.own, "fleet-move.lock"), data)
+	name, err := scratch.WriteTemp(filepath.Join(c.gitDir, "fleet-move.lock"), data)
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 			return err
 		case c.lockIsStale():
 			err = os.Remove(c.lockPath())
-		case time.Since(begun) > lockTime:
-			return c.busy(branch, "another git is running, or was killed and has left the file %s: wait for it, or remove the file", c.lockPath())
+		case time.Since(begun) > lockTimeout:
+			return c.busyError(branch, "another git is running, or was killed and has left the file %s: wait for it, or remove the file", c.lockPath())
 		default:
 			err = nil
 		}
@@ -67,7 +67,7 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lockPoll):
+		case <-time.After(lockPollInterval):
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (c checkout) copyIndex() error {
 	if err := os.Remove(c.nextPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	from, err := os.Open(filepath.Join(c.own, "index"))
+	from, err := os.Open(filepath.Join(c.gitDir, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (c checkout) copyIndex() error {
 }
 
 // publish makes the next index the index of the working tree.
-func (c checkout) publish() error { return os.Rename(c.nextPath(), filepath.Join(c.own, "index")) }
+func (c checkout) publish() error { return os.Rename(c.nextPath(), filepath.Join(c.gitDir, "index")) }
 
 // unlock ends what lock began.
 func (c checkout) unlock() error {
@@ -126,13 +126,13 @@ func (c checkout) unlock() error {
 	return errors.Join(errs...)
 }
 
-// lockedRef matches git's message about a lock that another git holds.
-var lockedRef = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
+// lockedRefPattern matches git's message about a lock that another git holds.
+var lockedRefPattern = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
 
 // removeStaleLock reports whether git failed because of a lock that a killed git has left, and removes the lock. A git that is killed when
 // it has just created a lock leaves it empty. A running git writes the lock at once.
 func removeStaleLock(err error) bool {
-	m := lockedRef.FindStringSubmatch(err.Error())
+	m := lockedRefPattern.FindStringSubmatch(err.Error())
 	if m == nil {
 		return false
 	}
@@ -144,15 +144,15 @@ func removeStaleLock(err error) bool {
 		case !info.Mode().IsRegular() || info.Size() > 0:
 			return false
 		}
-		if left := lockTime - time.Since(info.ModTime()); left > 0 {
-			time.Sleep(min(left, lockPoll))
+		if left := lockTimeout - time.Since(info.ModTime()); left > 0 {
+			time.Sleep(min(left, lockPollInterval))
 			continue
 		}
 		return os.Remove(m[1]) == nil
 	}
 }
 
-// busy returns BRANCH_CHECKED_OUT for a working tree.
-func (c checkout) busy(branch, format string, args ...any) *fleet.Error {
+// busyError returns BRANCH_CHECKED_OUT for a working tree.
+func (c checkout) busyError(branch, format string, args ...any) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
 }

@@ -19,14 +19,14 @@ import (
 	"fleet/internal/scratch"
 )
 
-// pointer matches a file that stands for one of Git LFS.
-var pointer = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?oid sha256:([0-9a-f]{64})\n`)
+// pointerPattern matches a file that stands for one of Git LFS.
+var pointerPattern = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?oid sha256:([0-9a-f]{64})\n`)
 
 // maxPointer is the size below which a file can be a pointer, in bytes.
 const maxPointer = 1024
 
-// large returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
-func (v *view) large(ctx context.Context, commit string, others []string) (digests []string, err error) {
+// largeDigests returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
+func (v *view) largeDigests(ctx context.Context, commit string, others []string) (digests []string, err error) {
 	var oids []string
 	list := &lineWriter{each: func(oid string) { oids = append(oids, oid) }}
 	if err := v.pipe(ctx, revisions([]string{commit}, others), list, "rev-list", "--objects", "--no-object-names", "--filter-provided-objects",
@@ -38,7 +38,7 @@ func (v *view) large(ctx context.Context, commit string, others []string) (diges
 			return nil
 		}
 		b, err := io.ReadAll(io.LimitReader(text, maxPointer))
-		if m := pointer.FindSubmatch(b); m != nil {
+		if m := pointerPattern.FindSubmatch(b); m != nil {
 			digests = append(digests, string(m[1]))
 		}
 		return err
@@ -62,7 +62,7 @@ func (g *Git) MissingLarge(ctx context.Context, repository, commit string) (miss
 	if err != nil {
 		return nil, err
 	}
-	all, err := v.large(ctx, commit, others)
+	all, err := v.largeDigests(ctx, commit, others)
 	return slices.DeleteFunc(all, func(digest string) bool { return hasLarge(commonDir(repository), digest) }), err
 }
 
@@ -111,7 +111,7 @@ func (g *Git) AddLarge(repository, digest string, in io.Reader) (ok bool, err er
 	if path == "" {
 		return false, nil
 	}
-	dir := temporary(commonDir(repository))
+	dir := tempDir(commonDir(repository))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
 	}
@@ -153,7 +153,7 @@ const maxLargeArguments = 500
 
 // sendLarge uploads the Git LFS files that the pushed commit adds to the branches of the remote, as the hook of Git LFS would: hooks do not
 // run. It refuses a commit whose files are not here.
-func (v *view) sendLarge(ctx context.Context, p pushing, to string) error {
+func (v *view) sendLarge(ctx context.Context, p pushRequest, to string) error {
 	confined, err := v.git.view(p.repository, false)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (v *view) sendLarge(ctx context.Context, p pushing, to string) error {
 	if err != nil {
 		return err
 	}
-	all, err := confined.large(ctx, p.commit, others)
+	all, err := confined.largeDigests(ctx, p.commit, others)
 	if err != nil || len(all) == 0 {
 		return err
 	}

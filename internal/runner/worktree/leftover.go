@@ -90,7 +90,7 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 				return err
 			}
 			if len(used) > 0 {
-				return used[0].busy(branch, "it is in use: check out another branch there, and try again")
+				return used[0].busyError(branch, "it is in use: check out another branch there, and try again")
 			}
 			all = append(all, update{name: r.name, old: r.oid})
 		}
@@ -188,11 +188,11 @@ func (v *view) prove(ctx context.Context, all []leftRef, others, settled []strin
 func isOfTask(name string, tasks map[string]bool) bool {
 	name = strings.TrimSuffix(name, ".base")
 	i := strings.LastIndexByte(name, '-')
-	return tasks[name] || i > 0 && tryNumber.MatchString(name[i+1:]) && tasks[name[:i]]
+	return tasks[name] || i > 0 && tryNumberPattern.MatchString(name[i+1:]) && tasks[name[:i]]
 }
 
-// tryNumber matches the number of a try of a task.
-var tryNumber = regexp.MustCompile(`^[0-9]{1,3}$`)
+// tryNumberPattern matches the number of a try of a task.
+var tryNumberPattern = regexp.MustCompile(`^[0-9]{1,3}$`)
 
 // agentLabel returns the part after fleet/ or fleet- in the name of a branch.
 func agentLabel(branch string) (label string, ok bool) {

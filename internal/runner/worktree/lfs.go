@@ -19,16 +19,16 @@ func Sweep(repository string) error {
 	if common == "" {
 		return nil
 	}
-	return scratch.Sweep(temporary(common))
+	return scratch.Sweep(tempDir(common))
 }
 
-// temporary returns the directory for temporary files on the disk of the repository with the common git directory. Git LFS uses
+// tempDir returns the directory for temporary files on the disk of the repository with the common git directory. Git LFS uses
 // it too.
-func temporary(common string) string { return filepath.Join(common, "lfs", "tmp") }
+func tempDir(common string) string { return filepath.Join(common, "lfs", "tmp") }
 
 // keepLFS calls collectLFS and records a failure in c. The error is only that of the context.
 func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
-	if !v.info.Large {
+	if !v.info.HasLarge {
 		return nil
 	}
 	err := t.collectLFS(ctx)
@@ -45,7 +45,7 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
 func (t Tree) collectLFS(ctx context.Context) error {
-	dir := temporary(commonDir(t.Repository))
+	dir := tempDir(commonDir(t.Repository))
 	to := filepath.Join(filepath.Dir(dir), "objects")
 	own := ownerOf(t.Repository)
 	if err := own.mkdirAll(dir); err != nil {

@@ -157,7 +157,7 @@ func TestFirstBranchIsNamed(t *testing.T) {
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two; for i in $(seq 20); do git branch a$i $(git commit-tree -m $i -p HEAD HEAD^{tree}); done; git commit -q --allow-empty -m three")
 	w := mustExamine(t, g, tree)
 	require.Equal(t, 22, w.Commits)
-	require.Len(t, w.Branches, maxNamed)
+	require.Len(t, w.Branches, maxNamedBranches)
 	require.Equal(t, "fleet/papi-1", w.Branches[0])
 }
 

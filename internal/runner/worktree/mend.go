@@ -14,7 +14,7 @@ import (
 // mend makes the tree usable for the next task: see gitfiles.Mend. It returns the commit of the agent's HEAD, or an empty text if
 // only git can find it. In a repository that people use too, it removes only locks that no running git can hold.
 func (t Tree) mend(ctx context.Context) (head string, err error) {
-	m := gitfiles.Tree{GitDir: t.GitDir, All: true}
+	m := gitfiles.Tree{GitDir: t.GitDir, AllLocks: true}
 	switch {
 	case !t.hasOwnGitDir():
 		m = gitfiles.Tree{GitDir: filepath.Join(t.Dir, ".git")}

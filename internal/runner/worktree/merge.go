@@ -22,14 +22,14 @@ const (
 	theirsLabel = "work"
 )
 
-// merged is the result of a merge of two commits.
-type merged struct {
+// mergeResult is the result of a merge of two commits.
+type mergeResult struct {
 	tree      string // if there are conflicts, with conflict markers
 	conflicts []fleet.Conflict
 }
 
 // merge merges two commits, which have a common commit in their histories.
-func (d *draft) merge(ctx context.Context, ours, theirs string) (m merged, err error) {
+func (d *draft) merge(ctx context.Context, ours, theirs string) (m mergeResult, err error) {
 	for label, oid := range map[string]string{oursLabel: ours, theirsLabel: theirs} {
 		if err := os.WriteFile(filepath.Join(d.tmp, "refs", "heads", label), []byte(oid+"\n"), 0o600); err != nil {
 			return m, err
@@ -60,8 +60,8 @@ func mergeError(err error) error {
 	return err
 }
 
-// conflictKind matches the beginning of a message of merge-tree.
-var conflictKind = regexp.MustCompile(`^CONFLICT \(([^)]+)\)`)
+// conflictKindPattern matches the beginning of a message of merge-tree.
+var conflictKindPattern = regexp.MustCompile(`^CONFLICT \(([^)]+)\)`)
 
 // conflicts returns the conflicts that merge-tree lists after the tree.
 func (d *draft) conflicts(ctx context.Context, tree, list string) ([]fleet.Conflict, error) {
@@ -83,9 +83,9 @@ func (d *draft) conflicts(ctx context.Context, tree, list string) ([]fleet.Confl
 		}
 		paths, kind, message := fields[1:1+count], fields[1+count], fields[2+count]
 		fields = fields[3+count:]
-		match := conflictKind.FindStringSubmatch(message)
+		match := conflictKindPattern.FindStringSubmatch(message)
 		if match == nil {
-			match = conflictKind.FindStringSubmatch(kind)
+			match = conflictKindPattern.FindStringSubmatch(kind)
 		}
 		if match == nil {
 			continue

@@ -47,7 +47,7 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 	case b.Commit:
 		return g.move(ctx, repository, b, to, all)
 	}
-	return moved(b, now)
+	return branchMovedError(b, now)
 }
 
 // unlockAll unlocks the working trees. It returns cause, and what has failed.
@@ -62,7 +62,7 @@ func unlockAll(all []checkout, cause error) error {
 
 // move updates the working trees, which are locked, and then the branch.
 func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to string, all []checkout) error {
-	f, err := g.follow(ctx, repository, b, to)
+	f, err := g.newTreeUpdater(ctx, repository, b, to)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	}
 	if err != nil {
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
-			err = moved(b, now)
+			err = branchMovedError(b, now)
 		}
 		return f.undo(ctx, all, err)
 	}
@@ -105,8 +105,8 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 // landedWork is the message in the log of a branch.
 const landedWork = "fleet: landed work"
 
-// moved returns BRANCH_MOVED.
-func moved(b fleet.Branch, now string) error {
+// branchMovedError returns BRANCH_MOVED.
+func branchMovedError(b fleet.Branch, now string) error {
 	if now == "" {
 		return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q no longer exists", b.Name)
 	}
@@ -115,7 +115,7 @@ func moved(b fleet.Branch, now string) error {
 
 // checkMove returns an error unless the commit to has the branch in its history.
 func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, to string) error {
-	if err := g.Has(ctx, repository, to); err != nil {
+	if err := g.RequireCommit(ctx, repository, to); err != nil {
 		return err
 	}
 	ok, err := g.Contains(ctx, repository, to, b.Commit)
@@ -131,21 +131,21 @@ func (g *Git) branchCommit(ctx context.Context, repository, name string) (string
 	return have["refs/heads/"+name].oid, err
 }
 
-// follower updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of the
+// treeUpdater updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of the
 // repository and with its configuration, which says for example which files a sparse checkout has. It runs no programs that the
 // configuration names: hooks and filters are off, and a file that needs a filter is an error.
-type follower struct {
-	git      *Git
-	branch   fleet.Branch
-	to       string
-	options  []string // of each call of git
-	changed  []changedFile
-	filtered string // a file that needs a filter
+type treeUpdater struct {
+	git          *Git
+	branch       fleet.Branch
+	to           string
+	options      []string // of each call of git
+	changed      []changedFile
+	filteredFile string // a file that needs a filter
 }
 
-// follow returns a follower of the branch.
-func (g *Git) follow(ctx context.Context, repository string, b fleet.Branch, to string) (*follower, error) {
-	f := &follower{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
+// newTreeUpdater returns an updater for the move of the branch.
+func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Branch, to string) (*treeUpdater, error) {
+	f := &treeUpdater{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
 	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, err
@@ -169,43 +169,43 @@ func (g *Git) follow(ctx context.Context, repository string, b fleet.Branch, to 
 			paths = append(paths, c.path)
 		}
 	}
-	f.filtered, err = g.filtered(ctx, repository, to, names, paths)
+	f.filteredFile, err = g.firstFiltered(ctx, repository, to, names, paths)
 	return f, err
 }
 
 // run runs git in the working tree, with the next index.
-func (f *follower) run(ctx context.Context, c checkout, args ...string) error {
+func (f *treeUpdater) run(ctx context.Context, c checkout, args ...string) error {
 	return f.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(f.options, args)...)
 }
 
-// refused matches git's messages about a file that it would overwrite.
-var refused = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
+// refusedPathPattern matches git's messages about a file that it would overwrite.
+var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
 
 // check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
-func (f *follower) check(ctx context.Context, c checkout) error {
+func (f *treeUpdater) check(ctx context.Context, c checkout) error {
 	const then = "commit, stash or remove it, or check out another branch there, and try again"
 	switch what := c.unfinished(""); {
 	case what != "":
-		return c.busy(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
-	case f.filtered != "":
-		return c.busy(f.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", f.filtered).With("file", f.filtered)
+		return c.busyError(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
+	case f.filteredFile != "":
+		return c.busyError(f.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", f.filteredFile).With("file", f.filteredFile)
 	}
 	if path := c.inTheWay(f.changed); path != "" {
-		return c.busy(f.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
+		return c.busyError(f.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
 	}
 	_ = f.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
 	err := f.run(ctx, c, "read-tree", "-n", "-m", "-u", f.branch.Commit, f.to)
 	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
-		if m := refused.FindStringSubmatch(e.Message); m != nil {
-			return c.busy(f.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
+		if m := refusedPathPattern.FindStringSubmatch(e.Message); m != nil {
+			return c.busyError(f.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
 		}
-		return c.busy(f.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
+		return c.busyError(f.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
 	}
 	return err
 }
 
 // update changes the files of the working tree and its index from one commit to the other.
-func (f *follower) update(ctx context.Context, c checkout, from, to string) error {
+func (f *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
 	if err := f.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (f *follower) update(ctx context.Context, c checkout, from, to string) erro
 }
 
 // undo changes the files of working trees back. It returns cause, and what else has failed.
-func (f *follower) undo(ctx context.Context, all []checkout, cause error) error {
+func (f *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
 		err := c.copyIndex()
 		if err == nil {
@@ -230,7 +230,7 @@ func (f *follower) undo(ctx context.Context, all []checkout, cause error) error 
 }
 
 // catchUp updates working trees in which people have checked out the branch while it moved.
-func (f *follower) catchUp(ctx context.Context, repository string, done []checkout) {
+func (f *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
 	all, err := f.git.checkouts(ctx, repository, f.branch.Name)
 	for _, c := range all {
 		if err != nil || slices.Contains(done, c) || c.lock(ctx, f.branch.Name) != nil {
@@ -292,7 +292,7 @@ func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Bra
 	if err := g.checkMove(ctx, mirror, b, to); err != nil {
 		return err
 	}
-	if err := g.push(ctx, pushing{repository: mirror, remote: "origin", url: source, branch: b.Name, commit: to, lease: b.Commit}); err != nil {
+	if err := g.push(ctx, pushRequest{repository: mirror, remote: "origin", url: source, branch: b.Name, commit: to, lease: b.Commit}); err != nil {
 		if moved, ok := errors.AsType[*fleet.Error](err); ok && moved.Reason == fleet.ReasonBranchMoved {
 			if now, ferr := g.Branch(ctx, mirror, source, b.Name); ferr == nil && now.Commit == to {
 				return nil // an interrupted call has moved it

@@ -82,8 +82,8 @@ func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 	return "", nil
 }
 
-// maxNamed limits how many of the agent's branches Work names.
-const maxNamed = 10
+// maxNamedBranches limits how many of the agent's branches Work names.
+const maxNamedBranches = 10
 
 // Commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
 // It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
@@ -127,8 +127,8 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 		}
 		return strings.Compare(a, b)
 	})
-	if len(branches) > maxNamed {
-		branches = branches[:maxNamed]
+	if len(branches) > maxNamedBranches {
+		branches = branches[:maxNamedBranches]
 	}
 	return n, branches, err
 }

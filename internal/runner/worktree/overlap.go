@@ -16,12 +16,12 @@ import (
 
 // work is a contribution as it would be on top of the branch.
 type work struct {
-	name    string
-	commit  string                // a synthetic commit on top of the branch, perhaps with conflict markers
-	files   map[string]*fileLines // by path; a renamed file counts with both paths
-	added   []string              // paths that the branch does not have
-	moved   map[string]bool       // directories from which files were renamed
-	changed bool
+	name        string
+	commit      string                // a synthetic commit on top of the branch, perhaps with conflict markers
+	files       map[string]*fileLines // by path; a renamed file counts with both paths
+	addedPaths  []string              // paths that the branch does not have
+	renamedDirs map[string]bool       // directories from which files were renamed
+	changed     bool
 }
 
 // fileLines is how a work changes a file.
@@ -99,7 +99,7 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 
 // work brings the contribution onto the branch.
 func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w work, err error) {
-	w = work{name: c.Name, files: map[string]*fileLines{}, moved: map[string]bool{}}
+	w = work{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
 	base, err := d.base(ctx, c, onto, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // another history, with which nothing can be combined
 		return w, nil
@@ -114,12 +114,12 @@ func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w 
 	if err != nil {
 		return w, err
 	}
-	if w.commit, err = d.synthetic(ctx, tree, onto); err != nil {
+	if w.commit, err = d.syntheticCommit(ctx, tree, onto); err != nil {
 		return w, err
 	}
 	within, enough := context.WithCancel(ctx)
 	defer enough()
-	p := &patchReader{w: &w, enough: enough}
+	p := &patchReader{w: &w, onLimit: enough}
 	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
 	err = d.pipe(within, nil, &lineWriter{cut: true, each: p.line}, args...)
 	if w.changed = len(w.files) > 0; len(w.files) >= maxCompared && ctx.Err() == nil {
@@ -161,7 +161,7 @@ func (d *draft) overlap(ctx context.Context, a, b *work) (*fleet.WorkOverlap, er
 	if !a.changed || !b.changed {
 		return nil, nil
 	}
-	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.hides(b) || b.hides(a), false
+	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.blocks(b) || b.blocks(a), false
 	for name, in := range a.files {
 		other := b.files[name]
 		if other == nil {
@@ -198,11 +198,11 @@ func (d *draft) overlap(ctx context.Context, a, b *work) (*fleet.WorkOverlap, er
 	return o, nil
 }
 
-// hides reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
+// blocks reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
 // renamed files from.
-func (w *work) hides(b *work) bool {
-	return slices.ContainsFunc(b.added, func(name string) bool {
-		if w.moved[path.Dir(name)] {
+func (w *work) blocks(b *work) bool {
+	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
+		if w.renamedDirs[path.Dir(name)] {
 			return true
 		}
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -220,7 +220,7 @@ const maxCompared = 50_000
 // patchReader reads what diff-tree prints with --raw and -p.
 type patchReader struct {
 	w       *work
-	enough  func()       // is called when there are maxCompared files
+	onLimit func()       // is called when there are maxCompared files
 	patches []*fileLines // the files whose patches follow, in order
 	current *fileLines
 	inPatch bool
@@ -253,7 +253,7 @@ func (p *patchReader) raw(text string) {
 		return
 	}
 	if len(p.w.files) >= maxCompared {
-		p.enough()
+		p.onLimit()
 		return
 	}
 	status := entry[4][0]
@@ -264,12 +264,12 @@ func (p *patchReader) raw(text string) {
 	p.patches = append(p.patches, f)
 	switch status {
 	case 'A':
-		p.w.added = append(p.w.added, unquotePath(fields[1]))
+		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[1]))
 	case 'T': // two patches: one removes the file, and the other adds it
 		p.patches = append(p.patches, f)
 	case 'R':
-		p.w.moved[path.Dir(unquotePath(fields[1]))] = true
-		p.w.added = append(p.w.added, unquotePath(fields[len(fields)-1]))
+		p.w.renamedDirs[path.Dir(unquotePath(fields[1]))] = true
+		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[len(fields)-1]))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // fetched trees name.
 const maxFetches = 200
 
-// promisorSetting matches the settings of a partial clone that are needed to fetch its missing objects.
-var promisorSetting = regexp.MustCompile(`^(extensions\.partialclone|remote\..*\.(url|promisor|partialclonefilter))$`)
+// promisorSettingPattern matches the settings of a partial clone that are needed to fetch its missing objects.
+var promisorSettingPattern = regexp.MustCompile(`^(extensions\.partialclone|remote\..*\.(url|promisor|partialclonefilter))$`)
 
 // fetchMissing fetches the objects of the commit's tree that a partial clone does not have. An agent's sandbox may prevent
 // the agent from fetching them. fetchMissing does nothing in an ordinary repository.
@@ -35,7 +35,7 @@ func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error
 	}
 	defer v.close()
 	for _, s := range settings {
-		if promisorSetting.MatchString(s.key) {
+		if promisorSettingPattern.MatchString(s.key) {
 			if err := agentfile.Append(filepath.Join(v.tmp, "config"), []byte(s.String())); err != nil {
 				return err
 			}

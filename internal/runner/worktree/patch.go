@@ -48,7 +48,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 			args = append(args, ":(top,literal)"+from)
 		}
 	}
-	p := &page{skip: offset, limit: limit}
+	p := &pageWriter{skip: offset, limit: limit}
 	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
 		return nil, false, v.orNoCommit(ctx, err, base, commit)
 	}
@@ -81,16 +81,16 @@ func (v *view) renamedFrom(ctx context.Context, base, commit, path string) (stri
 	return "", nil
 }
 
-// page skips the first skip bytes that are written to it, and keeps the next limit bytes. If more bytes follow, Write
+// pageWriter skips the first skip bytes that are written to it, and keeps the next limit bytes. If more bytes follow, Write
 // returns an error, which stops git.
-type page struct {
+type pageWriter struct {
 	skip  int64
 	limit int
 	text  []byte
 	more  bool
 }
 
-func (p *page) Write(b []byte) (int, error) {
+func (p *pageWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	if skip := min(p.skip, int64(len(b))); skip > 0 {
 		p.skip -= skip

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pushing is one commit for a branch of another repository.
-type pushing struct {
+// pushRequest is one commit for a branch of another repository.
+type pushRequest struct {
 	repository string // that has the commit
 	remote     string // whose tracking branches say what the other repository has
 	url        string
@@ -32,13 +32,13 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	} else if p.Remote != "" && p.Remote != name {
 		return fleet.PushResult{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: it has origin", fleet.Shorten(p.Remote, 100))
 	}
-	if err := g.Has(ctx, repository, p.Commit); err != nil {
+	if err := g.RequireCommit(ctx, repository, p.Commit); err != nil {
 		return fleet.PushResult{}, err
 	}
-	if !validBranch.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
+	if !validBranchPattern.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
 		return fleet.PushResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
 	}
-	if err := g.push(ctx, pushing{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
+	if err := g.push(ctx, pushRequest{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
 		return fleet.PushResult{}, err
 	}
 	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
@@ -49,8 +49,8 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	return fleet.PushResult{Remote: name, URL: Scrub(plain)}, nil
 }
 
-// validBranch matches names of branches. git checks the rest.
-var validBranch = regexp.MustCompile(`^[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00-\x20\x7f~^:?*\[\\]*$`)
+// validBranchPattern matches names of branches. git checks the rest.
+var validBranchPattern = regexp.MustCompile(`^[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00-\x20\x7f~^:?*\[\\]*$`)
 
 // remote returns the name and the URL of a remote of the repository. An empty name selects the only one, or origin.
 func (g *Git) remote(ctx context.Context, repository, name string) (found, to string, err error) {
@@ -80,7 +80,7 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 }
 
 // push pushes with git's own transport. No program of the repository runs: neither the pre-push hook nor one that signs the push.
-func (g *Git) push(ctx context.Context, p pushing) error {
+func (g *Git) push(ctx context.Context, p pushRequest) error {
 	v, err := g.view(p.repository, false)
 	if err != nil {
 		return err
@@ -109,14 +109,14 @@ func (g *Git) push(ctx context.Context, p pushing) error {
 			return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q of %s has commits that the pushed one does not have", p.branch, Scrub(plain))
 		}
 	}
-	if m := refusedPush.FindStringSubmatch(out.String()); m != nil {
+	if m := refusedPushPattern.FindStringSubmatch(out.String()); m != nil {
 		return fleet.Errorf(fleet.ReasonPushRefused, "%s refused the branch %q: %s", Scrub(plain), p.branch, m[1]).With("branch", p.branch)
 	}
 	return scrubSecrets(err, env)
 }
 
-// refusedPush matches the line about a branch that the other repository has refused.
-var refusedPush = regexp.MustCompile(`(?m)^!\t.*\[(?:remote )?rejected\] \((.*)\)`)
+// refusedPushPattern matches the line about a branch that the other repository has refused.
+var refusedPushPattern = regexp.MustCompile(`(?m)^!\t.*\[(?:remote )?rejected\] \((.*)\)`)
 
 // scrubSecrets removes the values of the variables from the error's message.
 func scrubSecrets(err error, env []string) error {

@@ -37,7 +37,7 @@ func TestRedirectedTree(t *testing.T) {
 			sh(t, tree.Dir, `REPOSITORY='`+tree.Repository+`' PERSON='`+person+`'; `+script)
 			_, _ = g.Snapshot(t.Context(), tree, "agent", "task") // it may fail
 			_ = g.Begin(t.Context(), tree, "agent", "next")
-			look, err := filetree.Look(filepath.Dir(tree.Dir))
+			look, err := filetree.Examine(filepath.Dir(tree.Dir))
 			require.NoError(t, err)
 			_, _ = g.Examine(t.Context(), tree, look)
 			after := sh(t, tree.Repository, "find .git -name git -prune -o -type f -print | sort; find '"+person+"' -type f | sort")

@@ -110,9 +110,9 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// reservedName matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
+// reservedNamePattern matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
 // and full names of refs.
-var reservedName = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
+var reservedNamePattern = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
 // refNames are the names that a new branch cannot have, because there are other refs with them, or below them.
 type refNames map[string]bool
@@ -140,7 +140,7 @@ func (n refNames) add(full string) {
 
 // free reports whether the name is unused in the repository and can be the name of a branch.
 func (n refNames) free(s refSet, name string) bool {
-	if reservedName.MatchString(name) || n[name] {
+	if reservedNamePattern.MatchString(name) || n[name] {
 		return false
 	}
 	for _, taken := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {

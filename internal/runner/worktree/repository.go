@@ -191,8 +191,8 @@ func (v *view) commitOf(ctx context.Context, revisions ...string) (string, error
 	return "", nil
 }
 
-// maxListed limits how many branches an error names.
-const maxListed = 10
+// maxListedBranches limits how many branches an error names.
+const maxListedBranches = 10
 
 // onlyBranch returns the commit of the repository's only branch, for a repository whose HEAD names a branch that does
 // not exist. It fails if there is not exactly one branch.
@@ -209,8 +209,8 @@ func (v *view) onlyBranch(ctx context.Context, have refSet) (string, error) {
 	case len(names) == 0:
 		return "", &Error{Message: "the repository has no commit: make one, or set the project's branch"}
 	case len(names) > 1:
-		if len(names) > maxListed {
-			names = append(names[:maxListed], "...")
+		if len(names) > maxListedBranches {
+			names = append(names[:maxListedBranches], "...")
 		}
 		return "", &Error{Message: fmt.Sprintf("HEAD of the repository names the branch %q, which does not exist: set the project's branch to one of %s", head, strings.Join(names, ", "))}
 	}

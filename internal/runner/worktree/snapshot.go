@@ -28,7 +28,7 @@ const maxLeftOut = 100
 // commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
 const refsPrefix = "refs/fleet/"
 
-var plainRef = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
 // AgentRefs returns the prefix of the agent's refs.
 func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
@@ -37,7 +37,7 @@ func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID
 
 // refPart returns the id as a part of a ref's name, encoded if necessary.
 func refPart(id string) string {
-	if plainRef.MatchString(id) {
+	if plainRefPattern.MatchString(id) {
 		return id
 	}
 	return digest(id)
@@ -314,14 +314,14 @@ func (v *view) listFiles(ctx context.Context, l *listing, options ...string) (wa
 	return errs.String(), err
 }
 
-// unreadDir matches git's warning about a directory that it cannot read. git cuts off the warning about a long path.
-var unreadDir = regexp.MustCompile(`could not open directory '(.*?)(?:': (.*))?$`)
+// unreadDirPattern matches git's warning about a directory that it cannot read. git cuts off the warning about a long path.
+var unreadDirPattern = regexp.MustCompile(`could not open directory '(.*?)(?:': (.*))?$`)
 
 // leaveOutUnread leaves out the files in directories that git could not read, according to its warnings.
 func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) error {
 	deep := false
 	for line := range strings.Lines(warnings) {
-		m := unreadDir.FindStringSubmatch(strings.TrimSpace(line))
+		m := unreadDirPattern.FindStringSubmatch(strings.TrimSpace(line))
 		switch {
 		case m == nil:
 		case m[2] == "" || strings.Contains(m[2], "too long"):
@@ -333,7 +333,7 @@ func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) 
 	if !deep {
 		return nil
 	}
-	look, err := sandbox.Look(ctx, v.dir)
+	look, err := sandbox.Examine(ctx, v.dir)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

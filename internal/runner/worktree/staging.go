@@ -23,20 +23,20 @@ const (
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.
 type staging struct {
-	sizes   map[string]int64 // see gitfiles.Sizes
-	paths   []string
-	left    []string
-	more    int   // files and directories that are left out, but not in left
-	size    int64 // of the files in paths, in bytes
-	refused int
+	sizes    map[string]int64 // see gitfiles.Sizes
+	paths    []string
+	leftOut  []string
+	unlisted int   // files and directories that are left out, but not in leftOut
+	size     int64 // of the files in paths, in bytes
+	refused  int
 }
 
 // leaveOut records files that the snapshot does not have.
 func (s *staging) leaveOut(what, why string) {
-	if len(s.left) < maxLeftOut {
-		s.left = append(s.left, leftOut(what, why))
+	if len(s.leftOut) < maxLeftOut {
+		s.leftOut = append(s.leftOut, leftOut(what, why))
 	} else {
-		s.more++
+		s.unlisted++
 	}
 }
 
@@ -65,10 +65,10 @@ func (v *view) sizes(ctx context.Context, paths []string) (map[string]int64, err
 
 // result returns what was left out, as lines for people.
 func (s *staging) result() []string {
-	if s.more == 0 {
-		return s.left
+	if s.unlisted == 0 {
+		return s.leftOut
 	}
-	return append(s.left, leftOut(fmt.Sprintf("%d more files and directories", s.more), fmt.Sprintf("only the first %d are named", maxLeftOut)))
+	return append(s.leftOut, leftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxLeftOut)))
 }
 
 // checkFile returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
@@ -104,9 +104,9 @@ func (s *staging) take(path string) {
 
 // newFile is a file that is not in the index.
 type newFile struct {
-	path string
-	size int64
-	left bool // it is left out
+	path    string
+	size    int64
+	leftOut bool // it is left out
 }
 
 // addNew takes files that are not in the index. If there are too many, it leaves out as little as possible; see fit.
@@ -124,7 +124,7 @@ func (s *staging) addNew(paths []string) {
 	s.fit("", files, maxNewFiles, measure{func(*newFile) int64 { return 1 }, true})
 	s.fit("", files, max(maxSnapshot-s.size, 0), measure{func(f *newFile) int64 { return f.size }, false})
 	for _, f := range files {
-		if !f.left {
+		if !f.leftOut {
 			s.size += f.size
 			s.paths = append(s.paths, f.path)
 		}
@@ -133,15 +133,15 @@ func (s *staging) addNew(paths []string) {
 
 // measure is a property of files that has a limit.
 type measure struct {
-	of func(f *newFile) int64
+	value func(f *newFile) int64
 	// together means that nothing distinguishes the files that are directly in a directory: all of them are left out, or none.
 	together bool
 }
 
 func (m measure) sum(files []*newFile) (n int64) {
 	for _, f := range files {
-		if !f.left {
-			n += m.of(f)
+		if !f.leftOut {
+			n += m.value(f)
 		}
 	}
 	return n
@@ -241,8 +241,8 @@ func (s *staging) leaveOutFiles(what string, all []unit) {
 	n, size := 0, int64(0)
 	for _, u := range all {
 		for _, f := range u.files {
-			if !f.left {
-				f.left = true
+			if !f.leftOut {
+				f.leftOut = true
 				n, size = n+1, size+f.size
 			}
 		}
@@ -279,8 +279,8 @@ type listing struct {
 	countedDirs map[string]int // number of files in directories whose files are only counted; see keyOf
 }
 
-// ownFiles is the end of the key of files that are directly in a directory.
-const ownFiles = "\x00"
+// ownFilesKey is the end of the key of files that are directly in a directory.
+const ownFilesKey = "\x00"
 
 // maxPath limits the length of a path, in bytes.
 const maxPath = 64 << 10
@@ -308,7 +308,7 @@ func (l *listing) Write(p []byte) (int, error) {
 func (l *listing) add(path string) {
 	if len(l.countedDirs) > 0 {
 		dir := path[:strings.LastIndexByte(path, '/')+1]
-		keys := []string{dir + ownFiles}
+		keys := []string{dir + ownFilesKey}
 		for i := range path {
 			if path[i] == '/' {
 				keys = append(keys, path[:i+1])
@@ -341,7 +341,7 @@ func (l *listing) shrink() {
 		key := heaviest(files)
 		kept := l.paths[:0]
 		for _, path := range l.paths {
-			own, ok := strings.CutSuffix(key, ownFiles)
+			own, ok := strings.CutSuffix(key, ownFilesKey)
 			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
 				l.countedDirs[key]++
 				l.bytes -= len(path) + pathCost
@@ -362,7 +362,7 @@ func heaviest(files []*newFile) string {
 		u := m.units(dir, files)[0]
 		switch {
 		case u.dir == "" && (dir == "" || 2*u.weight > total):
-			return dir + ownFiles
+			return dir + ownFilesKey
 		case dir != "" && 2*u.weight <= total:
 			return dir
 		case 2*u.weight <= total:
@@ -376,7 +376,7 @@ func heaviest(files []*newFile) string {
 func (s *staging) leaveOutCounted(l *listing) {
 	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
 		what := key
-		if dir, ok := strings.CutSuffix(key, ownFiles); ok {
+		if dir, ok := strings.CutSuffix(key, ownFilesKey); ok {
 			what = "files in " + nameOf(dir)
 		}
 		s.leaveOut(what, plural(l.countedDirs[key], "file", "files")+": too much for uncommitted files")

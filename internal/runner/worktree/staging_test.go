@@ -94,14 +94,14 @@ func TestListing(t *testing.T) {
 	require.Less(t, l.bytes, maxOutput)
 	var s staging
 	s.leaveOutCounted(&l)
-	slices.Sort(s.left)
+	slices.Sort(s.leftOut)
 	require.Contains(t, l.paths, "src/note/"+fmt.Sprintf("%060d", 2))
 	require.Equal(t, []string{
 		"files in src/ (300000 files: too much for uncommitted files)",
 		"files in src/cache/a/ (300000 files: too much for uncommitted files)",
 		"files in src/cache/b/ (300000 files: too much for uncommitted files)",
 		"files in the top directory (700001 files: too much for uncommitted files)",
-	}, s.left)
+	}, s.leftOut)
 }
 
 // TestErrorsAreBounded checks that an agent cannot fill the server's memory with error messages of git.

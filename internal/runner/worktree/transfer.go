@@ -29,7 +29,7 @@ func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 // Pack writes a pack with the commit and what it needs, without what the commits of have need. If known is set, it also leaves out what
 // the branches of remotes have.
 func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, known bool, out io.Writer) error {
-	if err := g.Has(ctx, repository, commit); err != nil {
+	if err := g.RequireCommit(ctx, repository, commit); err != nil {
 		return err
 	}
 	v, err := g.view(repository, false)
@@ -52,7 +52,7 @@ func (g *Git) Pack(ctx context.Context, repository, commit string, have []string
 	if have, err = v.existingObjects(ctx, have); err != nil {
 		return err
 	}
-	v.git = g.withPackTime()
+	v.git = g.withPackTimeout()
 	return v.pipe(ctx, revisions([]string{commit}, have), out, packObjects...)
 }
 
@@ -70,7 +70,7 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 		return err
 	}
 	defer v.close()
-	v.git = g.withPackTime()
+	v.git = g.withPackTimeout()
 	pack := bufio.NewReader(in)
 	if err = skipBundleHeader(pack); err == nil {
 		err = v.unpack(ctx, pack)
@@ -81,7 +81,7 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 	if _, ours := errors.AsType[*Error](err); err != nil && !ours && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if has := g.Has(ctx, repository, commit); err != nil || has != nil {
+	if has := g.RequireCommit(ctx, repository, commit); err != nil || has != nil {
 		return errors.Join(ErrIncomplete, err, has)
 	}
 	return nil
@@ -103,13 +103,13 @@ func skipBundleHeader(in *bufio.Reader) error {
 	}
 }
 
-// Take copies the commit from the repository on the same machine in which an agent works. It returns CHANGES_NOT_FOUND if that one does
+// TakeCommit copies the commit from the repository on the same machine in which an agent works. It returns CHANGES_NOT_FOUND if that one does
 // not have it.
-func (g *Git) Take(ctx context.Context, repository, commit, from string) error {
-	if g.Has(ctx, repository, commit) == nil {
+func (g *Git) TakeCommit(ctx context.Context, repository, commit, from string) error {
+	if g.RequireCommit(ctx, repository, commit) == nil {
 		return nil
 	}
-	if err := g.Has(ctx, from, commit); err != nil {
+	if err := g.RequireCommit(ctx, from, commit); err != nil {
 		return err
 	}
 	v, err := g.view(from, false)

@@ -44,7 +44,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 	}
 	err = t.createLink()
 	if err == nil {
-		err = g.checkout(ctx, t, fresh)
+		err = g.checkOutFiles(ctx, t, fresh)
 	}
 	if err != nil {
 		_ = RemoveAll(t.Dir) // a partial tree would look as if the agent had deleted the other files
@@ -55,7 +55,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 // createBranch creates the agent's branch and its git directory.
 func (g *Git) createBranch(ctx context.Context, t Tree, base string) error {
 	if commonDir(t.Repository) == "" {
-		return noRepository(t.Repository)
+		return noRepositoryError(t.Repository)
 	}
 	have, err := g.refs(ctx, t)
 	if err != nil {
@@ -105,9 +105,9 @@ func (t Tree) linkText() (string, error) {
 	return "gitdir: " + to + "\n", err
 }
 
-// checkout writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
+// checkOutFiles writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
 // git is not confined and filters may fetch large files.
-func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
+func (g *Git) checkOutFiles(ctx context.Context, t Tree, fresh bool) error {
 	v, err := g.openView(ctx, t)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func mustExamine(t *testing.T, g *Git, tree Tree) Work {
 
 func examine(t *testing.T, g *Git, tree Tree) (Work, error) {
 	t.Helper()
-	look, err := filetree.Look(filepath.Dir(tree.Dir))
+	look, err := filetree.Examine(filepath.Dir(tree.Dir))
 	require.NoError(t, err)
 	return g.Examine(t.Context(), tree, look)
 }

@@ -47,12 +47,12 @@ var sharedParts = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 func (g *Git) view(dir string, files bool) (*view, error) {
 	common, own := gitDirs(dir)
 	if common == "" {
-		return nil, noRepository(dir)
+		return nil, noRepositoryError(dir)
 	}
 	return g.viewOf(dir, common, own, files)
 }
 
-func noRepository(dir string) error {
+func noRepositoryError(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
@@ -66,7 +66,7 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	if err == nil && common != own {
 		shares, err = gitfiles.Read(common)
 	}
-	if err == nil && shares.Broken {
+	if err == nil && shares.ConfigBroken {
 		err = &Error{Message: "cannot read the configuration of the repository of " + dir}
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func withSpace(common, temp string, view func(temp string) (*view, error)) (*vie
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return v, err
 	}
-	dir := temporary(common)
+	dir := tempDir(common)
 	if ownerOf(common).mkdirAll(dir) != nil {
 		return nil, err
 	}
@@ -159,8 +159,8 @@ func (v *view) link(common string, names []string) error {
 	return nil
 }
 
-// usableHead matches a HEAD that names a ref or a commit.
-var usableHead = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
+// usableHeadPattern matches a HEAD that names a ref or a commit.
+var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
 // fill completes the view. It takes the directory info from the common git directory, and the working tree's own files
 // from own, in which i was found. From info it takes only the files that select files, because grafts would change the history. If
@@ -173,7 +173,7 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
 		return err
 	}
-	for _, part := range i.Shared { // the parts of a split index
+	for _, part := range i.SharedIndexes { // the parts of a split index
 		if part = filepath.Base(part); !strings.HasPrefix(part, "sharedindex.") {
 			continue
 		}
@@ -182,7 +182,7 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 		}
 	}
 	v.head = i.Head
-	if branch != "" && !usableHead.MatchString(v.head) {
+	if branch != "" && !usableHeadPattern.MatchString(v.head) {
 		v.head = "ref: " + branch
 	}
 	if err := os.WriteFile(filepath.Join(v.tmp, "HEAD"), []byte(v.head+"\n"), 0o600); err != nil {
@@ -198,7 +198,7 @@ func isShared(s gitfiles.Setting) bool { return s.Section == "core" && s.Name ==
 func viewConfig(settings []gitfiles.Setting, bare bool) string {
 	var b strings.Builder
 	for _, s := range settings {
-		if s.Plain() {
+		if s.IsPlain() {
 			fmt.Fprintf(&b, "[%s]\n\t%s = %s\n", s.Section, s.Name, s.Value)
 		}
 	}

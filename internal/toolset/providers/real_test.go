@@ -172,13 +172,13 @@ func TestModels(t *testing.T) {
 		require.Equal(t, agent+" is here", a.Content)
 		require.Equal(t, model.InputTokens+model.OutputTokens, a.Tokens(), agent)
 		require.Contains(t, a.Model, want.model)
-		asked := r.model.Asked(agent + " is here")
+		asked := r.model.RequestsWith(agent + " is here")
 		require.Len(t, asked, 1, "%s must get one request, without another one for a title", agent)
 		require.Equal(t, []string{want.api, want.path, want.key, want.model}, []string{asked[0].API, asked[0].Path, strings.TrimPrefix(asked[0].Key(), "Bearer"), asked[0].Model}, agent)
 		require.InDelta(t, 0.7, *asked[0].Temperature, 1e-9)
 		require.Contains(t, string(asked[0].Body), "1234")
 		require.Contains(t, asked[0].System, "assistant that programs call")
-		require.Contains(t, asked[0].Said(), "## language\n\n```\npython\n```")
+		require.Contains(t, asked[0].Transcript(), "## language\n\n```\npython\n```")
 		require.Empty(t, asked[0].Tools, "an agent must have only registered tools")
 	}
 	// Parameters that the model does not accept are left out, with a warning.
@@ -213,7 +213,7 @@ func TestModels(t *testing.T) {
 		a := r.execute(providers.ExecuteRequest{Agent: agent, Prompt: "parameters of " + asked, Config: config})
 		require.Empty(t, a.Error, asked)
 		require.Equal(t, c.warnings, a.Warnings, asked)
-		body := string(r.model.Asked("parameters of " + asked)[0].Body)
+		body := string(r.model.RequestsWith("parameters of " + asked)[0].Body)
 		for _, s := range c.sent {
 			require.Contains(t, body, s, asked)
 		}
@@ -223,7 +223,7 @@ func TestModels(t *testing.T) {
 	}
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "plain words", Config: map[string]any{"system": "You are a parrot.", "model": "stub-other"}})
 	require.Equal(t, "You said: plain words", a.Content)
-	asked := r.model.Asked("plain words")
+	asked := r.model.RequestsWith("plain words")
 	require.Contains(t, asked[0].System, "You are a parrot.")
 	require.NotContains(t, asked[0].System, "assistant that programs call")
 	require.Equal(t, "stub-other", asked[0].Model)
@@ -238,7 +238,7 @@ func TestModelFailure(t *testing.T) {
 	})
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "has no credit")
-	r.model.SetAnswer(model.Scripted)
+	r.model.SetAnswer(model.ScriptedStep)
 	a = r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: refuse 401 Incorrect API key provided: 9f3c****************b0e5"})
 	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
 	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: ptr(1)})
@@ -305,7 +305,7 @@ func TestLargeTexts(t *testing.T) {
 	large := "model: say done\n"
 	large += strings.Repeat("x", 1<<20-len(large))
 	require.Equal(t, "done", r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: large}).Content)
-	require.Len(t, r.model.Asked("xxx")[0].Said(), len("user: ")+1<<20)
+	require.Len(t, r.model.RequestsWith("xxx")[0].Transcript(), len("user: ")+1<<20)
 }
 
 // TestTools registers tools of each kind and lets a model call them.
@@ -337,7 +337,7 @@ func TestTools(t *testing.T) {
 		call := <-calls
 		require.Equal(t, got{"POST", "Bearer " + toolToken, call.body}, call)
 		require.JSONEq(t, `{"a": 3}`, call.body)
-		asked := r.model.Asked("for " + agent)
+		asked := r.model.RequestsWith("for " + agent)
 		require.Equal(t, []string{"add", "count"}, asked[0].ToolNames())
 		results := asked[len(asked)-1].Results()
 		require.Len(t, results, 2)
@@ -347,7 +347,7 @@ func TestTools(t *testing.T) {
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
 	_, err := r.Execute(bob, providers.ExecuteRequest{Agent: "claude", Prompt: "model: say for bob"})
 	require.NoError(t, err)
-	require.Empty(t, r.model.Asked("for bob")[0].Tools, "tools of another principal must not be used")
+	require.Empty(t, r.model.RequestsWith("for bob")[0].Tools, "tools of another principal must not be used")
 }
 
 // TestPrograms gives requests to scripts on the PATH that record how they were called.

@@ -29,7 +29,7 @@ func TestConversation(t *testing.T) {
 		require.Zero(t, a.Usage.ToolCalls)
 		w.say("alice", id, "What is my name?")
 		asked := w.model.Requests()
-		require.Equal(t, "user: My name is Ann.\nassistant: You said: My name is Ann.\nuser: What is my name?", asked[len(asked)-1].Said())
+		require.Equal(t, "user: My name is Ann.\nassistant: You said: My name is Ann.\nuser: What is my name?", asked[len(asked)-1].Transcript())
 
 		info, err := w.svc.Info(w.as("alice"), id)
 		require.NoError(t, err)
@@ -125,9 +125,9 @@ func TestRestart(t *testing.T) {
 	})
 	a := w.say("alice", id, "third")
 	require.Equal(t, "You said: third", a.Text)
-	require.Len(t, w.model.Asked("second"), 1)
+	require.Len(t, w.model.RequestsWith("second"), 1)
 	last := w.model.Requests()[len(w.model.Requests())-1]
-	require.Contains(t, last.Said(), "user: first\nassistant: You said: first\nuser: second")
+	require.Contains(t, last.Transcript(), "user: first\nassistant: You said: first\nuser: second")
 
 	history, err := w.svc.History(w.as("alice"), id, nil)
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestQueue(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("You said: number %d", i), <-answers)
 	}
 	order.Wait()
-	require.Empty(t, w.model.Asked("one too many"))
+	require.Empty(t, w.model.RequestsWith("one too many"))
 }
 
 // TestCloseEndsWhatRuns checks that closing a session ends its turn and waiting calls, and that the model gets no
@@ -478,7 +478,7 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, task.Status)
 	fails(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
 	require.Equal(t, "You said: me too", <-second)
-	require.Empty(t, w.model.Asked("model: say never\nmodel"))
+	require.Empty(t, w.model.RequestsWith("model: say never\nmodel"))
 
 	// A session with an agent of the fleet interrupts only its own turn.
 	papi := w.begin("alice", w.hired("alice", "papi"))

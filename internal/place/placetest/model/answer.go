@@ -22,15 +22,15 @@ type writer interface {
 
 func callID() string { return "call_" + rand.Text()[:16] }
 
-// events writes server-sent events.
-type events struct{ w http.ResponseWriter }
+// eventStream writes server-sent events.
+type eventStream struct{ w http.ResponseWriter }
 
-func (e events) open() {
+func (e eventStream) open() {
 	e.w.Header().Set("Content-Type", "text/event-stream")
 	e.w.WriteHeader(http.StatusOK)
 }
 
-func (e events) send(name string, v any) {
+func (e eventStream) send(name string, v any) {
 	b, _ := json.Marshal(v) // cannot fail: v consists of maps, slices, strings and numbers
 	if name != "" {
 		_, _ = fmt.Fprintf(e.w, "event: %s\n", name)
@@ -41,7 +41,7 @@ func (e events) send(name string, v any) {
 
 // anthropic writes answers of the Messages API.
 type anthropic struct {
-	events
+	eventStream
 	q      Request
 	index  int
 	blocks []any
@@ -50,11 +50,11 @@ type anthropic struct {
 }
 
 func anthropicWriter(w http.ResponseWriter, q Request) writer {
-	return &anthropic{events: events{w}, q: q}
+	return &anthropic{eventStream: eventStream{w}, q: q}
 }
 
-// kinds are the types of errors, by status.
-var kinds = map[int]string{
+// errorKinds are the types of errors, by status.
+var errorKinds = map[int]string{
 	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
 }
@@ -67,8 +67,8 @@ func dontRetry(w http.ResponseWriter) {
 	}
 }
 
-func kind(status int) string {
-	if k := kinds[status]; k != "" {
+func errorKind(status int) string {
+	if k := errorKinds[status]; k != "" {
 		return k
 	}
 	return "api_error"
@@ -76,7 +76,7 @@ func kind(status int) string {
 
 func (a *anthropic) fail(status int, message string) {
 	dontRetry(a.w)
-	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
+	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": errorKind(status), "message": message}})
 }
 
 func (a *anthropic) message(content []any, stop any, output int) map[string]any {
@@ -175,7 +175,7 @@ func (a *anthropic) end(tools bool) {
 
 // openAI writes answers of the chat completions API.
 type openAI struct {
-	events
+	eventStream
 	q     Request
 	id    string
 	said  strings.Builder
@@ -183,7 +183,7 @@ type openAI struct {
 }
 
 func openAIWriter(w http.ResponseWriter, q Request) writer {
-	return &openAI{events: events{w}, q: q, id: "chatcmpl-" + callID()}
+	return &openAI{eventStream: eventStream{w}, q: q, id: "chatcmpl-" + callID()}
 }
 
 func (a *openAI) fail(status int, message string) {
@@ -191,15 +191,15 @@ func (a *openAI) fail(status int, message string) {
 	writeJSON(a.w, status, openAIFailure(status, message))
 }
 
-var errorCode = regexp.MustCompile(`^\[(\w+)\] `)
+var errorCodePattern = regexp.MustCompile(`^\[(\w+)\] `)
 
 // openAIFailure returns the error of OpenAI's APIs. Its code is in brackets before the message.
 func openAIFailure(status int, message string) map[string]any {
 	var code any
-	if m := errorCode.FindStringSubmatch(message); m != nil {
+	if m := errorCodePattern.FindStringSubmatch(message); m != nil {
 		code, message = m[1], message[len(m[0]):]
 	}
-	return map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": code, "param": nil}}
+	return map[string]any{"error": map[string]any{"message": message, "type": errorKind(status), "code": code, "param": nil}}
 }
 
 func (a *openAI) chunk(delta map[string]any, finish any) map[string]any {

@@ -120,15 +120,17 @@ func geminiResult(response json.RawMessage) string {
 
 // gemini writes answers of the Gemini API.
 type gemini struct {
-	events
+	eventStream
 	q     Request
 	parts []any // the parts of an answer that is not streamed
 }
 
-func geminiWriter(w http.ResponseWriter, q Request) writer { return &gemini{events: events{w}, q: q} }
+func geminiWriter(w http.ResponseWriter, q Request) writer {
+	return &gemini{eventStream: eventStream{w}, q: q}
+}
 
 func (a *gemini) fail(status int, message string) {
-	writeJSON(a.w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "status": strings.ToUpper(kind(status))}})
+	writeJSON(a.w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "status": strings.ToUpper(errorKind(status))}})
 }
 
 func (a *gemini) chunk(parts []any, finish string) map[string]any {

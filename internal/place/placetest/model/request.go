@@ -77,8 +77,8 @@ func (r Request) Results() []Message {
 	return slices.DeleteFunc(slices.Clone(r.Messages), func(m Message) bool { return m.Role != "tool" })
 }
 
-// Said returns the conversation as text, with one line per message. Each line starts with the role.
-func (r Request) Said() string {
+// Transcript returns the conversation as text, with one line per message. Each line starts with the role.
+func (r Request) Transcript() string {
 	all := make([]string, len(r.Messages))
 	for i, m := range r.Messages {
 		all[i] = m.Role + ": " + m.Text

@@ -105,7 +105,7 @@ func (t responsesTool) tools() (all []Tool) {
 
 // responses writes answers of the Responses API.
 type responses struct {
-	events
+	eventStream
 	q      Request
 	id     string
 	said   strings.Builder
@@ -114,7 +114,7 @@ type responses struct {
 }
 
 func responsesWriter(w http.ResponseWriter, q Request) writer {
-	return &responses{events: events{w}, q: q, id: "resp_" + callID()}
+	return &responses{eventStream: eventStream{w}, q: q, id: "resp_" + callID()}
 }
 
 func (a *responses) fail(status int, message string) {
@@ -138,7 +138,7 @@ func (a *responses) response(status string) map[string]any {
 
 func (a *responses) begin() {
 	if a.q.Stream {
-		a.events.open()
+		a.eventStream.open()
 	}
 	a.emit("response.created", map[string]any{"response": a.response("in_progress")})
 }

@@ -23,8 +23,8 @@ type Step struct {
 }
 
 var (
-	stepLine  = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
-	reference = regexp.MustCompile(`\$\{[\w.]+\}`)
+	stepLinePattern  = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
+	referencePattern = regexp.MustCompile(`\$\{[\w.]+\}`)
 )
 
 // Prompt returns the current prompt, and the number of answers that it has so far. The current prompt is the latest
@@ -36,8 +36,8 @@ func (r Request) Prompt() (text string, answers int) {
 		case m.Role == "assistant":
 			answers++
 		case m.Role != "user" || isReminder(m.Text):
-		case answers == 0 || answers >= left || stepLine.MatchString(m.Text):
-			text, answers, left = m.Text, 0, len(stepLine.FindAllString(m.Text, -1))
+		case answers == 0 || answers >= left || stepLinePattern.MatchString(m.Text):
+			text, answers, left = m.Text, 0, len(stepLinePattern.FindAllString(m.Text, -1))
 		}
 	}
 	return text, answers
@@ -48,10 +48,10 @@ func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
-// Scripted returns the next answer of the script in the conversation.
-func Scripted(r Request) Step {
+// ScriptedStep returns the next answer of the script in the conversation.
+func ScriptedStep(r Request) Step {
 	text, answers := r.Prompt()
-	lines := stepLine.FindAllStringSubmatch(text, -1)
+	lines := stepLinePattern.FindAllStringSubmatch(text, -1)
 	if len(lines) == 0 {
 		return Step{Text: "You said: " + text}
 	}
@@ -123,7 +123,7 @@ func unquote(s string) string {
 
 // fill replaces references like ${a.b} by values from tool results.
 func (r Request) fill(input string) json.RawMessage {
-	return json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
+	return json.RawMessage(referencePattern.ReplaceAllStringFunc(input, func(ref string) string {
 		return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 	}))
 }

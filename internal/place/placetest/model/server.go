@@ -55,7 +55,7 @@ func Listen(address string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: Scripted,
+		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: ScriptedStep,
 		models: []string{"stub-large", "stub-small"},
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
@@ -66,7 +66,7 @@ func Listen(address string) (*Server, error) {
 // Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is Scripted.
+// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is ScriptedStep.
 func (s *Server) SetAnswer(f func(Request) Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Asked returns the requests whose prompt contains the text, oldest first.
-func (s *Server) Asked(text string) []Request {
+// RequestsWith returns the requests whose prompt contains the text, oldest first.
+func (s *Server) RequestsWith(text string) []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool {
 		prompt, _ := r.Prompt()
 		return !strings.Contains(prompt, text)
@@ -175,17 +175,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 		a.fail(http.StatusBadRequest, problem)
 	default:
 		step := answer(q)
-		if step.Later != 0 && s.first(q) {
+		if step.Later != 0 && s.isFirst(q) {
 			w.Header().Set("X-Should-Retry", "true")
 			a.fail(step.Later, "try again")
 			return
 		}
-		s.say(r.Context(), a, step)
+		s.sendAnswer(r.Context(), a, step)
 	}
 }
 
-// first reports whether this is the first request with its prompt and its number of answers.
-func (s *Server) first(q Request) bool {
+// isFirst reports whether this is the first request with its prompt and its number of answers.
+func (s *Server) isFirst(q Request) bool {
 	prompt, answers := q.Prompt()
 	key := fmt.Sprint(answers, prompt)
 	s.mu.Lock()
@@ -195,8 +195,8 @@ func (s *Server) first(q Request) bool {
 	return !known
 }
 
-// say waits at the gate of the step, if it has one, and writes the answer.
-func (s *Server) say(ctx context.Context, a writer, step Step) {
+// sendAnswer waits at the gate of the step, if it has one, and writes the answer.
+func (s *Server) sendAnswer(ctx context.Context, a writer, step Step) {
 	if step.Gate != "" {
 		g := s.Gate(step.Gate)
 		g.arrive()

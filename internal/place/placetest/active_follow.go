@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// following is an active Follow call.
-type following struct {
+// activeFollow is an active Follow call.
+type activeFollow struct {
 	x    *fixture
 	done chan struct{}
 
@@ -24,9 +24,9 @@ type following struct {
 }
 
 // follow follows the run in the background.
-func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *following {
-	f := &following{x: x, done: make(chan struct{}), grown: make(chan struct{})}
-	b := x.b
+func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *activeFollow {
+	f := &activeFollow{x: x, done: make(chan struct{}), grown: make(chan struct{})}
+	b := x.place
 	go func() {
 		defer close(f.done)
 		f.outcome, f.err = b.Connect(a).Follow(ctx, r, cursor, func(out fleet.Output) error {
@@ -45,16 +45,16 @@ func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 	return f
 }
 
-func (f *following) seen() ([]fleet.Output, <-chan struct{}) {
+func (f *activeFollow) seen() ([]fleet.Output, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.outputs), f.grown
 }
 
 // until waits until the run's output contains the line, and returns the outputs so far.
-func (f *following) until(line string) []fleet.Output {
+func (f *activeFollow) until(line string) []fleet.Output {
 	f.x.Helper()
-	stuck := time.After(f.x.h.Patience)
+	stuck := time.After(f.x.harness.Patience)
 	for {
 		outputs, grown := f.seen()
 		if strings.Contains(text(outputs), line) {
@@ -76,9 +76,9 @@ func (f *following) until(line string) []fleet.Output {
 
 // question waits until Follow reports the question with the id in the status, and returns the question. An empty id
 // means any question. If several match, question returns the last one.
-func (f *following) question(id string, want fleet.QuestionStatus) fleet.Question {
+func (f *activeFollow) question(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
-	stuck := time.After(f.x.h.Patience)
+	stuck := time.After(f.x.harness.Patience)
 	for ended := false; ; {
 		f.mu.Lock()
 		asked, grown := slices.Clone(f.asked), f.grown
@@ -102,11 +102,11 @@ func (f *following) question(id string, want fleet.QuestionStatus) fleet.Questio
 }
 
 // end waits until Follow returns, and returns all outputs and the results of Follow.
-func (f *following) end() ([]fleet.Output, fleet.Outcome, error) {
+func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	f.x.Helper()
 	select {
 	case <-f.done:
-	case <-time.After(f.x.h.Patience):
+	case <-time.After(f.x.harness.Patience):
 		outputs, _ := f.seen()
 		f.x.FailNow("stuck", "Follow does not return; the run printed:\n%s", text(outputs))
 	}

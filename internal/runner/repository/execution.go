@@ -8,16 +8,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// calls lets callers of the same check wait for one execution.
-type calls struct {
+// executions lets callers of the same check wait for one execution.
+type executions struct {
 	mu      sync.Mutex
-	byHome  map[string]*call
+	byHome  map[string]*execution
 	running sync.WaitGroup
 }
 
-// call is an execution.
-type call struct {
-	waiting int // callers
+// execution is one execution of a check, for which several callers may wait.
+type execution struct {
+	waiters int // number of waiting callers
 	ending  bool
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -25,9 +25,9 @@ type call struct {
 	err     error
 }
 
-// do returns the result of check, or of a running execution for the same home. The context of check ends when no caller has waited for the
+// execute returns the result of check, or of a running execution for the same home. The context of check ends when no caller has waited for the
 // time linger.
-func (s *calls) do(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
+func (s *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return fleet.CheckResult{}, err
@@ -48,14 +48,14 @@ func (s *calls) do(ctx context.Context, home string, linger time.Duration, check
 }
 
 // join returns the execution for the home, and whether it is ending because nobody waits for it.
-func (s *calls) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *call, ending bool) {
+func (s *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c = s.byHome[home]; c == nil {
 		inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		c = &call{cancel: cancel, done: make(chan struct{})}
+		c = &execution{cancel: cancel, done: make(chan struct{})}
 		if s.byHome == nil {
-			s.byHome = map[string]*call{}
+			s.byHome = map[string]*execution{}
 		}
 		s.byHome[home] = c
 		s.running.Go(func() {
@@ -68,16 +68,16 @@ func (s *calls) join(ctx context.Context, home string, check func(context.Contex
 		})
 	}
 	if !c.ending {
-		c.waiting++
+		c.waiters++
 	}
 	return c, c.ending
 }
 
 // leave ends the execution if no other caller waits for it, also not after the time linger.
-func (s *calls) leave(c *call, linger time.Duration) {
+func (s *executions) leave(c *execution, linger time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.waiting--; c.waiting > 0 {
+	if c.waiters--; c.waiters > 0 {
 		return
 	}
 	if linger == 0 {
@@ -88,7 +88,7 @@ func (s *calls) leave(c *call, linger time.Duration) {
 	time.AfterFunc(linger, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if c.waiting == 0 {
+		if c.waiters == 0 {
 			c.ending = true
 			c.cancel()
 		}
@@ -96,7 +96,7 @@ func (s *calls) leave(c *call, linger time.Duration) {
 }
 
 // unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.
-func (s *calls) unlessRunning(home string, do func() (string, error)) (string, error) {
+func (s *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byHome[home] != nil {

@@ -27,7 +27,7 @@ type moveMark struct {
 // maxMark limits the size of a mark, in bytes.
 const maxMark = 64 << 10
 
-func (c checkout) markPath() string { return filepath.Join(c.own, "fleet-move") }
+func (c checkout) markPath() string { return filepath.Join(c.gitDir, "fleet-move") }
 
 // mark notes that the working tree is being updated.
 func (c checkout) mark(m moveMark) error {
@@ -61,7 +61,7 @@ func (g *Git) repair(ctx context.Context, repository string, c checkout, now fle
 	if err != nil || m.Branch != now.Name || m.From != now.Commit { // people have gone on since
 		return c.unmark()
 	}
-	u, err := g.follow(ctx, repository, fleet.Branch{Name: m.Branch, Commit: m.From}, m.To)
+	u, err := g.newTreeUpdater(ctx, repository, fleet.Branch{Name: m.Branch, Commit: m.From}, m.To)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (g *Git) repair(ctx context.Context, repository string, c checkout, now fle
 	if slices.ContainsFunc(u.changed, func(f changedFile) bool { return staged[f.path] }) {
 		// The index was written, so git had written all files before. Changes that people have made since are a reason to refuse.
 		if err := u.update(ctx, c, m.To, m.From); err != nil {
-			return c.busy(m.Branch, "an interrupted update cannot be taken back: %s", firstLine(err.Error()))
+			return c.busyError(m.Branch, "an interrupted update cannot be taken back: %s", firstLine(err.Error()))
 		}
 		return errors.Join(c.unmark(), c.copyIndex())
 	}
@@ -86,7 +86,7 @@ func (g *Git) repair(ctx context.Context, repository string, c checkout, now fle
 }
 
 // list runs git in the working tree with the index, and returns the paths that it lists.
-func (f *follower) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
+func (f *treeUpdater) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
 	paths := map[string]bool{}
 	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
 	env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
@@ -94,9 +94,9 @@ func (f *follower) list(ctx context.Context, c checkout, index string, args ...s
 	return paths, err
 }
 
-// differs returns the changed files that the working tree has not as the commit has them.
-func (f *follower) differs(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
-	index := filepath.Join(c.own, "fleet-move.commit")
+// differingFiles returns the changed files that the working tree has not as the commit has them.
+func (f *treeUpdater) differingFiles(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
+	index := filepath.Join(c.gitDir, "fleet-move.commit")
 	defer func() { _ = os.Remove(index) }()
 	if _, err := f.list(ctx, c, index, "read-tree", commit); err != nil {
 		return nil, err
@@ -117,12 +117,12 @@ func (f *follower) differs(ctx context.Context, c checkout, commit string) (map[
 }
 
 // restore gives the files, of which the index has the old versions, their old content.
-func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
-	fromOld, err := f.differs(ctx, c, m.From)
+func (f *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
+	fromOld, err := f.differingFiles(ctx, c, m.From)
 	if err != nil {
 		return err
 	}
-	fromNew, err := f.differs(ctx, c, m.To)
+	fromNew, err := f.differingFiles(ctx, c, m.To)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
 		had, has := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
 		switch {
 		case had && !fromOld[file.path], !had && missing: // it is as it was
-		case missing, has && !fromNew[file.path], has && f.begins(ctx, c, path, file.new):
+		case missing, has && !fromNew[file.path], has && f.beginsWithFile(ctx, c, path, file.new):
 			if had {
 				old = append(old, file.path)
 			} else if err := os.Remove(path); err != nil {
@@ -157,8 +157,8 @@ func (f *follower) restore(ctx context.Context, c checkout, m moveMark) error {
 // maxArguments is how many paths a call of git gets as arguments.
 const maxArguments = 500
 
-// begins reports whether the object begins with the content of the file.
-func (f *follower) begins(ctx context.Context, c checkout, path, oid string) bool {
+// beginsWithFile reports whether the object begins with the content of the file.
+func (f *treeUpdater) beginsWithFile(ctx context.Context, c checkout, path, oid string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSnapshotFile {
 		return false
@@ -167,7 +167,7 @@ func (f *follower) begins(ctx context.Context, c checkout, path, oid string) boo
 	if err != nil {
 		return false
 	}
-	p := &page{limit: len(has)}
+	p := &pageWriter{limit: len(has)}
 	err = f.git.pipe(ctx, nil, nil, c.dir, nil, p, "cat-file", "blob", oid)
 	return (err == nil || p.more) && bytes.Equal(p.text, has)
 }
