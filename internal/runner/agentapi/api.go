@@ -43,23 +43,6 @@ const (
 	keyType, keyErase = ".", "\x7f"
 )
 
-// message is one message of a conversation. A message of the agent contains the text of its screen. The last message
-// changes whenever the screen changes.
-type message struct {
-	ID      int       `json:"id"`
-	Role    string    `json:"role"`
-	Content string    `json:"content"`
-	Time    time.Time `json:"time"`
-}
-
-// view is a snapshot of a conversation.
-type view struct {
-	status    string
-	agentType string
-	messages  []message
-	skew      time.Duration // how far the agent's clock is ahead of Fleet's clock; 0 if the clocks are about the same
-}
-
 // unreachableError means that AgentAPI cannot be reached, because the workspace, its agent or AgentAPI is down.
 type unreachableError struct{ status int }
 
@@ -189,14 +172,6 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 
 // clockSkew returns how far the agent's clock is ahead of Fleet's.
 func (c *client) clockSkew() time.Duration { return time.Duration(c.skew.Load()) }
-
-// apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
-func (v *view) apiMessages() []message {
-	if len(v.messages) > 0 && v.messages[0].ID == shownMessageID {
-		return v.messages[1:]
-	}
-	return v.messages
-}
 
 // state returns statusRunning or statusStable, and the type of the agent.
 func (c *client) state(ctx context.Context) (status, agentType string, err error) {

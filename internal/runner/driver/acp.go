@@ -52,7 +52,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		job.NotBefore = j.Since.Truncate(time.Minute).Add(time.Minute)
 	}
 	if previous.instructionsHash != instructionsHash {
-		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
+		job.Prompt = changedInstructions(j)
 	}
 	servers := mcpServersOf(j)
 	if len(j.Ask) > 0 {

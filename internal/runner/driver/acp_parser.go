@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
 )
@@ -234,32 +232,6 @@ func withSubagent(t *acp.Tool, p Piece) Piece {
 	return p
 }
 
-// todoItems returns the list of things to do in the arguments of a call, or nil if there is none. OpenCode does not report its list in
-// another way.
-func todoItems(arguments json.RawMessage) []fleet.TodoItem {
-	var list struct {
-		Todos todoEntries `json:"todos"`
-	}
-	if json.Unmarshal(arguments, &list) != nil {
-		return nil
-	}
-	return list.Todos.items()
-}
-
-// todoEntries is a list of things to do, as in plans of the protocol and in the arguments of tools.
-type todoEntries []struct {
-	Content string `json:"content"`
-	Status  string `json:"status"`
-}
-
-func (l todoEntries) items() []fleet.TodoItem {
-	items := make([]fleet.TodoItem, len(l))
-	for i, e := range l {
-		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(toValidUTF8(e.Status))}
-	}
-	return items
-}
-
 func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 	var u struct {
 		Kind    string      `json:"sessionUpdate"`
@@ -363,21 +335,4 @@ func (p *acpParser) conversation() string {
 		told += " " + strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
 	}
 	return conversation{p.session, told}.String()
-}
-
-// maxDiffed limits the texts between which a patch is computed, in bytes.
-const maxDiffed = 256 << 10
-
-// unifiedDiff returns the change between two texts in the unified format, without file names.
-func unifiedDiff(before, after string) string {
-	if len(before)+len(after) > maxDiffed {
-		return ""
-	}
-	if before != "" && after != "" && !strings.HasSuffix(before, "\n") && !strings.HasSuffix(after, "\n") { // they are parts of lines
-		before, after = before+"\n", after+"\n"
-	}
-	patch := udiff.Unified("", "", before, after)
-	_, patch, _ = strings.Cut(patch, "\n") // --- and +++
-	_, patch, _ = strings.Cut(patch, "\n")
-	return patch
 }

@@ -79,7 +79,7 @@ func (c codex) Command(j Job) (Command, error) {
 		if previous.instructionsHash == instructionsHash {
 			prompt = j.Prompt
 		} else {
-			prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + prompt
+			prompt = changedInstructions(j)
 		}
 	}
 	out.Argv = append(argv, "-") // the prompt is read from stdin, where its length is not limited

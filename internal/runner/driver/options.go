@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"slices"
 
 	"fleet/internal/fleet"
@@ -65,16 +64,4 @@ func kindOf(d Driver) string {
 		return Cagent
 	}
 	return "command"
-}
-
-// With returns the job with the options of its task.
-func (j Job) With(o fleet.TaskOptions) Job {
-	j.Role.Model, j.Role.Effort, j.Options = cmp.Or(o.Model, j.Role.Model), cmp.Or(o.Effort, j.Role.Effort), o
-	if o.MaxTurns != nil {
-		j.Role.MaxTurns = *o.MaxTurns
-	}
-	if o.MaxCostUSD != nil {
-		j.Role.MaxCostUSD = *o.MaxCostUSD
-	}
-	return j
 }

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
-	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/gen/fleet/runner/v1/runnerv1connect"
 	"fleet/internal/fleet"
 )
@@ -52,16 +50,6 @@ type Client struct {
 	mu      sync.Mutex
 	session *session // nil until the first handshake
 }
-
-// session is the result of a handshake.
-type session struct {
-	options  []string // options of tasks that the runner supports
-	features []string // what else it can do
-	instance string
-	offset   time.Duration // how far the runner's clock is ahead of Fleet's clock
-}
-
-func (s *session) has(feature string) bool { return slices.Contains(s.features, feature) }
 
 // NewClient creates a Client. It makes no request.
 func NewClient(c ClientConfig) *Client {
@@ -131,56 +119,6 @@ func readErrorBody(res *http.Response) (*http.Response, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
-}
-
-// handshake returns the result of the last handshake. It makes a handshake if there was none.
-func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
-	c.mu.Lock()
-	current := c.session
-	c.mu.Unlock()
-	if current != nil {
-		return current, nil
-	}
-	re, err := c.rpc.Handshake(context.WithValue(ctx, callerKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
-	if err != nil {
-		return nil, err
-	}
-	m := re.Msg
-	if m.GetProtocol() < OldestProtocol || m.GetOldestProtocol() > Protocol {
-		what := "restart its workspace with a newer fleet-runner"
-		if m.GetOldestProtocol() > Protocol {
-			what = "upgrade Fleet, or restart its workspace with an older fleet-runner"
-		}
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
-			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
-	}
-	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
-	if current.offset.Abs() > maxSkew {
-		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.offset.Round(time.Second))
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.session = current
-	return current, nil
-}
-
-// CheckOptions returns an error that names an option if the last handshake shows that the runner does not support it. It makes no
-// request.
-func (c *Client) CheckOptions(o fleet.TaskOptions) error {
-	c.mu.Lock()
-	current := c.session
-	c.mu.Unlock()
-	if current == nil {
-		return nil
-	}
-	return o.Unsupported(current.options, "the runner of the agent", nil)
-}
-
-func (c *Client) forgetSession() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.session = nil
 }
 
 // errConnectionBroken means that the connection broke, so that it is unknown whether the runner has handled the request.

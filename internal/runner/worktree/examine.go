@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -131,9 +129,6 @@ func (t Tree) unusualEntries(survey filetree.Survey) (found []string) {
 	return found
 }
 
-// maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
-const maxCommits = 700_000
-
 // maxList limits what git may print about an agent's work, in bytes.
 const maxList = 64 << 20
 
@@ -150,119 +145,4 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// looseCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
-// commits of a detached HEAD, and commits that were replaced by others.
-func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
-	own, err := v.ownCommits(ctx, t)
-	if err != nil || len(own) == 0 {
-		return 0, err
-	}
-	have, err := g.refs(ctx, t)
-	if err != nil {
-		return 0, err
-	}
-	mine := AgentRefs(t.UID)
-	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also have commits that no branch has
-		return strings.HasPrefix(name, mine) && !strings.HasPrefix(name, mine+"heads/") && !strings.HasPrefix(name, mine+"tags/")
-	})
-	repository, err := g.view(t.Repository, false)
-	if err != nil {
-		return 0, err
-	}
-	defer repository.close()
-	found, err := repository.existingObjects(ctx, own)
-	if err != nil {
-		return 0, err
-	}
-	var out limitedBuffer
-	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
-		return 0, err
-	}
-	var n int
-	_, err = fmt.Sscan(out.String(), &n)
-	return len(own) - len(found) + n, err
-}
-
-// ownCommits returns the commits in the agent's git directory.
-func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
-	dir := filepath.Join(v.tmp, "own") // without alternates, so that git does not list the objects of the repository
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	for _, name := range v.info.Objects {
-		name = filepath.Base(name)
-		if err := os.Symlink(filepath.Join(t.GitDir, "objects", name), filepath.Join(dir, name)); err != nil {
-			return nil, err
-		}
-	}
-	from := *v
-	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
-	out := lineWriter{each: func(line string) {
-		if oid, ok := strings.CutPrefix(line, "commit "); ok && oidPattern.MatchString(oid) && len(all) <= maxCommits {
-			all = append(all, oid)
-		}
-	}}
-	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
-	if err == nil && len(all) > maxCommits {
-		err = errTooLong
-	}
-	return all, err
-}
-
-// countDifferent returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
-// files in the tree, with the link to the git directory.
-func (v *view) countDifferent(ctx context.Context, t Tree, head string, files int64) (int, error) {
-	if head == "" {
-		return int(files), nil
-	}
-	with := *v
-	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.tmp, "examined"),
-		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that the agent's objects count for nothing
-	if _, err := with.run(ctx, "read-tree", head); err != nil {
-		return 0, err
-	}
-	var changed limitedBuffer
-	if err := with.pipe(ctx, nil, &changed, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
-		return 0, err
-	}
-	var known fileCounter
-	if err := with.pipe(ctx, nil, &known, "ls-files", "--stage", "-z"); err != nil {
-		return 0, err
-	}
-	more := max(files-1-int64(known.files), 0) // files that git does not know, also ignored ones and those of other repositories
-	return strings.Count(changed.String(), "\x00") + int(more), nil
-}
-
-// countStaged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
-func (v *view) countStaged(ctx context.Context, head string) (int, error) {
-	if err := v.privateIndex(ctx, head); err != nil {
-		return 0, err
-	}
-	var changed limitedBuffer
-	err := v.pipe(ctx, nil, &changed, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
-	return strings.Count(changed.String(), "\x00"), err
-}
-
-// fileCounter counts the files in the output of ls-files with --stage and -z, without keeping it.
-type fileCounter struct {
-	files int
-	line  []byte // the beginning of an entry
-}
-
-func (c *fileCounter) Write(p []byte) (int, error) {
-	for _, b := range p {
-		if b == 0 {
-			if !bytes.HasPrefix(c.line, []byte(gitlink)) {
-				c.files++
-			}
-			c.line = c.line[:0]
-		} else if len(c.line) < len(gitlink) {
-			c.line = append(c.line, b)
-		}
-	}
-	return len(p), nil
-}
-
 var _ io.Writer = (*fileCounter)(nil)
-
-const gitlink = "160000" // the mode of a submodule

@@ -162,22 +162,6 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	return nil
 }
 
-// tailBuffer keeps the end of what is written to it, which has git's reason for a failure.
-type tailBuffer struct{ text []byte }
-
-// maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.
-const maxMessage = 64 << 10
-
-func (t *tailBuffer) Write(p []byte) (int, error) {
-	t.text = append(t.text, p[max(0, len(p)-maxMessage):]...)
-	if extra := len(t.text) - maxMessage; extra > 0 {
-		t.text = append(t.text[:0], t.text[extra:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tailBuffer) String() string { return string(t.text) }
-
 // limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
 // gigabytes of paths.
 func (g *Git) limits() sandbox.Limits {
@@ -200,46 +184,6 @@ const packTimeFactor = 10
 // withPackTimeout returns a Git with the longer limit.
 func (g *Git) withPackTimeout() *Git {
 	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTimeFactor * g.limit, memory: g.memory, config: g.config}
-}
-
-// readConfig returns the files outside the system's directories that git reads: the user's configuration files, the
-// files that these name, and git's installation.
-func (g *Git) readConfig() []string {
-	var paths []string
-	if real, err := filepath.EvalSymlinks(g.program); err == nil {
-		paths = append(paths, g.program, real)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.limit)
-	defer cancel()
-	if dir, err := g.run(ctx, "/", "--exec-path"); err == nil {
-		paths = append(paths, dir)
-	}
-	for _, v := range g.env {
-		name, value, _ := strings.Cut(v, "=")
-		switch {
-		case !filepath.IsAbs(value):
-		case name == "HOME":
-			paths = append(paths, filepath.Join(value, ".gitconfig"), filepath.Join(value, ".config/git"))
-		case name == "XDG_CONFIG_HOME":
-			paths = append(paths, filepath.Join(value, "git"))
-		}
-	}
-	// An error means that there is no configuration.
-	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list")
-	fields := strings.Split(listed, "\x00")
-	for i := 0; i+1 < len(fields); i += 2 {
-		if file, ok := strings.CutPrefix(fields[i], "file:"); ok && filepath.IsAbs(file) {
-			paths = append(paths, file)
-		}
-		switch key, _, _ := strings.Cut(fields[i+1], "\n"); key {
-		case "core.excludesfile", "core.attributesfile":
-			if file, err := g.run(ctx, "/", "config", "--global", "--includes", "--path", "--get", key); err == nil && filepath.IsAbs(file) {
-				paths = append(paths, file)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
 }
 
 // stopTimeout is how long git may clean up after its context is done.

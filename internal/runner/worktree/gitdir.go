@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -120,118 +118,6 @@ func packedRefs(have refSet, t Tree) string {
 		}
 	}
 	return b.String()
-}
-
-// maxHooks limits the number of files in a directory of hooks that are copied.
-const maxHooks = 1000
-
-// copyHooks copies the repository's hooks, so that they run when the agent commits. It also copies the other files
-// there, because hooks use them.
-func copyHooks(from, to string) error {
-	left, files := int64(maxCopied), 0
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			if d != nil && d.IsDir() {
-				return fs.SkipDir // the repository has no hooks, or the server may not read them
-			}
-			return nil
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := os.Stat(path) // hooks are often symbolic links
-		if err != nil || !info.Mode().IsRegular() || info.Size() > left || strings.HasSuffix(name, ".sample") {
-			return nil //nolint:nilerr // not a hook
-		}
-		if left, files = left-info.Size(), files+1; files > maxHooks {
-			return fs.SkipAll
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil //nolint:nilerr // the server may not read it
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700); err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, name), b, 0o600|info.Mode().Perm()&0o100)
-	})
-}
-
-// notCopiedPattern matches settings that describe the layout of a repository, or that are not valid in another repository.
-var notCopiedPattern = regexp.MustCompile(`^(core\.(bare|worktree|sharedrepository|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
-
-// setting is one line of a git configuration.
-type setting struct {
-	key, value string
-	has        bool // whether there is a value; a key without a value is true
-}
-
-// String returns the setting as lines of a configuration file. It is empty if the key is not valid.
-func (s setting) String() string {
-	i, j := strings.IndexByte(s.key, '.'), strings.LastIndexByte(s.key, '.')
-	if i < 0 {
-		return ""
-	}
-	section := s.key[:i]
-	if i != j {
-		section += " " + quoteConfig(s.key[i+1:j])
-	}
-	value := ""
-	if s.has {
-		value = " = " + quoteConfig(s.value)
-	}
-	return fmt.Sprintf("[%s]\n\t%s%s\n", section, s.key[j+1:], value)
-}
-
-// settings returns the settings of the repository with the common git directory.
-func (g *Git) settings(ctx context.Context, common string) ([]setting, error) {
-	list, err := g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "-z", "--list")
-	if err != nil {
-		return nil, err
-	}
-	var all []setting
-	for line := range strings.SplitSeq(list, "\x00") {
-		key, value, has := strings.Cut(line, "\n")
-		all = append(all, setting{key, value, has})
-	}
-	return all, nil
-}
-
-// copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
-// Programs that this configuration names run as the agent. copyConfig also returns the directory whose hooks the agent
-// needs.
-func (g *Git) copyConfig(ctx context.Context, common string) (config, hooks string, err error) {
-	all, err := g.settings(ctx, common)
-	if err != nil {
-		return "", "", err
-	}
-	hooks = filepath.Join(common, "hooks")
-	var b strings.Builder
-	version := "0"
-	for _, s := range all {
-		switch {
-		case notCopiedPattern.MatchString(s.key):
-			continue
-		case s.key == "core.hookspath" && (filepath.IsAbs(s.value) || strings.HasPrefix(s.value, "~")):
-			// The agent has another home and may not read the directory. A relative path is below the working tree.
-			hooks, err = g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "--type=path", "--get", s.key)
-			if err != nil {
-				return "", "", err
-			}
-			continue
-		case strings.HasPrefix(s.key, "extensions."):
-			version = "1"
-		}
-		b.WriteString(s.String())
-	}
-	fmt.Fprintf(&b, "[core]\n\tbare = false\n\trepositoryformatversion = %s\n", version)
-	return b.String(), hooks, nil
-}
-
-// quoteConfig quotes a value for a git configuration.
-func quoteConfig(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`).Replace(s) + `"`
 }
 
 // openView returns a view of the agent's tree. Objects that git writes stay in the view; see collect.

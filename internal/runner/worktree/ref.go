@@ -1,11 +1,9 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,39 +42,6 @@ func parseRef(line string) (name string, r ref) {
 	return f[1], ref{oid: f[0], target: f[2], checkedOut: f[3] != ""}
 }
 
-// lineWriter calls a function for each line that is written to it, and keeps none.
-type lineWriter struct {
-	each func(line string)
-	rest []byte // the beginning of a line
-	zero bool   // NUL ends the lines
-	cut  bool   // a line that is too long is cut off, and is not an error
-}
-
-// maxLine limits the length of a line, in bytes.
-const maxLine = 64 << 10
-
-func (l *lineWriter) Write(p []byte) (int, error) {
-	end := []byte{'\n'}
-	if l.zero {
-		end = []byte{0}
-	}
-	for rest := p; len(rest) > 0; {
-		before, after, ok := bytes.Cut(rest, end)
-		if l.cut {
-			before = before[:min(len(before), max(0, maxLine-len(l.rest)))]
-		}
-		if !ok {
-			if l.rest = append(l.rest, before...); len(l.rest) > maxLine {
-				return 0, &Error{Message: "git prints a line that is too long"}
-			}
-			break
-		}
-		l.each(string(append(l.rest, before...)))
-		l.rest, rest = l.rest[:0], after
-	}
-	return len(p), nil
-}
-
 var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // refs returns the branches, remote-tracking branches and tags of the repository, and the refs that Fleet stores for
@@ -108,72 +73,6 @@ func (s refSet) oids() []string {
 		all[r.oid] = true
 	}
 	return slices.Sorted(maps.Keys(all))
-}
-
-// reservedNamePattern matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
-// and full names of refs.
-var reservedNamePattern = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
-
-// refNames are the names that a new branch cannot have, because there are other refs with them, or below them.
-type refNames map[string]bool
-
-// names returns the names of the branches and remote branches, and of the folders in which they are.
-func (s refSet) names() refNames {
-	n := refNames{}
-	for name := range s {
-		n.add(name)
-	}
-	return n
-}
-
-// add adds the name of a ref.
-func (n refNames) add(full string) {
-	name, local := strings.CutPrefix(full, "refs/heads/")
-	name, remote := strings.CutPrefix(name, "refs/remotes/")
-	if !local && !remote {
-		return
-	}
-	for ; name != "." && !n[name]; name = path.Dir(name) {
-		n[name] = true
-	}
-}
-
-// free reports whether the name is unused in the repository and can be the name of a branch.
-func (n refNames) free(s refSet, name string) bool {
-	if reservedNamePattern.MatchString(name) || n[name] {
-		return false
-	}
-	for _, taken := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
-		if _, ok := s[taken+name]; ok {
-			return false
-		}
-	}
-	return !s.hasParentRef("refs/heads/" + name)
-}
-
-// folders returns the names that no ref can have, because other refs are below them.
-func (s refSet) folders() map[string]bool {
-	all := map[string]bool{}
-	for name := range s {
-		addFolders(all, name)
-	}
-	return all
-}
-
-func addFolders(all map[string]bool, name string) {
-	for dir := path.Dir(name); dir != "." && !all[dir]; dir = path.Dir(dir) {
-		all[dir] = true
-	}
-}
-
-// hasParentRef reports whether no ref can have the name, because a ref has the name of one of its folders.
-func (s refSet) hasParentRef(name string) bool {
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if _, ok := s[dir]; ok {
-			return true
-		}
-	}
-	return false
 }
 
 // update is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any

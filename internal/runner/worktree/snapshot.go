@@ -1,53 +1,15 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner/gitfiles"
-	"fleet/internal/runner/sandbox"
 )
 
 // maxLeftOut limits the number of files in fleet.Changes.LeftOut.
 const maxLeftOut = 100
-
-// Snapshots of an agent are stored below refs/fleet/AGENT_UID: TASK is the tree at the end of a task, TASK.base the
-// commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
-const refsPrefix = "refs/fleet/"
-
-var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
-
-// AgentRefs returns the prefix of the agent's refs.
-func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
-
-func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
-
-// refPart returns the id as a part of a ref's name, encoded if necessary.
-func refPart(id string) string {
-	if plainRefPattern.MatchString(id) {
-		return id
-	}
-	return digest(id)
-}
-
-// digest returns a name for the text that can be a part of a ref's name.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "x" + hex.EncodeToString(sum[:16])
-}
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
 // changes that exist at the start do not count as changes of this task.
@@ -237,141 +199,6 @@ func firstLine(message string) string {
 // maxWhy limits the reason why a file was left out, in characters.
 const maxWhy = 200
 
-// privateIndex gives the view a copy of the agent's index. If the agent has no index, or git cannot read it within its
-// limits, the copy has the files of the commit head.
-func (v *view) privateIndex(ctx context.Context, head string) error {
-	from := ""
-	for _, e := range v.env {
-		if path, ok := strings.CutPrefix(e, "GIT_INDEX_FILE="); ok {
-			from = path
-		}
-	}
-	to := filepath.Join(v.tmp, "index")
-	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
-		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
-	if sandbox.CopyIndex(ctx, gitfiles.IndexCopy{From: from, To: to}) == nil {
-		_, err := v.run(ctx, "ls-files", "--stage", "--error-unmatch", "--", ":(top,literal)\x01") // reads the index, and lists nothing
-		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return v.newIndex(ctx, head)
-}
-
-// newIndex gives the view an index with the files of the commit head.
-func (v *view) newIndex(ctx context.Context, head string) error {
-	if err := os.Remove(filepath.Join(v.tmp, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if head == "" {
-		return nil
-	}
-	_, err := v.run(ctx, "read-tree", head)
-	return err
-}
-
-// stageFiles adds the files of the working tree to the index, and returns the files that it left out.
-func (v *view) stageFiles(ctx context.Context, head string) (left []string, err error) {
-	var changed listing
-	_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
-	if err == nil && changed.countedDirs != nil { // the agent's index can name any number of files that do not exist
-		if err := v.newIndex(ctx, head); err != nil {
-			return nil, err
-		}
-		changed = listing{}
-		_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
-	}
-	if err != nil {
-		return nil, err
-	}
-	var untracked listing
-	warnings, err := v.listFiles(ctx, &untracked, "--others", "--exclude-standard")
-	if err != nil {
-		return nil, err
-	}
-	var s staging
-	if s.sizes, err = v.sizes(ctx, append(slices.Clone(changed.paths), untracked.paths...)); err != nil {
-		return nil, err
-	}
-	for _, path := range changed.paths {
-		s.take(path)
-	}
-	s.leaveOutCounted(&changed)
-	s.addNew(v.leaveOutLinked(ctx, &s, untracked.paths))
-	s.leaveOutCounted(&untracked)
-	if err := v.leaveOutUnread(ctx, &s, warnings); err != nil {
-		return nil, err
-	}
-	err = v.addPaths(ctx, &s, s.paths)
-	return s.result(), err
-}
-
-// listFiles passes the paths of the working tree that ls-files lists with the options to l. It returns git's warnings.
-func (v *view) listFiles(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
-	var errs tailBuffer
-	args := append([]string{"ls-files", "-z", "--deduplicate"}, options...)
-	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, l, &errs, args...)
-	return errs.String(), err
-}
-
-// unreadDirPattern matches git's warning about a directory that it cannot read. git cuts off the warning about a long path.
-var unreadDirPattern = regexp.MustCompile(`could not open directory '(.*?)(?:': (.*))?$`)
-
-// leaveOutUnread leaves out the files in directories that git could not read, according to its warnings.
-func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) error {
-	deep := false
-	for line := range strings.Lines(warnings) {
-		m := unreadDirPattern.FindStringSubmatch(strings.TrimSpace(line))
-		switch {
-		case m == nil:
-		case m[2] == "" || strings.Contains(m[2], "too long"):
-			deep = true
-		default:
-			s.leaveOut(m[1], m[2])
-		}
-	}
-	if !deep {
-		return nil
-	}
-	look, err := sandbox.Examine(ctx, v.dir)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	what, why := "files in deep directories", "git cannot read such long paths"
-	if err == nil && look.Deep > 0 {
-		what = fmt.Sprintf("%s deep in %s/", plural(int(look.Deep), "file", "files"), fleet.Shorten(look.DeepIn, maxWhy))
-	}
-	s.leaveOut(what, why)
-	return nil
-}
-
-// addPaths adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so addPaths divides them
-// until it has found those that git refuses.
-func (v *view) addPaths(ctx context.Context, s *staging, paths []string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	err := v.pipe(ctx, in, io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
-		return err
-	}
-	_ = os.Remove(filepath.Join(v.tmp, "index.lock")) // git was perhaps killed at one of its limits
-	if s.refused++; len(paths) == 1 || s.refused > maxRefused {
-		what := paths[0]
-		if len(paths) > 1 {
-			what = fmt.Sprintf("%s and %d more files", what, len(paths)-1)
-		}
-		s.leaveOut(what, err.Error())
-		return nil
-	}
-	half := len(paths) / 2
-	if err := v.addPaths(ctx, s, paths[:half]); err != nil {
-		return err
-	}
-	return v.addPaths(ctx, s, paths[half:])
-}
-
 // createCommit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records
 // head instead.
 func (v *view) createCommit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
@@ -390,60 +217,4 @@ func (v *view) createCommit(ctx context.Context, c *fleet.Changes, head, headTre
 	c.Dirty = true
 	c.Commit, err = v.run(ctx, args...)
 	return err
-}
-
-// addDifferences adds the files that differ between the commits to c.
-func (v *view) addDifferences(ctx context.Context, c *fleet.Changes) error {
-	var out bytes.Buffer
-	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--raw", "--numstat", "--end-of-options", c.Base, c.Commit)...); err != nil {
-		return err
-	}
-	addFiles(c, out.String())
-	return nil
-}
-
-// addFiles adds the files in the output of diff-tree with -z, --raw and --numstat.
-func addFiles(c *fleet.Changes, out string) {
-	kinds := map[string]fleet.FileChangeKind{}
-	fields := strings.Split(out, "\x00")
-	next := func() (f string) {
-		if len(fields) > 0 {
-			f, fields = fields[0], fields[1:]
-		}
-		return f
-	}
-	for len(fields) > 0 {
-		f := next()
-		if strings.HasPrefix(f, ":") { // :100644 100644 sha1 sha2 M
-			status := f[strings.LastIndexByte(f, ' ')+1:]
-			path, kind := next(), fleet.FileModified
-			switch {
-			case strings.HasPrefix(status, "A"):
-				kind = fleet.FileAdded
-			case strings.HasPrefix(status, "D"):
-				kind = fleet.FileDeleted
-			case strings.HasPrefix(status, "R"):
-				path, kind = next(), fleet.FileRenamed
-			}
-			kinds[path] = kind
-			continue
-		}
-		counts := strings.SplitN(f, "\t", 3)
-		if len(counts) < 3 {
-			continue
-		}
-		file := fleet.FileChange{Path: counts[2], Binary: counts[0] == "-"}
-		if file.Path == "" {
-			file.From, file.Path = next(), next()
-		}
-		file.Kind = kinds[file.Path]
-		file.Insertions, _ = strconv.Atoi(counts[0])
-		file.Deletions, _ = strconv.Atoi(counts[1])
-		c.Files++
-		c.Insertions += file.Insertions
-		c.Deletions += file.Deletions
-		if len(c.List) < fleet.MaxChangedFiles {
-			c.List = append(c.List, file)
-		}
-	}
 }

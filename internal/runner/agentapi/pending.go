@@ -1,0 +1,78 @@
+package agentapi
+
+import (
+	"slices"
+)
+
+// pendingMessage is a message that is being delivered to a run. Until it is delivered, the run does not end when the
+// agent becomes idle.
+type pendingMessage struct {
+	id, text string        // the text is as it is typed into the terminal
+	dropped  chan struct{} // closed when the message must no longer be delivered
+}
+
+// addPending adds the message to the messages that wait for the run. It returns false if the run has ended or is
+// ending.
+func (t *transcript) addPending(l *pendingMessage) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sealed || t.ended || t.interrupted {
+		return false
+	}
+	t.waiting = append(t.waiting, l)
+	return true
+}
+
+// removePending removes the message from the messages that wait for the run.
+func (t *transcript) removePending(l *pendingMessage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = slices.DeleteFunc(t.waiting, func(o *pendingMessage) bool { return o == l })
+}
+
+// hasPending reports whether a message is waiting for the run.
+func (t *transcript) hasPending() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting) > 0
+}
+
+// isWaiting reports whether a message with this text waits for the run or is being delivered.
+func (t *transcript) isWaiting(text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.waiting, func(l *pendingMessage) bool { return l.text == text })
+}
+
+// dropPending removes all messages that wait for the run.
+func (t *transcript) dropPending() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.waiting {
+		close(l.dropped)
+	}
+	t.waiting = nil
+}
+
+// pendingCount returns the number of messages that wait for the run.
+func (t *transcript) pendingCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}
+
+// seal marks the run as ending, so that it accepts no more messages. If a message already waits for the run, seal does
+// nothing and returns false.
+func (t *transcript) seal() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sealed = len(t.waiting) == 0
+	return t.sealed
+}
+
+// unseal marks the run as continuing.
+func (t *transcript) unseal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sealed = false
+}

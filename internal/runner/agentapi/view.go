@@ -1,0 +1,73 @@
+package agentapi
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// message is one message of a conversation. A message of the agent contains the text of its screen. The last message
+// changes whenever the screen changes.
+type message struct {
+	ID      int       `json:"id"`
+	Role    string    `json:"role"`
+	Content string    `json:"content"`
+	Time    time.Time `json:"time"`
+}
+
+// view is a snapshot of a conversation.
+type view struct {
+	status    string
+	agentType string
+	messages  []message
+	skew      time.Duration // how far the agent's clock is ahead of Fleet's clock; 0 if the clocks are about the same
+}
+
+// apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
+func (v *view) apiMessages() []message {
+	if len(v.messages) > 0 && v.messages[0].ID == shownMessageID {
+		return v.messages[1:]
+	}
+	return v.messages
+}
+
+// showPrompt reports whether the conversation begins with the prompt. An agent that got the prompt on its command line
+// has no message with it. If the first screen of such an agent shows the prompt, showPrompt adds the message.
+func (v *view) showPrompt(prompt string) bool {
+	prompt = typedText(prompt)
+	if prompt == "" || len(v.messages) == 0 {
+		return false
+	}
+	for _, m := range v.messages {
+		if m.Role == roleUser {
+			return m.Content == prompt
+		}
+	}
+	first, begin := v.messages[0], []rune(letters(prompt))
+	if len(begin) < minShown || !strings.Contains(letters(first.Content), string(begin[:min(len(begin), maxShown)])) {
+		return false
+	}
+	v.messages = slices.Insert(slices.Clone(v.messages), 0, message{ID: shownMessageID, Role: roleUser, Content: prompt, Time: shownMessageTime})
+	return true
+}
+
+// The screen must show the first maxShown letters of a prompt, or all letters of a shorter prompt. A prompt with fewer
+// letters than minShown is not looked for.
+const minShown, maxShown = 12, 80
+
+// shownMessageID is the id of the message that showPrompt adds. shownMessageTime is the time of that message, before all other
+// messages.
+const shownMessageID = -1
+
+var shownMessageTime = time.Unix(1, 0)
+
+// letters returns only the letters and digits of the text, because a screen may insert other characters.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
+}

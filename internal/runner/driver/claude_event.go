@@ -1,0 +1,138 @@
+package driver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+type claudeEvent struct {
+	Type      string  `json:"type"`
+	Subtype   string  `json:"subtype"`
+	SessionID string  `json:"session_id"`
+	Parent    *string `json:"parent_tool_use_id"` // set for events of a subagent
+	Subagent  string  `json:"subagent_type"`
+	IsError   bool    `json:"is_error"`
+	Result    string  `json:"result"`
+	// Output is set in a result if the run has a schema and the model returned an object.
+	Output json.RawMessage `json:"structured_output"`
+	Errors []string        `json:"errors"`
+	Cost   float64         `json:"total_cost_usd"`
+	Turns  int             `json:"num_turns"`
+	// Since is the usage since the last result, by model. If a version of Claude Code reports Since, Cost is the cost
+	// of the whole conversation. In older versions, Cost is the cost of the run.
+	Since map[string]struct {
+		Cost float64 `json:"costUSD"`
+		claudeTokens
+	} `json:"model_usage_since_last_result"`
+	Usage *messageTokens `json:"usage"` // in a result: the usage since the last result
+	Final bool           `json:"final"` // in Fleet's event usage: the message is complete
+	// The following fields are set in Fleet's event tool_time, which precedes the result of a tool call.
+	ToolUse      string `json:"tool_use_id"`
+	Milliseconds int64  `json:"ms"`
+	// The following fields are set in a result that reports a failure. APIError is set in a message that does.
+	APIStatus      int    `json:"api_error_status"`
+	APIError       string `json:"error"`
+	StopReason     string `json:"stop_reason"`
+	TerminalReason string `json:"terminal_reason"`
+	Denials        []struct {
+		ID   string `json:"tool_use_id"`
+		Name string `json:"tool_name"`
+	} `json:"permission_denials"`
+	// The following fields are set in an event with the result of one tool call.
+	ToolResult json.RawMessage `json:"tool_use_result"` // a text if the call failed
+	ToolMeta   []struct {
+		ID   string `json:"id"`
+		Kind string `json:"non_execution_kind"` // set if the call was not executed
+	} `json:"tool_result_meta"`
+	Model   string         `json:"model"` // in the first event
+	Version string         `json:"claude_code_version"`
+	Servers []claudeServer `json:"mcp_servers"` // in the first event
+	Message claudeMessage  `json:"message"`
+}
+
+type claudeMessage struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"`
+	Usage   *messageTokens  `json:"usage"`
+}
+
+// requestUsage returns the message's usage, which must be known.
+func (m *claudeMessage) requestUsage() fleet.RequestUsage {
+	u := m.Usage
+	return fleet.RequestUsage{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+}
+
+// claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.
+type claudeServer struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// serverWarnings returns a warning for each MCP server whose tools are missing.
+func serverWarnings(servers []claudeServer) (pieces []Piece) {
+	for _, s := range servers {
+		switch s.Status {
+		case "failed":
+			pieces = append(pieces, warningStep(fmt.Sprintf("the MCP server %q did not start, so its tools are missing", s.Name)))
+		case "needs-auth":
+			pieces = append(pieces, warningStep(fmt.Sprintf("the MCP server %q requires a login, so its tools are missing", s.Name)))
+		}
+	}
+	return pieces
+}
+
+type claudeBlock struct {
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Thinking string          `json:"thinking"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
+
+	// The following fields are set in a tool_result.
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+// isTypeError reports whether the error means that a field has another type than in known events. The other fields were
+// read.
+func isTypeError(err error) bool {
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
+}
+
+// withSubagent adds to the piece which subagent took its step.
+func (e *claudeEvent) withSubagent(p Piece) Piece {
+	if e.Parent != nil {
+		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(toValidUTF8(e.Subagent))
+	}
+	return p
+}
+
+// failed reports whether the result reports a failure.
+func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
+
+// claudeFailureReason returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
+// The number of turns and the cost are not limits: Claude checks its limits after a turn.
+func claudeFailureReason(e *claudeEvent) string {
+	text := strings.Join(e.Errors, "; ")
+	if text == "" {
+		text = e.Result
+	}
+	switch {
+	case text != "":
+	case e.Subtype == "error_max_turns":
+		text = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
+	case e.Subtype == "error_max_budget_usd":
+		text = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
+	default:
+		text = "claude reported a failure without a reason (" + e.Subtype + ")"
+	}
+	return shorten(toValidUTF8(text), maxReason)
+}

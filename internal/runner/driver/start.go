@@ -1,0 +1,64 @@
+package driver
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/claude"
+)
+
+// Command describes how to start a program.
+type Command struct {
+	Argv        []string
+	Env         map[string]string
+	Files       []File // files to create in the run's directory before the start
+	Starts      string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
+	StdinFile   string // name of the file in Files that is the standard input; empty for no input
+	Messages    bool   // the program reads messages while it works
+	Mailbox     bool   // the program confirms messages, see package mailbox
+	SplitStderr bool   // the output is structured, so stderr must not be mixed into it
+	Requests    bool   // the output shows when a request to the model is active, so the run can be stopped between requests
+	Finishes    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and SpentFile says what it has used
+	Format      Format
+}
+
+// File is a file in the run's directory.
+type File struct {
+	Name       string
+	Data       string
+	Executable bool
+	Secret     bool // the file is removed at the end of the run, or after the start if it is Command.StdinFile
+}
+
+// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final
+// NUL).
+const MaxArgument = 128<<10 - 1
+
+// checkArguments returns a helpful error for arguments that the operating system would refuse.
+func checkArguments(argv []string, hint string) error {
+	for i, a := range argv {
+		if len(a) > MaxArgument {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+				"argument %d of %s would be %d bytes long, and the limit is %d: %s", i, argv[0], len(a), MaxArgument, hint)
+		}
+		if strings.ContainsRune(a, 0) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+				"the text for %s contains a zero byte, which an argument of a program cannot contain: remove it", argv[0])
+		}
+	}
+	return nil
+}
+
+// setClientJob makes the client for Claude Code execute the job.
+func (c *Command) setClientJob(j Job, job claude.Job) error {
+	const file = "claude.json"
+	b, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	c.Files = append(c.Files, File{Name: file, Data: string(b)})
+	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
+	return checkArguments(job.Argv, "shorten the role's options")
+}

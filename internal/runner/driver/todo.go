@@ -1,0 +1,33 @@
+package driver
+
+import (
+	"encoding/json"
+
+	"fleet/internal/fleet"
+)
+
+// todoItems returns the list of things to do in the arguments of a call, or nil if there is none. Claude Code and OpenCode do not
+// report their lists in another way.
+func todoItems(arguments json.RawMessage) []fleet.TodoItem {
+	var list struct {
+		Todos todoEntries `json:"todos"`
+	}
+	if json.Unmarshal(arguments, &list) != nil {
+		return nil
+	}
+	return list.Todos.items()
+}
+
+// todoEntries is a list of things to do, as in plans of the protocol and in the arguments of tools.
+type todoEntries []struct {
+	Content string `json:"content"`
+	Status  string `json:"status"`
+}
+
+func (l todoEntries) items() []fleet.TodoItem {
+	items := make([]fleet.TodoItem, len(l))
+	for i, e := range l {
+		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(toValidUTF8(e.Status))}
+	}
+	return items
+}

@@ -1,0 +1,194 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"fleet/internal/runner/filetree"
+	"fleet/internal/runner/gitfiles"
+)
+
+// Limits of the helper while it does an operation.
+const (
+	fileMemory      = 1 << 30
+	fileDescriptors = 64
+	fileTime        = 10 * time.Minute // computing time, for the digests of large files
+	quickTime       = time.Minute      // for an operation that usually takes milliseconds
+	maxResult       = 4 << 20          // size of the JSON form of a result, in bytes
+	maxLarge        = 64 << 20         // the same for a result with an entry for each file
+)
+
+// operations are what the helper can do with files that an agent wrote. Each gets its arguments as JSON.
+var operations = map[string]func(arguments []byte) (any, error){
+	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.Empty(dir) }),
+	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Hide(dir) }),
+	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Show(dir) }),
+	"look":  operation(filetree.Examine),
+	"find":  operation(filetree.Find),
+	"equip": operation(filetree.Equip),
+
+	"shrink": operation(filetree.Shrink),
+
+	"git":   operation(gitfiles.Read),
+	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Copy() }),
+	"sizes": operation(gitfiles.Sizes),
+	"mend":  operation(gitfiles.Mend),
+	"large": operation(func(c gitfiles.LargeCopy) (noResult, error) { return noResult{}, gitfiles.CopyLarge(c) }),
+}
+
+// noResult is the result of an operation without a result.
+type noResult struct{}
+
+func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
+	return func(arguments []byte) (any, error) {
+		var a A
+		if err := json.Unmarshal(arguments, &a); err != nil {
+			return nil, err
+		}
+		return do(a)
+	}
+}
+
+// helperResult is what the helper writes to its standard output.
+type helperResult struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Failed *failure        `json:"failed,omitempty"`
+}
+
+// failure is an error of an operation.
+type failure struct {
+	Message string        `json:"message"`
+	Op      string        `json:"op,omitempty"`   // of a fs.PathError
+	Path    string        `json:"path,omitempty"` // of a fs.PathError
+	Errno   syscall.Errno `json:"errno,omitempty"`
+}
+
+func (f failure) err() error {
+	switch {
+	case f.Errno != 0 && f.Path != "":
+		return &fs.PathError{Op: f.Op, Path: f.Path, Err: f.Errno}
+	case f.Errno != 0:
+		return fmt.Errorf("%s: %w", f.Message, f.Errno)
+	}
+	return errors.New(f.Message)
+}
+
+// runOperation does the operation with the name.
+func runOperation(name string, in io.Reader, out io.Writer) error {
+	do := operations[name]
+	if do == nil {
+		return fmt.Errorf("the operation %q is unknown", name)
+	}
+	arguments, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	result, err := do(arguments)
+	var a helperResult
+	if err != nil {
+		a.Failed = &failure{Message: err.Error()}
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			a.Failed.Op, a.Failed.Path = pe.Op, pe.Path
+		}
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			a.Failed.Errno = errno
+		}
+	} else if a.Result, err = json.Marshal(result); err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(a)
+}
+
+// access is what an operation may access.
+type access struct {
+	write, read []string
+	override    bool   // see Policy.Override
+	limit       int    // size of the result, in bytes; 0: maxResult
+	fileSize    uint64 // size of a file that it writes, in bytes; 0: none
+}
+
+// runConfined lets the helper do an operation on files that an agent wrote: the agent's links, and the depth and size of its
+// directories, cannot affect this process. Where the system cannot confine programs, this process does the operation itself.
+func runConfined[R any](ctx context.Context, name string, arguments any, r access) (result R, err error) {
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	in, err := json.Marshal(arguments)
+	if err != nil {
+		return result, err
+	}
+	out := limitedBuffer{limit: r.limit}
+	if out.limit == 0 {
+		out.limit = maxResult
+	}
+	if Available() == nil {
+		err = runHelper(ctx, name, in, &out, r)
+	} else {
+		err = runOperation(name, bytes.NewReader(in), &out)
+	}
+	if err != nil {
+		return result, err
+	}
+	var a helperResult
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		return result, err
+	}
+	if a.Failed != nil {
+		return result, a.Failed.err()
+	}
+	return result, json.Unmarshal(a.Result, &result)
+}
+
+func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, r access) error {
+	data, err := json.Marshal(helperRequest{
+		Policy: Policy{
+			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
+			Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors, CPU: fileTime, FileSize: r.fileSize},
+		},
+		Operation: name, Report: noDescriptor, Proxy: noDescriptor,
+	})
+	if err != nil {
+		return err
+	}
+	problem := limitedBuffer{limit: maxResult}
+	cmd := exec.CommandContext(ctx, helperPath())
+	cmd.Args = []string{helperName, string(data), name}
+	cmd.Env = []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, &problem
+	endWithThread(cmd) // an operation that survives its server would disturb the next server
+	runtime.LockOSThread()
+	err = cmd.Run()
+	runtime.UnlockOSThread()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && problem.Len() > 0:
+		return errors.New(strings.TrimSpace(problem.String()))
+	}
+	return err
+}
+
+// limitedBuffer keeps at most a number of bytes.
+type limitedBuffer struct {
+	bytes.Buffer
+	limit int
+}
+
+func (l *limitedBuffer) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > l.limit {
+		return 0, errors.New("the result is too long")
+	}
+	return l.Buffer.Write(p)
+}

@@ -1,0 +1,32 @@
+package worktree
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+)
+
+// Snapshots of an agent are stored below refs/fleet/AGENT_UID: TASK is the tree at the end of a task, TASK.base the
+// commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
+const refsPrefix = "refs/fleet/"
+
+var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+// AgentRefs returns the prefix of the agent's refs.
+func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
+
+func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
+
+// refPart returns the id as a part of a ref's name, encoded if necessary.
+func refPart(id string) string {
+	if plainRefPattern.MatchString(id) {
+		return id
+	}
+	return digest(id)
+}
+
+// digest returns a name for the text that can be a part of a ref's name.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "x" + hex.EncodeToString(sum[:16])
+}

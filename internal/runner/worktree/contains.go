@@ -1,0 +1,38 @@
+package worktree
+
+import (
+	"context"
+)
+
+// Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
+func (g *Git) Contains(ctx context.Context, repository, commit, older string) (bool, error) {
+	if !oidPattern.MatchString(commit) || !oidPattern.MatchString(older) {
+		return false, nil
+	}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return false, err
+	}
+	defer v.close()
+	if found, err := v.existingObjects(ctx, []string{commit, older}); err != nil || len(found) < 2 {
+		return false, err
+	}
+	return v.contains(ctx, commit, older)
+}
+
+// RequireCommit returns CHANGES_NOT_FOUND if the repository does not have the commit.
+func (g *Git) RequireCommit(ctx context.Context, repository, commit string) error {
+	v, err := g.view(repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	if !oidPattern.MatchString(commit) {
+		return lostCommitError(commit)
+	}
+	found, err := v.existingObjects(ctx, []string{commit})
+	if err == nil && len(found) == 0 {
+		err = lostCommitError(commit)
+	}
+	return err
+}

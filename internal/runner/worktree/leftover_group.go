@@ -1,0 +1,96 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// refGroup are the refs of one leftover.
+type refGroup []leftRef
+
+// groupRefs groups the refs by agent, kind and proof.
+func groupRefs(all []leftRef) []refGroup {
+	type key struct {
+		uid    string
+		branch bool
+		proof  fleet.LeftoverProof
+	}
+	groups := map[key]refGroup{}
+	var keys []key
+	for _, r := range all {
+		k := key{r.uid, strings.HasPrefix(r.name, "refs/heads/"), r.proof}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], r)
+	}
+	parts := make([]refGroup, 0, len(keys))
+	for _, k := range keys {
+		parts = append(parts, groups[k])
+	}
+	return parts
+}
+
+// leftover describes the refs, without their size.
+func (p refGroup) leftover(repository string) fleet.Leftover {
+	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: p[0].uid, Location: repository, Count: len(p), Proof: p[0].proof}
+	for _, r := range p {
+		name, branch := strings.CutPrefix(r.name, "refs/heads/")
+		if branch {
+			l.Kind = fleet.LeftoverBranches
+		}
+		if len(l.Names) < fleet.MaxLeftoverNames {
+			l.Names = append(l.Names, name)
+		}
+		if r.at.After(l.Newest) {
+			l.Newest = r.at
+		}
+	}
+	switch l.Proof {
+	case fleet.LeftoverElsewhere:
+		l.Reason = "the commits are in other branches, tags or remote branches"
+	case fleet.LeftoverSettled:
+		l.Reason = "the work has landed or was abandoned"
+	case fleet.LeftoverUnproved:
+		l.Reason = "the commits may exist nowhere else"
+	}
+	return l
+}
+
+// sizeOf returns the size of the objects that only the refs of the agent need, in bytes on the disk. Objects of its refs in counted are left
+// out. Its refs in later may also go.
+func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup) (int64, error) {
+	may := map[string]bool{}
+	var tips, others []string
+	for _, r := range p {
+		may[r.name] = true
+		tips = append(tips, r.oid)
+	}
+	for _, part := range later {
+		for _, r := range part {
+			may[r.name] = may[r.name] || r.uid == p[0].uid
+		}
+	}
+	for _, part := range counted {
+		for _, r := range part {
+			others = append(others, r.oid)
+		}
+	}
+	err := v.eachRef(ctx, []string{"refs"}, func(name string, r ref) {
+		if !may[name] {
+			others = append(others, r.oid)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	if err := v.pipe(ctx, revisions(tips, others), &out, "rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin"); err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+}

@@ -1,0 +1,120 @@
+package worktree
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// listing receives the paths that ls-files prints with -z. It keeps at most about maxOutput bytes of paths: if there are more, it
+// only counts the files of the directories that have most of them.
+type listing struct {
+	rest        []byte // the beginning of a path
+	paths       []string
+	bytes       int            // of paths
+	countedDirs map[string]int // number of files in directories whose files are only counted; see keyOf
+}
+
+// ownFilesKey is the end of the key of files that are directly in a directory.
+const ownFilesKey = "\x00"
+
+// maxPath limits the length of a path, in bytes.
+const maxPath = 64 << 10
+
+// pathCost is what a path costs besides its text, in bytes: each is kept in several lists, and short paths would otherwise make
+// them many times larger than the limit.
+const pathCost = 48
+
+func (l *listing) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		i := slices.Index(rest, 0)
+		if i < 0 {
+			l.rest = append(l.rest, rest...)
+			if len(l.rest) > maxPath {
+				return 0, &Error{Message: "git lists a path that is too long"}
+			}
+			break
+		}
+		l.add(string(append(l.rest, rest[:i]...)))
+		l.rest, rest = l.rest[:0], rest[i+1:]
+	}
+	return len(p), nil
+}
+
+func (l *listing) add(path string) {
+	if len(l.countedDirs) > 0 {
+		dir := path[:strings.LastIndexByte(path, '/')+1]
+		keys := []string{dir + ownFilesKey}
+		for i := range path {
+			if path[i] == '/' {
+				keys = append(keys, path[:i+1])
+			}
+		}
+		for _, key := range keys {
+			if _, ok := l.countedDirs[key]; ok {
+				l.countedDirs[key]++
+				return
+			}
+		}
+	}
+	l.paths = append(l.paths, path)
+	if l.bytes += len(path) + pathCost; l.bytes > maxOutput {
+		l.shrink()
+	}
+}
+
+// shrink closes directories until the paths have half of their limit.
+func (l *listing) shrink() {
+	slices.Sort(l.paths)
+	if l.countedDirs == nil {
+		l.countedDirs = map[string]int{}
+	}
+	for l.bytes > maxOutput/2 {
+		files := make([]*newFile, 0, len(l.paths))
+		for _, path := range l.paths {
+			files = append(files, &newFile{path: path, size: int64(len(path)) + pathCost})
+		}
+		key := heaviest(files)
+		kept := l.paths[:0]
+		for _, path := range l.paths {
+			own, ok := strings.CutSuffix(key, ownFilesKey)
+			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
+				l.countedDirs[key]++
+				l.bytes -= len(path) + pathCost
+				continue
+			}
+			kept = append(kept, path)
+		}
+		clear(l.paths[len(kept):])
+		l.paths = kept
+	}
+}
+
+// heaviest returns the key of the smallest directory that has most of the files, or of the files that are directly in it.
+func heaviest(files []*newFile) string {
+	m := measure{func(f *newFile) int64 { return f.size }, true}
+	for dir := ""; ; {
+		total := m.sum(files)
+		u := m.units(dir, files)[0]
+		switch {
+		case u.dir == "" && (dir == "" || 2*u.weight > total):
+			return dir + ownFilesKey
+		case dir != "" && 2*u.weight <= total:
+			return dir
+		case 2*u.weight <= total:
+			return u.dir
+		}
+		dir, files = u.dir, u.files
+	}
+}
+
+// leaveOutCounted leaves out the files that the listing has only counted.
+func (s *staging) leaveOutCounted(l *listing) {
+	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
+		what := key
+		if dir, ok := strings.CutSuffix(key, ownFilesKey); ok {
+			what = "files in " + nameOf(dir)
+		}
+		s.leaveOut(what, plural(l.countedDirs[key], "file", "files")+": too much for uncommitted files")
+	}
+}

@@ -1,0 +1,73 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
+const maxCommits = 700_000
+
+// looseCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
+// commits of a detached HEAD, and commits that were replaced by others.
+func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
+	own, err := v.ownCommits(ctx, t)
+	if err != nil || len(own) == 0 {
+		return 0, err
+	}
+	have, err := g.refs(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	mine := AgentRefs(t.UID)
+	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also have commits that no branch has
+		return strings.HasPrefix(name, mine) && !strings.HasPrefix(name, mine+"heads/") && !strings.HasPrefix(name, mine+"tags/")
+	})
+	repository, err := g.view(t.Repository, false)
+	if err != nil {
+		return 0, err
+	}
+	defer repository.close()
+	found, err := repository.existingObjects(ctx, own)
+	if err != nil {
+		return 0, err
+	}
+	var out limitedBuffer
+	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
+		return 0, err
+	}
+	var n int
+	_, err = fmt.Sscan(out.String(), &n)
+	return len(own) - len(found) + n, err
+}
+
+// ownCommits returns the commits in the agent's git directory.
+func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
+	dir := filepath.Join(v.tmp, "own") // without alternates, so that git does not list the objects of the repository
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, name := range v.info.Objects {
+		name = filepath.Base(name)
+		if err := os.Symlink(filepath.Join(t.GitDir, "objects", name), filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	from := *v
+	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
+	out := lineWriter{each: func(line string) {
+		if oid, ok := strings.CutPrefix(line, "commit "); ok && oidPattern.MatchString(oid) && len(all) <= maxCommits {
+			all = append(all, oid)
+		}
+	}}
+	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
+	if err == nil && len(all) > maxCommits {
+		err = errTooLong
+	}
+	return all, err
+}

@@ -1,0 +1,89 @@
+package worktree
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// maxCompared is how many files of a work are compared with others. A few small trees of an agent can stand for millions.
+const maxCompared = 50_000
+
+// patchReader reads what diff-tree prints with --raw and -p.
+type patchReader struct {
+	w       *work
+	onLimit func()       // is called when there are maxCompared files
+	patches []*fileLines // the files whose patches follow, in order
+	current *fileLines
+	inPatch bool
+}
+
+// line reads a line.
+func (p *patchReader) line(text string) {
+	switch {
+	case !p.inPatch && strings.HasPrefix(text, ":"):
+		p.raw(text)
+	case strings.HasPrefix(text, "diff --git "): // a line of a file begins with another character
+		p.inPatch, p.current = true, nil
+		if len(p.patches) > 0 {
+			p.current, p.patches = p.patches[0], p.patches[1:]
+		}
+	case p.current != nil && strings.HasPrefix(text, "@@ -"):
+		if s, ok := parseSpan(text); ok {
+			p.current.spans = append(p.current.spans, s)
+		}
+	case p.current != nil && strings.HasPrefix(text, "Binary files "):
+		p.current.plain = false
+	}
+}
+
+// raw reads a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
+func (p *patchReader) raw(text string) {
+	fields := strings.Split(text, "\t")
+	entry := strings.Fields(fields[0])
+	if len(entry) != 5 || len(fields) < 2 {
+		return
+	}
+	if len(p.w.files) >= maxCompared {
+		p.onLimit()
+		return
+	}
+	status := entry[4][0]
+	f := &fileLines{plain: status == 'M' && entry[0] == ":"+entry[1]}
+	for _, name := range fields[1:] {
+		p.w.files[unquotePath(name)] = f
+	}
+	p.patches = append(p.patches, f)
+	switch status {
+	case 'A':
+		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[1]))
+	case 'T': // two patches: one removes the file, and the other adds it
+		p.patches = append(p.patches, f)
+	case 'R':
+		p.w.renamedDirs[path.Dir(unquotePath(fields[1]))] = true
+		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[len(fields)-1]))
+	}
+}
+
+// unquotePath returns the path that git has perhaps quoted.
+func unquotePath(name string) string {
+	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return plain
+	}
+	return name
+}
+
+// parseSpan returns the replaced lines of a header such as "@@ -10,2 +11 @@".
+func parseSpan(header string) (s span, ok bool) {
+	old, _, _ := strings.Cut(strings.TrimPrefix(header, "@@ -"), " ")
+	first, count, many := strings.Cut(old, ",")
+	n, err := strconv.Atoi(first)
+	s = span{n - 1, 1}
+	if many && err == nil {
+		s.size, err = strconv.Atoi(count)
+	}
+	if s.size == 0 {
+		s.begin = n // lines are inserted after line n
+	}
+	return s, err == nil
+}

@@ -1,0 +1,125 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// refUpdate is an update for a ref of the agent.
+type refUpdate struct {
+	name string // the agent's name of the ref
+	update
+	last      publishedBranch // the branch of the repository before the update, if it is one
+	hadBranch bool            // whether there is one
+}
+
+// collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
+func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) (left string, err error) {
+	var all []refUpdate
+	names, folders := have.names(), have.folders()
+	put := func(u update) {
+		have[u.name] = ref{oid: u.oid}
+		names.add(u.name) // the next branch must not get the same name
+		addFolders(folders, u.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		oid := changed[name]
+		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+			last, before := k.Published[branch]
+			if u, done := k.publish(t, have, names, branch, oid); done {
+				for _, u := range u {
+					put(u)
+					all = append(all, refUpdate{name, u, last, before})
+				}
+				continue
+			}
+		}
+		if own := ownRef(t, have, folders, name); have[own].oid != oid {
+			put(update{name: own, oid: oid})
+			all = append(all, refUpdate{name: name, update: update{name: own, oid: oid}})
+		}
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	updates := make([]update, 0, len(all))
+	for _, p := range all {
+		updates = append(updates, p.update)
+	}
+	err = g.updateRefs(ctx, t.Repository, updates...)
+	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // for example, a killed git has left the lock of one
+		left, err = g.updateEach(ctx, t, have, k, folders, all)
+	}
+	if err != nil {
+		return "", err
+	}
+	return left, t.writeRecord(k)
+}
+
+// updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
+// corrects have and k, and describes the refs that the repository has under no name.
+func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord, folders map[string]bool, all []refUpdate) (left string, err error) {
+	refused, why := 0, ""
+	for _, p := range all {
+		err := g.updateRefs(ctx, t.Repository, p.update)
+		branch, ok := strings.CutPrefix(p.name, "refs/heads/")
+		if err != nil {
+			if delete(have, p.update.name); strings.Trim(p.old, "0") != "" {
+				have[p.update.name] = ref{oid: p.old}
+			}
+		}
+		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
+			if k.Published[branch] = p.last; !p.hadBranch {
+				delete(k.Published, branch)
+			}
+			u := update{name: ownRef(t, have, folders, p.name), oid: p.oid}
+			if err = g.updateRefs(ctx, t.Repository, u); err == nil {
+				have[u.name] = ref{oid: u.oid}
+			}
+		}
+		if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
+			return "", err
+		}
+		if err != nil {
+			refused, why = refused+1, err.Error()
+		}
+	}
+	if refused > 0 {
+		left = leftOut(plural(refused, "branch or tag", "branches and tags"), why)
+	}
+	return left, nil
+}
+
+// publish returns the updates for a branch of the agent, and whether the repository will have that branch.
+func (k *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]update, bool) {
+	last, before := k.Published[branch]
+	if before && last.OID == oid {
+		return nil, true // the agent has not changed the branch; people may have changed it
+	}
+	for _, name := range k.names(t, branch) {
+		now, there := have["refs/heads/"+name]
+		switch {
+		case there && now.oid == oid && before:
+			k.Published[branch] = publishedBranch{name, oid}
+			return nil, true
+		case there && (!before || name != last.Name || now.oid != last.OID || now.checkedOut):
+			continue // somebody else has changed the branch, or has checked it out
+		case !there && !names.free(have, name):
+			continue
+		}
+		k.Published[branch] = publishedBranch{name, oid}
+		return []update{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
+	}
+	return nil, false
+}
+
+// expectedOID returns the expected value of a ref for an update. It returns zeros if the ref must not exist.
+func expectedOID(oid string, size int) string {
+	if oid == "" {
+		return strings.Repeat("0", size)
+	}
+	return oid
+}

@@ -1,0 +1,176 @@
+package worktree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// newFile is a file that is not in the index.
+type newFile struct {
+	path    string
+	size    int64
+	leftOut bool // it is left out
+}
+
+// addNew takes files that are not in the index. If there are too many, it leaves out as little as possible; see fit.
+func (s *staging) addNew(paths []string) {
+	files := make([]*newFile, 0, len(paths))
+	for _, path := range paths {
+		size, why := s.checkFile(path)
+		if why != "" {
+			s.leaveOut(path, why)
+			continue
+		}
+		files = append(files, &newFile{path: path, size: size})
+	}
+	slices.SortFunc(files, func(a, b *newFile) int { return strings.Compare(a.path, b.path) })
+	s.fit("", files, maxNewFiles, measure{func(*newFile) int64 { return 1 }, true})
+	s.fit("", files, max(maxSnapshot-s.size, 0), measure{func(f *newFile) int64 { return f.size }, false})
+	for _, f := range files {
+		if !f.leftOut {
+			s.size += f.size
+			s.paths = append(s.paths, f.path)
+		}
+	}
+}
+
+// measure is a property of files that has a limit.
+type measure struct {
+	value func(f *newFile) int64
+	// together means that nothing distinguishes the files that are directly in a directory: all of them are left out, or none.
+	together bool
+}
+
+func (m measure) sum(files []*newFile) (n int64) {
+	for _, f := range files {
+		if !f.leftOut {
+			n += m.value(f)
+		}
+	}
+	return n
+}
+
+// unit is a part of a directory: a subdirectory, a file, or all files that are directly in the directory.
+type unit struct {
+	dir    string // path of the subdirectory, with a slash at the end
+	files  []*newFile
+	weight int64
+}
+
+// units divides the files of a directory, which are sorted, into its parts, the heaviest first.
+func (m measure) units(dir string, files []*newFile) (all []unit) {
+	var own []*newFile
+	for i := 0; i < len(files); {
+		name, _, below := strings.Cut(files[i].path[len(dir):], "/")
+		end := i + 1
+		if !below {
+			if own = append(own, files[i]); !m.together {
+				all = append(all, unit{files: files[i:end]})
+			}
+		} else {
+			sub := dir + name + "/"
+			for end < len(files) && strings.HasPrefix(files[end].path, sub) {
+				end++
+			}
+			all = append(all, unit{dir: sub, files: files[i:end]})
+		}
+		i = end
+	}
+	if m.together && len(own) > 0 {
+		all = append(all, unit{files: own})
+	}
+	for i := range all {
+		all[i].weight = m.sum(all[i].files)
+	}
+	slices.SortStableFunc(all, func(a, b unit) int { return cmp.Compare(b.weight, a.weight) })
+	return all
+}
+
+// fit leaves out files of the directory until the others are within the limit, and returns the measure of the others. Every part
+// of the directory gets the same share of the limit, and what small parts do not need of it goes to the others. So a large part
+// never displaces a small one. fit divides a part that is too large in the same way: only the smallest directory that is
+// too large is left out, and not what is beside it.
+func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int64 {
+	total := m.sum(files)
+	if total <= limit {
+		return total
+	}
+	units := m.units(dir, files)
+	part := fairShare(units, limit)
+	over := units[:slices.IndexFunc(append(units, unit{weight: -1}), func(u unit) bool { return u.weight <= part })]
+	dirs := 0
+	for _, u := range over {
+		if u.dir != "" {
+			dirs++
+		}
+	}
+	var whole, single []unit
+	for _, u := range over {
+		switch {
+		case total <= limit:
+		case u.dir != "" && dirs <= maxPieces:
+			total -= u.weight - s.fit(u.dir, u.files, part, m)
+		case u.dir != "":
+			total, whole = total-u.weight, append(whole, u)
+		default:
+			total, single = total-u.weight, append(single, u)
+		}
+	}
+	s.leaveOutUnits(dir, whole)
+	switch {
+	case m.together && len(single) == 1 && len(units) == 1 && dir != "":
+		s.leaveOutFiles(dir, single)
+	case m.together || len(single) > maxPieces:
+		s.leaveOutFiles("files in "+nameOf(dir), single)
+	default:
+		for _, u := range single {
+			s.leaveOutFiles(u.files[0].path, []unit{u})
+		}
+	}
+	return total
+}
+
+// leaveOutUnits leaves out subdirectories, of which there are too many to name each.
+func (s *staging) leaveOutUnits(dir string, all []unit) {
+	if len(all) == 1 {
+		s.leaveOutFiles(all[0].dir, all)
+		return
+	}
+	s.leaveOutFiles(fmt.Sprintf("%d directories in %s", len(all), nameOf(dir)), all)
+}
+
+// leaveOutFiles leaves out the files of the parts, and describes them in one line.
+func (s *staging) leaveOutFiles(what string, all []unit) {
+	n, size := 0, int64(0)
+	for _, u := range all {
+		for _, f := range u.files {
+			if !f.leftOut {
+				f.leftOut = true
+				n, size = n+1, size+f.size
+			}
+		}
+	}
+	if n > 0 {
+		s.leaveOut(what, fmt.Sprintf("%s with %d MiB: too much for uncommitted files", plural(n, "file", "files"), size>>20))
+	}
+}
+
+func nameOf(dir string) string {
+	if dir == "" {
+		return "the top directory"
+	}
+	return dir
+}
+
+// fairShare returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
+func fairShare(units []unit, limit int64) int64 {
+	for i, u := range slices.Backward(units) {
+		if n := int64(i + 1); u.weight > limit/n {
+			return limit / n
+		}
+		limit -= u.weight
+	}
+	return limit
+}

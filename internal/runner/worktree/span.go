@@ -1,0 +1,25 @@
+package worktree
+
+// fileLines is how a work changes a file.
+type fileLines struct {
+	spans []span
+	plain bool // it only changes lines
+}
+
+// span is a part of a file that is replaced: size lines after the first begin lines.
+type span struct{ begin, size int }
+
+func (s span) end() int { return s.begin + s.size }
+
+// shared returns the lines that both change, first and last, or nil.
+func (s span) shared(o span) *[2]int {
+	switch begin, end := max(s.begin, o.begin), min(s.end(), o.end()); {
+	case begin < end:
+		return &[2]int{begin + 1, end}
+	case begin == end && s.size == 0 && o.size == 0: // both insert lines there
+		return &[2]int{begin, begin}
+	case begin == end && (s.size == 0 && s.begin > o.begin && s.begin < o.end() || o.size == 0 && o.begin > s.begin && o.begin < s.end()):
+		return &[2]int{begin, begin + 1}
+	}
+	return nil
+}

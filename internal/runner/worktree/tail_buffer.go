@@ -1,0 +1,17 @@
+package worktree
+
+// tailBuffer keeps the end of what is written to it, which has git's reason for a failure.
+type tailBuffer struct{ text []byte }
+
+// maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.
+const maxMessage = 64 << 10
+
+func (t *tailBuffer) Write(p []byte) (int, error) {
+	t.text = append(t.text, p[max(0, len(p)-maxMessage):]...)
+	if extra := len(t.text) - maxMessage; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tailBuffer) String() string { return string(t.text) }

@@ -1,0 +1,124 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// treeUpdater updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of the
+// repository and with its configuration, which says for example which files a sparse checkout has. It runs no programs that the
+// configuration names: hooks and filters are off, and a file that needs a filter is an error.
+type treeUpdater struct {
+	git          *Git
+	branch       fleet.Branch
+	to           string
+	options      []string // of each call of git
+	changed      []changedFile
+	filteredFile string // a file that needs a filter
+}
+
+// newTreeUpdater returns an updater for the move of the branch.
+func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Branch, to string) (*treeUpdater, error) {
+	f := &treeUpdater{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	if f.changed, err = v.changedFiles(ctx, b.Commit, to); err != nil {
+		return nil, err
+	}
+	names, err := g.filters(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		for _, setting := range []string{"clean=", "smudge=", "process=", "required=false"} {
+			f.options = append(f.options, "-c", "filter."+name+"."+setting)
+		}
+	}
+	var paths []string
+	for _, c := range f.changed {
+		if strings.Trim(c.new, "0") != "" {
+			paths = append(paths, c.path)
+		}
+	}
+	f.filteredFile, err = g.firstFiltered(ctx, repository, to, names, paths)
+	return f, err
+}
+
+// run runs git in the working tree, with the next index.
+func (f *treeUpdater) run(ctx context.Context, c checkout, args ...string) error {
+	return f.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(f.options, args)...)
+}
+
+// refusedPathPattern matches git's messages about a file that it would overwrite.
+var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
+
+// check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
+func (f *treeUpdater) check(ctx context.Context, c checkout) error {
+	const then = "commit, stash or remove it, or check out another branch there, and try again"
+	switch what := c.unfinished(""); {
+	case what != "":
+		return c.busyError(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
+	case f.filteredFile != "":
+		return c.busyError(f.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", f.filteredFile).With("file", f.filteredFile)
+	}
+	if path := c.inTheWay(f.changed); path != "" {
+		return c.busyError(f.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
+	}
+	_ = f.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
+	err := f.run(ctx, c, "read-tree", "-n", "-m", "-u", f.branch.Commit, f.to)
+	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
+		if m := refusedPathPattern.FindStringSubmatch(e.Message); m != nil {
+			return c.busyError(f.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
+		}
+		return c.busyError(f.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
+	}
+	return err
+}
+
+// update changes the files of the working tree and its index from one commit to the other.
+func (f *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
+	if err := f.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
+		return err
+	}
+	return c.publish()
+}
+
+// undo changes the files of working trees back. It returns cause, and what else has failed.
+func (f *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
+	for _, c := range all {
+		err := c.copyIndex()
+		if err == nil {
+			err = f.update(ctx, c, f.to, f.branch.Commit)
+		}
+		if err == nil {
+			err = c.unmark()
+		}
+		if err != nil {
+			cause = errors.Join(cause, err)
+		}
+	}
+	return cause
+}
+
+// catchUp updates working trees in which people have checked out the branch while it moved.
+func (f *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
+	all, err := f.git.checkouts(ctx, repository, f.branch.Name)
+	for _, c := range all {
+		if err != nil || slices.Contains(done, c) || c.lock(ctx, f.branch.Name) != nil {
+			continue // the files stay as people have checked them out
+		}
+		if f.run(ctx, c, "diff-index", "--cached", "--quiet", f.branch.Commit) == nil && f.check(ctx, c) == nil {
+			_ = f.update(ctx, c, f.branch.Commit, f.to)
+		}
+		_ = c.unlock()
+	}
+}
