@@ -8,4 +8,4 @@ import (
 	"os"
 )
 
-func receive(*os.File) (net.Listener, error) { return nil, errors.ErrUnsupported }
+func receiveListener(*os.File) (net.Listener, error) { return nil, errors.ErrUnsupported }

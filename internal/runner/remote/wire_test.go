@@ -62,7 +62,7 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 // TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "GivenAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Continues") // only programs on this machine are on terminals and keep within allowances, and no program knows what its task continues
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Continues") // only programs on this machine are on terminals and keep within allowances, and no program knows what its task continues
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID
 	}
@@ -73,7 +73,7 @@ func TestWireHasEveryField(t *testing.T) {
 	require.Equal(t, r, runFrom(cross(t, runTo(r), &runnerv1.Run{})))
 
 	var o fleet.Output
-	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "GivenAt") // the reconciler sets these fields of a question
+	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "DeliveredAt") // the reconciler sets these fields of a question
 	require.Equal(t, o, outputFrom(cross(t, outputTo(o), &runnerv1.Output{})))
 
 	var end fleet.Outcome

@@ -11,5 +11,5 @@ import (
 func stopGracefully(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopTime
+	cmd.WaitDelay = stopTimeout
 }
