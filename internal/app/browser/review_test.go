@@ -32,6 +32,11 @@ func TestReview(t *testing.T) {
 	b.sees("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
 	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
+	// A click of the mouse gives the focus to the region first.
+	at := eval[[]float64](b, `(() => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	b.run(chromedp.MouseClickXY(at[0], at[1]))
+	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
+	press(kb.Escape)
 	eval[bool](b, `document.activeElement.blur(), true`)
 	press("n")
 	press("c")
