@@ -76,6 +76,6 @@ func (p *program) newAgentRemoveRule() *cobra.Command {
 --remember. From its next task on, the agent asks again. "fleet agent show" lists the
 rules.`,
 		Example: `  fleet agent remove-rule papi "Bash(go test *)"`,
-	}, fleetv1.FleetServiceClient.RemoveAgentRule, req, sayMessage[*fleetv1.RemoveAgentRuleResponse])
+	}, fleetv1.FleetServiceClient.RemoveAgentRule, req, printMessage[*fleetv1.RemoveAgentRuleResponse])
 	return cmd
 }

@@ -71,7 +71,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&req.Role, "role", "", "the agent behaves as `ROLE`; \"fleet role list PROJECT\" shows the roles and the default")
 	f.StringVar(&req.Spec, "spec", "", "the specification of the agent is `TEXT`")
 	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
-	values.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	values.addParamFlag(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
 	addLabels(cmd, &labels, "the agent")
 	wait.addTo(cmd, "ready")
 	addRequestID(cmd, req)

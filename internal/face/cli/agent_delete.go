@@ -30,7 +30,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
   fleet agent delete -l team=web --dry-run
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if err := errSeveral(req, names); err != nil {
+			if err := checkSingle(req, names); err != nil {
 				return err
 			}
 			if !yes {
@@ -39,15 +39,15 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 					return err
 				}
 			}
-			d := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
-			unsaved, firstErr := s.deleteAgents(ctx, d, names)
+			options := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
+			unsaved, firstErr := s.deleteAgents(ctx, options, names)
 			for i, err := range unsaved {
 				name := names[i]
 				if err != nil && !keepUnsaved {
 					s.printError(s.explain(ctx, err, s.target))
 					if err = s.confirm(ctx, "Delete "+name+" anyway?", "add --yes to delete without it", "nothing was deleted"); err == nil {
-						d.keepUnsaved = false
-						_, err = s.deleteAgents(ctx, d, []string{name})
+						options.keepUnsaved = false
+						_, err = s.deleteAgents(ctx, options, []string{name})
 					}
 				}
 				switch {
@@ -66,7 +66,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	addRequestID(cmd, req)
 	wait.addTo(cmd, "deleted")
 	return p.addBulk(cmd, "agents", false, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_delete, doing: "deleting", question: "Delete with everything in their workspaces:", request: req, flags: []string{"keep-unsaved"},
+		operation: fleetv1.PlanBulkRequest_delete, progress: "deleting", question: "Delete with everything in their workspaces:", request: req, flags: []string{"keep-unsaved"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
 			bulk.KeepUnsaved = keepUnsaved
 			return nil
@@ -91,16 +91,16 @@ type deleteResult struct {
 // deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
-func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []string) (unsaved []error, firstErr error) {
+func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names []string) (unsaved []error, firstErr error) {
 	unsaved = make([]error, len(names))
 	firstErr = forAgents(ctx, s, "deleting", names, func(ctx context.Context, name string) (result deleteResult) {
 		if result.err = context.Cause(ctx); result.err == nil {
-			result.resp, result.err = s.deleteAgent(ctx, d, name)
+			result.resp, result.err = s.deleteAgent(ctx, options, name)
 		}
 		return result
 	}, func(i int, result deleteResult) error {
 		err := s.print(result.resp, result.err, func() { s.printResult(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
-		if err != nil && d.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
+		if err != nil && options.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
 			unsaved[i] = err
 			return nil
 		}
@@ -111,9 +111,9 @@ func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []str
 
 // deleteAgent deletes the agent. If d.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
 // its workspace.
-func (s *session) deleteAgent(ctx context.Context, d deleteOptions, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
-	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: d.requestID, KeepUnsaved: &d.keepUnsaved}
-	err = s.repeatUntilFinished(ctx, d.wait, func(ctx context.Context) (_ bool, err error) {
+func (s *session) deleteAgent(ctx context.Context, options deleteOptions, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
+	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: options.requestID, KeepUnsaved: &options.keepUnsaved}
+	err = s.repeatUntilFinished(ctx, options.wait, func(ctx context.Context) (_ bool, err error) {
 		resp, err = s.fleet.DeleteAgent(ctx, req)
 		return resp.GetUnfinished(), err
 	}, func() error {

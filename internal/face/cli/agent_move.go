@@ -9,17 +9,17 @@ import (
 )
 
 func (p *program) newAgentMove() *cobra.Command {
-	var out bool
+	var noPool bool
 	var pool string
 	request := &fleetv1.PlanBulkRequest{}
 	fill := func(_ *session, req *fleetv1.PlanBulkRequest, _ []string) error {
-		if out == (pool != "") {
+		if noPool == (pool != "") {
 			return usagef("say where the agents move: give --pool POOL, or --no-pool")
 		}
 		req.Pool = pool
 		return nil
 	}
-	b := bulkCommand{operation: fleetv1.PlanBulkRequest_move, doing: "moving", request: request, flags: []string{"pool", "no-pool"}, fill: fill}
+	b := bulkCommand{operation: fleetv1.PlanBulkRequest_move, progress: "moving", request: request, flags: []string{"pool", "no-pool"}, fill: fill}
 	cmd := &cobra.Command{
 		Use:   "move [AGENT]...",
 		Short: "Move agents to a pool, or out of their pool",
@@ -37,7 +37,7 @@ and have its project and its role.`,
 		}),
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "move them to `POOL`")
-	cmd.Flags().BoolVar(&out, "no-pool", false, "move them out of their pool")
+	cmd.Flags().BoolVar(&noPool, "no-pool", false, "move them out of their pool")
 	addRequestID(cmd, request)
 	return p.addBulk(cmd, "agents", true, b)
 }

@@ -38,7 +38,7 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 		err    error
 	}
 	cmd.RunE = p.action(func(ctx context.Context, s *session, names []string) error {
-		if err := errSeveral(req, names); err != nil {
+		if err := checkSingle(req, names); err != nil {
 			return err
 		}
 		return forAgents(ctx, s, t.progress, names, func(ctx context.Context, name string) (r result) {
@@ -121,7 +121,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 		return s.fleet.RestartAgent(ctx, restart)
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start an unhealthy workspace again without asking, which ends the agent's task")
-	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_start, doing: "starting", request: req})
+	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_start, progress: "starting", request: req})
 }
 
 // confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
@@ -150,7 +150,7 @@ first. "fleet task stop AGENT" stops only the task.`,
 	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
-	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop, doing: "stopping", question: "Stop", request: req})
+	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop, progress: "stopping", question: "Stop", request: req})
 }
 
 func (p *program) newAgentRestart() *cobra.Command {
@@ -177,9 +177,9 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 	cmd.Flags().StringVar(&req.Role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
 	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
 	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
-	values.addTo(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
+	values.addParamFlag(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
 	return p.addBulk(cmd, "agents", false, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_restart, doing: "restarting", question: "Restart", request: req, flags: []string{"role", "update"},
+		operation: fleetv1.PlanBulkRequest_restart, progress: "restarting", question: "Restart", request: req, flags: []string{"role", "update"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
 			bulk.Role, bulk.Update = req.GetRole(), req.GetUpdate()
 			return nil

@@ -63,8 +63,8 @@ type bundleFetch struct {
 }
 
 // bundle returns the content of the agent's bundle.
-func (r *bundleFetch) bundle(ctx context.Context) *content {
-	return r.contentOf(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
+func (r *bundleFetch) bundle(ctx context.Context) *downloadReader {
+	return r.downloadReaderOf(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
 }
 
 // fetch fetches the bundle into the repository.
@@ -86,7 +86,7 @@ func (r *bundleFetch) fetch(ctx context.Context) error {
 	if err != nil {
 		return Fail(ExitError, "write the bundle to a file with -o FILE to inspect it", "git cannot read the bundle: %v", err)
 	}
-	specs, branches := refspecs(r.agent, heads)
+	specs, branches := rescueRefspecs(r.agent, heads)
 	// The agent's git objects are not trusted, so git checks them.
 	args := append([]string{"-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", file}, specs...)
 	if _, err := r.git(ctx, args...); err != nil {
@@ -103,9 +103,9 @@ func (r *bundleFetch) fetch(ctx context.Context) error {
 	return nil
 }
 
-// refspecs returns the refspecs that fetch the refs of a bundle, and the names of the branches that they create. The
+// rescueRefspecs returns the refspecs that fetch the refs of a bundle, and the names of the branches that they create. The
 // branch of the working tree is the last. heads is the output of "git bundle list-heads".
-func refspecs(agent, heads string) (specs, branches []string) {
+func rescueRefspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
 	prefix := "rescue/" + name + "/"
 	var tree []string

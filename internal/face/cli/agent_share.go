@@ -18,7 +18,7 @@ messages and answer questions. Sharing again with other access replaces the shar
 A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 		Example: `  fleet agent share papi --person bob
   fleet agent share papi --group oidc:ops --access run`,
-	}, fleetv1.FleetServiceClient.ShareAgent, req, sayMessage[*fleetv1.ShareAgentResponse])
+	}, fleetv1.FleetServiceClient.ShareAgent, req, printMessage[*fleetv1.ShareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
 	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "give them `ACCESS`: view or run")
 	return cmd
@@ -33,7 +33,7 @@ func (p *program) newAgentUnshare() *cobra.Command {
 agent end at once. Tasks that they have started continue; "fleet task stop AGENT"
 stops the running task.`,
 		Example: `  fleet agent unshare papi --group oidc:ops`,
-	}, fleetv1.FleetServiceClient.UnshareAgent, req, sayMessage[*fleetv1.UnshareAgentResponse])
+	}, fleetv1.FleetServiceClient.UnshareAgent, req, printMessage[*fleetv1.UnshareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
 	return cmd
 }
@@ -52,12 +52,12 @@ func (p *program) newAgentShares() *cobra.Command {
 		Example: `  fleet agent shares papi`,
 	}, fleetv1.FleetServiceClient.ListAgentShares, &fleetv1.ListAgentSharesRequest{}, func(s *session, resp *fleetv1.ListAgentSharesResponse) {
 		printList(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(s.cmd.Flags().Arg(0))+" --person NAME",
-			column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", (*fleetv1.Share).GetSharedAt})
+			column{"WITH", granteeText}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", (*fleetv1.Share).GetSharedAt})
 	})
 }
 
-// grantee returns the person or the group of the share.
-func grantee(s *fleetv1.Share) string {
+// granteeText returns the person or the group of the share.
+func granteeText(s *fleetv1.Share) string {
 	if s.GetGroup() != "" {
 		return "group " + s.GetGroup()
 	}

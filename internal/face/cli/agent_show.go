@@ -30,7 +30,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 	}
 	var shared, allowed []string
 	for _, share := range a.GetShares() {
-		shared = append(shared, grantee(share)+" ("+share.GetAccess().String()+")")
+		shared = append(shared, granteeText(share)+" ("+share.GetAccess().String()+")")
 	}
 	for _, r := range rules {
 		if id := r.GetTaskId(); id != "" {

@@ -162,7 +162,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 			for j := range messages {
 				messages[j] = items.Get(j).Message().Interface()
 				text := strings.TrimSpace(s.valueText(field, items.Get(j).Message().Get(field)))
-				hasLongText = hasLongText || strings.Contains(text, "\n") || len([]rune(text)) > longCell
+				hasLongText = hasLongText || strings.Contains(text, "\n") || len([]rune(text)) > maxCellText
 			}
 		}
 	}
@@ -189,5 +189,5 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 }
 
-// longCell is the longest text in a table, in characters.
-const longCell = 200
+// maxCellText is the longest text in a table, in characters.
+const maxCellText = 200

@@ -14,9 +14,9 @@ import (
 // apiWord matches a text in quotes, or a word that can be a name of the API, such as task_description.
 var apiWord = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_./=-]*[A-Za-z0-9]`)
 
-// forPeople returns a message of the server with commands in place of tools, and with flags of the running command, or plain words, in
+// translateForPeople returns a message of the server with commands in place of tools, and with flags of the running command, or plain words, in
 // place of fields. Texts in quotes stay as they are. details are those of the error; nil if it is not one.
-func (p *program) forPeople(set *toolset, message string, details map[string]any) string {
+func (p *program) translateForPeople(set *toolset, message string, details map[string]any) string {
 	if !strings.Contains(message, "_") {
 		return message
 	}
@@ -30,15 +30,15 @@ func (p *program) forPeople(set *toolset, message string, details map[string]any
 				return "--" + flag
 			}
 			return strings.ReplaceAll(word, "_", " ")
-		case names.calls(word):
+		case names.hasCommand(word):
 			return names.quote(word, details)
 		}
 		return word
 	})
 }
 
-// calls reports whether a command calls the tool.
-func (c commands) calls(tool string) bool {
+// hasCommand reports whether a command calls the tool.
+func (c commands) hasCommand(tool string) bool {
 	_, ok := c.byTool[tool]
 	return ok
 }
@@ -65,7 +65,7 @@ var otherFlags = map[string]string{"depends_on": "after"}
 // fieldNames returns the names of several words of the fields of requests.
 var fieldNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
-	eachMethod(func(m protoreflect.MethodDescriptor) {
+	forEachMethod(func(m protoreflect.MethodDescriptor) {
 		for i := range m.Input().Fields().Len() {
 			if name := string(m.Input().Fields().Get(i).Name()); strings.Contains(name, "_") {
 				names[name] = true
@@ -75,8 +75,8 @@ var fieldNames = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
-// eachMethod calls f for every method of the API.
-func eachMethod(f func(m protoreflect.MethodDescriptor)) {
+// forEachMethod calls f for every method of the API.
+func forEachMethod(f func(m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()

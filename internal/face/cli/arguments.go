@@ -17,7 +17,7 @@ func (p *program) deriveArguments(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil && len(names) > 0 {
 		name, several := strings.CutSuffix(names[0], "...")
-		cmd.ValidArgsFunction = p.complete(strings.Trim(name, "[]"), several)
+		cmd.ValidArgsFunction = p.argumentCompletion(strings.Trim(name, "[]"), several)
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -37,17 +37,17 @@ func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
 	}
 	placeholder, _ := pflag.UnquoteUsage(f)
 	if e, ok := f.Value.(interface{ choices() []string }); ok {
-		complete(cmd, f.Name, cobra.FixedCompletions(e.choices(), cobra.ShellCompDirectiveNoFileComp))
+		setCompletion(cmd, f.Name, cobra.FixedCompletions(e.choices(), cobra.ShellCompDirectiveNoFileComp))
 	} else if slices.Contains([]string{"agent", "project", "role", "task"}, f.Name) {
-		completion := p.complete(strings.ToUpper(f.Name), true)
-		complete(cmd, f.Name, func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		completion := p.argumentCompletion(strings.ToUpper(f.Name), true)
+		setCompletion(cmd, f.Name, func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if f.Name != "role" { // the role of an agent depends on the agent
 				args = nil
 			}
 			return completion(cmd, args, typed)
 		})
 	} else if placeholder != "FILE" && placeholder != "DIR" {
-		complete(cmd, f.Name, cobra.NoFileCompletions)
+		setCompletion(cmd, f.Name, cobra.NoFileCompletions)
 	}
 }
 

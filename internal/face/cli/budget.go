@@ -26,7 +26,7 @@ what it may cost when it starts, and starts only if all budgets that apply to it
 			Use: "delete NAME", Short: "Delete a budget", Example: `  fleet budget delete day`,
 			Long: `Delete a budget. Its ledger remains, and counts again if a budget with its name is set. Only
 admins can do this.`,
-		}, fleetv1.FleetServiceClient.DeleteBudget, &fleetv1.DeleteBudgetRequest{}, sayMessage[*fleetv1.DeleteBudgetResponse]))
+		}, fleetv1.FleetServiceClient.DeleteBudget, &fleetv1.DeleteBudgetRequest{}, printMessage[*fleetv1.DeleteBudgetResponse]))
 	return cmd
 }
 
@@ -136,8 +136,10 @@ at its end, and which tasks were refused.`,
 		s.screen.print("\n")
 		printList(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
 			column{"TASK", func(e *fleetv1.BudgetEntry) string { return shortID(e.GetTaskId()) }},
-			column{"RESERVED", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetReservedUsd(), e.GetReservedTokens()) }},
-			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
+			column{"RESERVED", func(e *fleetv1.BudgetEntry) string {
+				return changedBudgetText(b, e.GetReservedUsd(), e.GetReservedTokens())
+			}},
+			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changedBudgetText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
 			column{"WHY", func(e *fleetv1.BudgetEntry) string { return printable(e.GetText()) }})
 		if resp.GetNextCursor() != "" {
 			s.hint("There are earlier entries; --limit N shows more.")
@@ -148,8 +150,8 @@ at its end, and which tasks were refused.`,
 	return cmd
 }
 
-// changeText is budgetText, but empty for nothing.
-func changeText(b *fleetv1.Budget, usd, tokens float64) string {
+// changedBudgetText is budgetText, but empty for nothing.
+func changedBudgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	if usd == 0 && tokens == 0 {
 		return ""
 	}

@@ -22,7 +22,7 @@ type bulkFlags struct {
 // bulkCommand says how a command does the same with many agents or tasks.
 type bulkCommand struct {
 	operation fleetv1.PlanBulkRequest_Operation
-	doing     string        // labels the progress line, such as "stopping"
+	progress  string        // labels the progress line, such as "stopping"
 	question  string        // what the command does, if it asks for confirmation, such as "Stop"
 	flags     []string      // the command's own flags that the operation uses
 	request   proto.Message // the request of the single call, which the flag --request-id sets
@@ -34,7 +34,7 @@ type bulkCommand struct {
 
 // addBulk adds the flags --selector, --all and --dry-run to a command for single agents. With one of them, the command makes a plan
 // and runs it. what are the agents or tasks. several means that the command does that also for several names.
-func (p *program) addBulk(cmd *cobra.Command, what string, several bool, b bulkCommand) *cobra.Command {
+func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
 	addSelector(cmd, &flags.selector, what)
@@ -61,10 +61,10 @@ func (p *program) addBulk(cmd *cobra.Command, what string, several bool, b bulkC
 			return usagef("%q is a name: give names, --selector or --all", names[0])
 		case !selects && len(names) == 0:
 			return usagef("AGENT is missing: give names, --selector or --all: %s", cmd.UseLine())
-		case !selects && !flags.dryRun && (!several || len(names) == 1):
+		case !selects && !flags.dryRun && (!takesSeveral || len(names) == 1):
 			return single(cmd, args)
 		}
-		if name := b.unusable(cmd); name != "" {
+		if name := b.unusedFlag(cmd); name != "" {
 			return usagef("--%s works for named agents only, and not with --dry-run", name)
 		}
 		return many(cmd, args)
@@ -79,8 +79,8 @@ func (b bulkCommand) namesOf(args []string) []string {
 	return b.names(args)
 }
 
-// unusable returns a flag that was given and that the operation does not use, or "".
-func (b bulkCommand) unusable(cmd *cobra.Command) (name string) {
+// unusedFlag returns a flag that was given and that the operation does not use, or "".
+func (b bulkCommand) unusedFlag(cmd *cobra.Command) (name string) {
 	usable := append([]string{"selector", "all", "dry-run", "yes", "request-id", "wait"}, b.flags...)
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed && !slices.Contains(usable, f.Name) {
@@ -106,7 +106,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 			return err
 		}
 	}
-	return s.runPlan(ctx, plan.GetPlanId(), b.doing, s.bulkLimit())
+	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit())
 }
 
 // countText is what a number of items is for people.
@@ -130,8 +130,8 @@ func (s *session) bulkLimit() time.Duration {
 	return 0
 }
 
-// bulkStep is how many seconds a call works before it answers how far it is.
-const bulkStep = 5
+// bulkCallSeconds is how many seconds a call works before it answers how far it is.
+const bulkCallSeconds = 5
 
 // runPlan runs the plan until it is finished, and shows the results. It fails if an item failed.
 func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration) error {
@@ -139,7 +139,7 @@ func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Dura
 	p := s.startProgress(doing, started)
 	defer p.stop()
 	for {
-		resp, err := s.fleet.RunBulk(ctx, &fleetv1.RunBulkRequest{PlanId: id, WaitSeconds: proto.Int32(bulkStep)})
+		resp, err := s.fleet.RunBulk(ctx, &fleetv1.RunBulkRequest{PlanId: id, WaitSeconds: proto.Int32(bulkCallSeconds)})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			p.stop()
@@ -156,11 +156,11 @@ func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Dura
 				hint: fmt.Sprintf("go on with %q", "fleet bulk run "+id), details: map[string]any{"plan_id": id},
 			}
 		}
-		p.setLabel(fmt.Sprintf("%s: %d of %d", doing, resp.GetTotalCount()-pendingOf(resp), resp.GetTotalCount()))
+		p.setLabel(fmt.Sprintf("%s: %d of %d", doing, resp.GetTotalCount()-pendingCount(resp), resp.GetTotalCount()))
 	}
 }
 
-func pendingOf(r *fleetv1.RunBulkResponse) int32 {
+func pendingCount(r *fleetv1.RunBulkResponse) int32 {
 	return r.GetTotalCount() - r.GetDoneCount() - r.GetUnchangedCount() - r.GetFailedCount()
 }
 
@@ -173,7 +173,7 @@ func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 		}
 		printList(s, items, "Nothing is selected, so nothing was done.", slices.Concat(s.itemColumns(items), []column{
 			{"RESULT", "outcome"},
-			{"MESSAGE", func(i *fleetv1.BulkItem) string { return oneLine(s.forPeople(nil, i.GetMessage(), nil)) }},
+			{"MESSAGE", func(i *fleetv1.BulkItem) string { return oneLine(s.translateForPeople(nil, i.GetMessage(), nil)) }},
 		})...)
 		if len(items) > 0 {
 			s.hint("%s.", resp.GetMessage())
@@ -230,7 +230,7 @@ func (s *session) planColumns(items []*fleetv1.BulkItem) []column {
 	return slices.Concat(s.itemColumns(items), []column{{"WHAT HAPPENS", func(i *fleetv1.BulkItem) cell {
 		switch i.GetOutcome() {
 		case fleetv1.BulkItem_failed:
-			return cell{"cannot be done: " + oneLine(s.forPeople(nil, i.GetMessage(), nil)), red}
+			return cell{"cannot be done: " + oneLine(s.translateForPeople(nil, i.GetMessage(), nil)), red}
 		case fleetv1.BulkItem_unchanged:
 			return cell{"nothing: " + i.GetMessage(), dim}
 		}

@@ -59,12 +59,12 @@ func (p *program) newCall(m *method) *cobra.Command {
 		if f.form == asBool {
 			flag.NoOptDefVal = "true"
 		}
-		complete(cmd, in.name, c.completion(p, f))
+		setCompletion(cmd, in.name, c.completion(p, f))
 	}
 	if m.isDownload() {
 		cmd.Flags().StringVar(&c.file, contentFlag, "", "write to `FILE` instead of standard output")
 	}
-	cmd.Long = c.long(names)
+	cmd.Long = c.longHelp(names)
 	cmd.Example = c.example()
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
 	cmd.ValidArgsFunction = c.completeArgument(p)
@@ -87,7 +87,7 @@ func (p *program) freeFlag(m *method, f *field) string {
 }
 
 func (c *call) run(ctx context.Context, s *session, args []string) error {
-	if err := c.fill(args); err != nil {
+	if err := c.fillInputs(args); err != nil {
 		return err
 	}
 	req, err := s.newRequest(c.method, c.inputs)

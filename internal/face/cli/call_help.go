@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// long returns the text of the command's help.
-func (c *call) long(names commands) string {
+// longHelp returns the text of the command's help.
+func (c *call) longHelp(names commands) string {
 	parts := []string{names.describe(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		format := "Give %s as an argument, or by its flag."
@@ -100,7 +100,7 @@ func (f *field) exampleValue() string {
 		return "key=value"
 	}
 	if f.isText() {
-		return `"the ` + f.words() + `"`
+		return `"the ` + f.nameInSentence() + `"`
 	}
 	return ""
 }

@@ -164,7 +164,7 @@ func behavioursOf(f protoreflect.FieldDescriptor) []annotations.FieldBehavior {
 	return all
 }
 
-// sayMessage prints the message of an answer, or with -q the name that the first argument gave.
-func sayMessage[A interface{ GetMessage() string }](s *session, answer A) {
+// printMessage prints the message of an answer, or with -q the name that the first argument gave.
+func printMessage[A interface{ GetMessage() string }](s *session, answer A) {
 	s.printResult(answer.GetMessage(), s.cmd.Flags().Arg(0))
 }

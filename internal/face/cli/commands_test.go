@@ -34,7 +34,7 @@ func TestEveryMethodHasACommand(t *testing.T) {
 		sets[set.name] = set
 	}
 	checked := 0
-	eachMethod(func(m protoreflect.MethodDescriptor) {
+	forEachMethod(func(m protoreflect.MethodDescriptor) {
 		service, _ := m.Parent().(protoreflect.ServiceDescriptor)
 		if service.Name() == "HealthService" {
 			return

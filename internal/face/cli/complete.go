@@ -18,9 +18,9 @@ type completion struct{ name, about string }
 // completionLister lists completions. args are the arguments before the one that is completed.
 type completionLister func(ctx context.Context, s *session, args []string) ([]completion, error)
 
-// complete returns the completion of arguments with the name in a usage line, for example AGENT: of the first argument, or of all
+// argumentCompletion returns the completion of arguments with the name in a usage line, for example AGENT: of the first argument, or of all
 // of them. It returns nil if there are no completions for the name.
-func (p *program) complete(name string, all bool) cobra.CompletionFunc {
+func (p *program) argumentCompletion(name string, all bool) cobra.CompletionFunc {
 	list := map[string]completionLister{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
 	if list == nil {
 		return nil

@@ -33,7 +33,7 @@ limits its use.`,
 			Long: `Let tasks start with a credential again, although the provider of the model refused it or a usage
 window is used up: for example after you have changed the key or bought more. Only admins can do
 this.`,
-		}, fleetv1.FleetServiceClient.ReleaseCredential, &fleetv1.ReleaseCredentialRequest{}, sayMessage[*fleetv1.ReleaseCredentialResponse]))
+		}, fleetv1.FleetServiceClient.ReleaseCredential, &fleetv1.ReleaseCredentialRequest{}, printMessage[*fleetv1.ReleaseCredentialResponse]))
 	return cmd
 }
 

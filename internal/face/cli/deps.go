@@ -61,9 +61,9 @@ type Deps struct {
 	// Signals delivers interrupts; if nil, Run listens for SIGINT and SIGTERM itself.
 	Signals <-chan os.Signal
 
-	// patience is how long a broken connection that once worked may stay broken before a command gives up.
+	// reconnectTime is how long a broken connection that once worked may stay broken before a command gives up.
 	reconnectTime time.Duration
-	// completion is how long a shell waits for completions.
+	// completionTimeout is how long a shell waits for completions.
 	completionTimeout time.Duration
 	// secondPressTime is how long a command waits for a second Ctrl-C after the first.
 	secondPressTime time.Duration

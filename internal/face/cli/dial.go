@@ -53,7 +53,7 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 		return nil, nil, err
 	}
 	if token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer{target: t, plaintext: plaintext}))
+		options = append(options, grpc.WithPerRPCCredentials(tokenCredentials{target: t, plaintext: plaintext}))
 	}
 	conn, err := grpc.NewClient(t.Server, options...)
 	if err != nil {
@@ -90,14 +90,14 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// bearer sends a token with every call.
-type bearer struct {
+// tokenCredentials sends a token with every call.
+type tokenCredentials struct {
 	target    Target
 	plaintext bool
 }
 
 // GetRequestMetadata returns the header that carries the token.
-func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+func (b tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := b.target.token(ctx)
 	if err != nil {
 		return nil, status.Error(codes.Unauthenticated, err.Error())
@@ -106,4 +106,4 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 }
 
 // RequireTransportSecurity reports whether the token may only be sent over TLS.
-func (b bearer) RequireTransportSecurity() bool { return !b.plaintext }
+func (b tokenCredentials) RequireTransportSecurity() bool { return !b.plaintext }

@@ -21,7 +21,7 @@ import (
 
 // download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	r, err := decompress(s.contentOf(ctx, m.path(), req, nil))
+	r, err := decompress(s.downloadReaderOf(ctx, m.path(), req, nil))
 	if err != nil {
 		return err
 	}
@@ -68,22 +68,22 @@ func downloadError(err error) error {
 // errDamaged means that the downloaded data differs from the server's.
 var errDamaged = Fail(ExitError, "download it again", "the content is damaged: its SHA-256 is not the one that the server sent")
 
-// content is an io.Reader of the content that a stream delivers. It fails with errDamaged at the end if the server has sent the
+// downloadReader is an io.Reader of the content that a stream delivers. It fails with errDamaged at the end if the server has sent the
 // checksum of other content.
-type content struct {
+type downloadReader struct {
 	next    func() (proto.Message, error)
 	pending []byte
 	sum     hash.Hash // of the content so far
 	wantSum string    // the checksum; empty until the first message arrives, or if there is none
 }
 
-// contentOf returns the content that the method streams. taken is that of conn.receive.
-func (s *session) contentOf(ctx context.Context, method string, req proto.Message, onMessage func(proto.Message)) *content {
-	return &content{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onMessage), sum: sha256.New()}
+// downloadReaderOf returns the content that the method streams. onMessage is that of conn.receive.
+func (s *session) downloadReaderOf(ctx context.Context, method string, req proto.Message, onMessage func(proto.Message)) *downloadReader {
+	return &downloadReader{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onMessage), sum: sha256.New()}
 }
 
 // Read implements io.Reader.
-func (c *content) Read(b []byte) (int, error) {
+func (c *downloadReader) Read(b []byte) (int, error) {
 	for len(c.pending) == 0 {
 		m, err := c.next()
 		if isEnd(err) && c.wantSum != "" && hex.EncodeToString(c.sum.Sum(nil)) != c.wantSum {

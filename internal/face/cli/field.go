@@ -100,8 +100,8 @@ func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
 // flagOf returns the name of the flag for the field with that name in the proto.
 func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
-// words returns the name of the field, or of one of its values, for use in sentences.
-func (f *field) words() string { return nameOf(f.desc) }
+// nameInSentence returns the name of the field, or of one of its values, for use in sentences.
+func (f *field) nameInSentence() string { return nameOf(f.desc) }
 
 // values returns the values of an enum field, without the unspecified one.
 func (f *field) values() (names []string) {
@@ -146,11 +146,11 @@ func (f *field) valuePlaceholder() string {
 	if f.isText() {
 		return "TEXT"
 	}
-	words := strings.Fields(f.words())
+	words := strings.Fields(f.nameInSentence())
 	return strings.ToUpper(words[len(words)-1])
 }
 
 // argumentName returns the field's name in the usage line.
 func (f *field) argumentName() string {
-	return strings.ToUpper(strings.ReplaceAll(f.words(), " ", "-"))
+	return strings.ToUpper(strings.ReplaceAll(f.nameInSentence(), " ", "-"))
 }

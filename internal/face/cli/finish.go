@@ -79,8 +79,8 @@ func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, co
 // keyValues are the values of the flag --param.
 type keyValues []string
 
-// addTo adds the flag --param.
-func (p *keyValues) addTo(cmd *cobra.Command, usage string) {
+// addParamFlag adds the flag --param.
+func (p *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
 }
 

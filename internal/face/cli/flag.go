@@ -14,8 +14,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// complete sets the completion of a flag's value. It panics if the flag does not exist, which is a bug.
-func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+// setCompletion sets the completion of a flag's value. It panics if the flag does not exist, which is a bug.
+func setCompletion(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(fmt.Sprintf("cli: completion of --%s of %q: %v", flag, cmd.Name(), err))
 	}

@@ -31,15 +31,15 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// elsewhere are the commands that people look for at the top.
-var elsewhere = map[string]string{
+// movedCommands are the commands that people look for at the top.
+var movedCommands = map[string]string{
 	"run": "fleet task run", "logs": "fleet task logs", "diff": "fleet task diff", "wait": "fleet task wait", "retry": "fleet task retry", "tasks": "fleet task list",
 	"ps": "fleet agent list", "ls": "fleet agent list", "agents": "fleet agent list", "create": "fleet agent create", "start": "fleet agent start", "stop": "fleet agent stop", "rm": "fleet agent delete",
 	"delete": "fleet agent delete", "attach": "fleet agent attach", "ask": "fleet questions", "budgets": "fleet budget list", "pools": "fleet pool list",
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	if other := elsewhere[name]; other != "" && !cmd.HasParent() {
+	if other := movedCommands[name]; other != "" && !cmd.HasParent() {
 		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), other)
 	}
 	var names []string
@@ -55,8 +55,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// makeHelpStrict makes the help command fail for an unknown command.
-func makeHelpStrict(root *cobra.Command) {
+// refuseUnknownTopics makes the help command fail for an unknown command.
+func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
 		if show := help.Run; help.Name() == "help" && show != nil {

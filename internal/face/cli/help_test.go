@@ -120,7 +120,7 @@ func TestPageCalls(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
 	table := map[string]pageCall{}
-	eachMethod(func(m protoreflect.MethodDescriptor) {
+	forEachMethod(func(m protoreflect.MethodDescriptor) {
 		tool := snakeCase(string(m.Name()))
 		line, ok := p.commandsFor(nil).byTool[tool]
 		request := requestLine(m)

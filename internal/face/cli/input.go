@@ -134,9 +134,9 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fill assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
+// fillInputs assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
 // arguments.
-func (c *call) fill(args []string) error {
+func (c *call) fillInputs(args []string) error {
 	open := c.unsetInputs()
 	for i, in := range open {
 		own := args[i : i+1]
@@ -145,7 +145,7 @@ func (c *call) fill(args []string) error {
 		}
 		for _, arg := range own {
 			if err := in.Set(arg); err != nil {
-				return usagef("the %s is %q: %v", in.words(), arg, err)
+				return usagef("the %s is %q: %v", in.nameInSentence(), arg, err)
 			}
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// singleKeys makes the terminal pass on each key at once, without showing it. Keys that were typed before are dropped. Unlike raw
+// readSingleKeys makes the terminal pass on each key at once, without showing it. Keys that were typed before are dropped. Unlike raw
 // mode, this leaves output and Ctrl-C as they are. The function restore undoes it.
-func singleKeys(t *os.File) (restore func(), err error) {
+func readSingleKeys(t *os.File) (restore func(), err error) {
 	fd := int(t.Fd())
 	original, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {

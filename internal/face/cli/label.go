@@ -22,7 +22,7 @@ agent in lists, and its later tasks get them too.`,
   fleet agent list -l "env in (prod,test),!old"`,
 		func(r *fleetv1.SetLabelsRequest, agent string) { r.AgentName = agent })
 	return p.addBulk(cmd, "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_label, doing: "labelling", request: req,
+		operation: fleetv1.PlanBulkRequest_label, progress: "labelling", request: req,
 		names: func(args []string) []string { return args[:firstLabel(args)] },
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Labels, bulk.Remove, err = parseLabels(args[firstLabel(args):])
@@ -67,7 +67,7 @@ have ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
-func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
+func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, target string)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "label " + argument + " LABEL...",
 		Short:   "Set and remove labels of " + map[string]string{"agent": "an agent", "task": "a task"}[kind],

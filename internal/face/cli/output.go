@@ -59,7 +59,7 @@ func jsonLine(m proto.Message) (string, error) {
 	return escapeDocument(string(compact)) + "\n", err
 }
 
-// print prints an answer of the API: as a document for programs, or with the function people for people. If the call
+// print prints an answer of the API: as a document for programs, or with printText for people. If the call
 // failed, it prints nothing and returns err. Each of several answers is a document of its own.
 func (s *session) print(m proto.Message, err error, printText func()) error {
 	if err != nil {

@@ -33,7 +33,7 @@ func (p *program) newResume() *cobra.Command {
 		Short:   "Let tasks start again after \"fleet pause\"",
 		Long:    `Let tasks start again after "fleet pause". Only admins can do this.`,
 		Example: `  fleet resume`,
-	}, fleetv1.FleetServiceClient.ResumeFleet, &fleetv1.ResumeFleetRequest{}, sayMessage[*fleetv1.ResumeFleetResponse])
+	}, fleetv1.FleetServiceClient.ResumeFleet, &fleetv1.ResumeFleetRequest{}, printMessage[*fleetv1.ResumeFleetResponse])
 }
 
 // pauseReason returns the reason of a pause as the end of a sentence.

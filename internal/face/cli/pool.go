@@ -31,12 +31,12 @@ pool, and deletes them when they are idle. Their work is kept.
 			Use: "delete NAME", Short: "Delete a pool when its last task has ended", Example: `  fleet pool delete web`,
 			Long: `Delete a pool. It takes no new tasks, and its agents are deleted when the tasks that
 wait for it have ended. Their work is kept.`,
-		}, fleetv1.FleetServiceClient.DeletePool, &fleetv1.DeletePoolRequest{}, sayMessage[*fleetv1.DeletePoolResponse]),
+		}, fleetv1.FleetServiceClient.DeletePool, &fleetv1.DeletePoolRequest{}, printMessage[*fleetv1.DeletePoolResponse]),
 	)
 	return cmd
 }
 
-const reuseUsage = "which agent a task gets: `any`, the same as the task that it depends on (same), or a new one (fresh)"
+const poolReuseUsage = "which agent a task gets: `any`, the same as the task that it depends on (same), or a new one (fresh)"
 
 func (p *program) newPoolCreate() *cobra.Command {
 	req := &fleetv1.CreatePoolRequest{}
@@ -75,9 +75,9 @@ Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 	addOptional(f, &minIdle, "min-idle", "keep `N` idle agents ready (default 0)")
 	addOptional(f, &maxCreating, "max-creating", "create at most `N` agents at the same time (default 4)")
 	addSeconds(cmd, "max-idle", "delete agents that have been idle for `DURATION` (default 10m)", func(n int32) { req.MaxIdleSeconds = &n })
-	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", reuseUsage)
+	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", poolReuseUsage)
 	f.StringArrayVar(&req.Groups, "group", nil, "members of this `GROUP` may queue tasks for it; can be repeated")
-	parameters.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	parameters.addParamFlag(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
 	addLabels(cmd, &labels, "its agents")
 	_ = cmd.MarkFlagRequired("project")
 	addRequestID(cmd, req)
@@ -93,13 +93,13 @@ func (p *program) newPoolSet() *cobra.Command {
 any more after ten failed creations tries again, even if nothing else is changed.`,
 		Example: `  fleet pool set web --max 8
   fleet pool set web`,
-	}, fleetv1.FleetServiceClient.UpdatePool, req, sayMessage[*fleetv1.UpdatePoolResponse])
+	}, fleetv1.FleetServiceClient.UpdatePool, req, printMessage[*fleetv1.UpdatePoolResponse])
 	f := cmd.Flags()
 	addOptional(f, &req.MaxAgents, "max", "it has at most `N` agents")
 	addOptional(f, &req.MinIdle, "min-idle", "keep `N` idle agents ready")
 	addOptional(f, &req.MaxCreating, "max-creating", "create at most `N` agents at the same time")
 	addSeconds(cmd, "max-idle", "delete agents that have been idle for `DURATION`", func(n int32) { req.MaxIdleSeconds = &n })
-	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", reuseUsage)
+	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", poolReuseUsage)
 	f.StringArrayVar(&req.Groups, "group", nil, "members of this `GROUP` may queue tasks for it; can be repeated")
 	return cmd
 }

@@ -87,7 +87,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 	}
 	w := wire.ErrorOf(err)
 	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
-	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.forPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, api: w.Message}
+	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.translateForPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, api: w.Message}
 }
 
 // isDone reports whether err means that the call's context is done.

@@ -26,7 +26,7 @@ type progress struct {
 	spent float64 // US dollars
 }
 
-// startProgress starts a progress line. The caller must call done.
+// startProgress starts a progress line. The caller must call stop.
 func (s *session) startProgress(label string, begun time.Time) *progress {
 	p := &progress{s: s, started: begun, label: label}
 	if s.quiet || !s.screen.errTerminal.hasCursor() {

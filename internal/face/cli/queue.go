@@ -29,16 +29,16 @@ queue AGENT ..." queues one, and "fleet queue why ID" says all reasons why it wa
 		methodCommand(p, &cobra.Command{
 			Use: "hold ID", Short: "Keep a pending task from starting", Example: `  fleet queue hold 3f2a1b0c`,
 			Long: `Keep a pending task from starting until "fleet queue release ID".`,
-		}, fleetv1.FleetServiceClient.HoldTask, &fleetv1.HoldTaskRequest{}, sayMessage[*fleetv1.HoldTaskResponse]),
+		}, fleetv1.FleetServiceClient.HoldTask, &fleetv1.HoldTaskRequest{}, printMessage[*fleetv1.HoldTaskResponse]),
 		methodCommand(p, &cobra.Command{
 			Use: "release ID", Short: "Let a held task start", Example: `  fleet queue release 3f2a1b0c`,
 			Long: `Let a held task start as soon as nothing else is in its way.`,
-		}, fleetv1.FleetServiceClient.ReleaseTask, &fleetv1.ReleaseTaskRequest{}, sayMessage[*fleetv1.ReleaseTaskResponse]),
+		}, fleetv1.FleetServiceClient.ReleaseTask, &fleetv1.ReleaseTaskRequest{}, printMessage[*fleetv1.ReleaseTaskResponse]),
 		methodCommand(p, &cobra.Command{
 			Use: "stop ID", Short: "Stop a task, whether it waits or runs", Example: `  fleet queue stop 3f2a1b0c`,
 			Long: `Stop a task, whether it waits or runs. "fleet task stop AGENT" stops the running task of an
 agent.`,
-		}, fleetv1.FleetServiceClient.StopTask, &fleetv1.StopTaskRequest{}, sayMessage[*fleetv1.StopTaskResponse]),
+		}, fleetv1.FleetServiceClient.StopTask, &fleetv1.StopTaskRequest{}, printMessage[*fleetv1.StopTaskResponse]),
 	)
 	return cmd
 }
@@ -233,7 +233,7 @@ project with the role of --role.
 	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
 	return p.addBulk(callsTool(cmd, "queue_task"), "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_queue, doing: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
+		operation: fleetv1.PlanBulkRequest_queue, progress: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
 		names: func(args []string) []string { return args[:len(args)-1] },
 		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Priority, bulk.TimeoutSeconds, bulk.MaxCostUsd = when.priority, task.req.TimeoutSeconds, task.req.MaxCostUsd

@@ -56,7 +56,7 @@ that is only on that machine, and their tasks fail. A running server cannot be f
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,
 		ValidArgsFunction: p.completionFrom(replicaNames),
-	}, fleetv1.FleetServiceClient.ForgetReplica, &fleetv1.ForgetReplicaRequest{}, sayMessage[*fleetv1.ForgetReplicaResponse])
+	}, fleetv1.FleetServiceClient.ForgetReplica, &fleetv1.ForgetReplicaRequest{}, printMessage[*fleetv1.ForgetReplicaResponse])
 }
 
 func (p *program) newReload() *cobra.Command {

@@ -39,7 +39,7 @@ func (s *session) setField(req protoreflect.Message, in *input) error {
 		}
 		return nil
 	case in.isText():
-		text, err := s.readText(in.limit, in.given[0], in.words())
+		text, err := s.readText(in.limit, in.given[0], in.nameInSentence())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))
 		}
@@ -58,18 +58,18 @@ func (s *session) readObject(in *input) (json.RawMessage, error) {
 	for _, given := range in.given {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.readText(in.limit, given, in.words())
+			text, err := s.readText(in.limit, given, in.nameInSentence())
 			if err != nil {
 				return nil, err
 			}
 			var object map[string]json.RawMessage
 			if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: give key=value, @FILE, or - for standard input", in.words())
+				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: give key=value, @FILE, or - for standard input", in.nameInSentence())
 			}
 			maps.Copy(all, object)
 			continue
 		}
-		text, err := s.readText(in.limit, value, in.words()+" "+key)
+		text, err := s.readText(in.limit, value, in.nameInSentence()+" "+key)
 		if err != nil {
 			return nil, err
 		}

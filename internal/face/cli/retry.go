@@ -33,13 +33,13 @@ type conn struct {
 	onLost        func() // called once per outage of a server that was reached before
 	onBack        func() // called when the server answers again
 	reached       atomic.Bool
-	// renews says that the next call gets a new token if the last token has expired.
+	// renewsToken says that the next call gets a new token if the last token has expired.
 	renewsToken bool
-	// whole says that lists are read to their end if the request asks for no part of them.
+	// wholeLists says that lists are read to their end if the request asks for no part of them.
 	wholeLists bool
 }
 
-// hasExpired reports whether a call failed because its token probably expired during the call. begun is the time when
+// hasExpired reports whether a call failed because its token probably expired during the call. started is the time when
 // the call began. A token that was already invalid makes the call fail at once, so hasExpired returns false for a call
 // that failed within a second.
 func hasExpired(err error, started time.Time) bool {
@@ -55,7 +55,7 @@ type attempts struct {
 	isEndless   bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
 	started     time.Time     // of the last attempt
 	hasAnswered bool          // an attempt has had an answer
-	outage      bool          // lost was called, and back was not called since
+	outage      bool          // onLost was called, and onBack was not called since
 	backoff     retryPause
 }
 
@@ -163,7 +163,7 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 
 // receive makes a call with a stream of answers. It returns a function that waits for the next answer and fails with
 // io.EOF after the last answer. If the connection breaks, this function repeats the call if that is safe. The same
-// request has the same answers, so it skips the answers that it has returned already. If taken is not nil, it is called
+// request has the same answers, so it skips the answers that it has returned already. If onAnswer is not nil, it is called
 // with each answer and changes the request so that a repeated call continues after that answer; then no answers are
 // skipped.
 func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, onAnswer func(proto.Message)) func() (proto.Message, error) {
@@ -264,8 +264,8 @@ type retryPause struct {
 	since time.Time
 }
 
-// wait waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience is
-// never used up.
+// wait waits before the next try. It returns false when the limit is reached or ctx is done. A negative limit is never
+// reached.
 func (b *retryPause) wait(ctx context.Context, limit time.Duration) bool {
 	if b.tries == 0 {
 		b.since = time.Now()

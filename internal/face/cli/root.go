@@ -78,7 +78,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	root.SetVersionTemplate("fleet {{.Version}}\n")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	p.addFlags(root.PersistentFlags())
-	complete(root, "output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	setCompletion(root, "output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 
 	root.AddGroup(
 		&cobra.Group{ID: GroupWork, Title: "Agents and their work:"},
@@ -104,7 +104,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	version.GroupID = GroupMore
 	root.AddCommand(version, newFlags(root.PersistentFlags()), newExitCodes(), newEnvironment())
 	p.deriveArguments(root)
-	makeHelpStrict(root)
+	refuseUnknownTopics(root)
 	return p
 }
 

@@ -27,7 +27,7 @@ ticks at which no server ran, and while the last task has not ended, is its choi
 		methodCommand(p, &cobra.Command{
 			Use: "delete NAME", Short: "Delete a schedule", Example: `  fleet schedule delete nightly`,
 			Long: `Delete a schedule. Tasks that it has queued stay.`,
-		}, fleetv1.FleetServiceClient.DeleteSchedule, &fleetv1.DeleteScheduleRequest{}, sayMessage[*fleetv1.DeleteScheduleResponse]),
+		}, fleetv1.FleetServiceClient.DeleteSchedule, &fleetv1.DeleteScheduleRequest{}, printMessage[*fleetv1.DeleteScheduleResponse]),
 	)
 	return cmd
 }

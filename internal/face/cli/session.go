@@ -22,7 +22,7 @@ type session struct {
 	stdinArgument string
 	// printedText is the part of the answer that a person has already seen on standard output.
 	printedText string
-	// printed says that a document was printed already, so the next one needs a separator.
+	// printedDocument says that a document was printed already, so the next one needs a separator.
 	printedDocument bool
 }
 
@@ -100,5 +100,5 @@ func (s *session) printResult(message, name string) {
 	if s.quiet {
 		message = name
 	}
-	s.screen.print(printable(s.forPeople(nil, message, nil)) + "\n")
+	s.screen.print(printable(s.translateForPeople(nil, message, nil)) + "\n")
 }

@@ -68,7 +68,7 @@ func TestATokenTravelsInTheClearOnlyWhereNobodyListens(t *testing.T) {
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "localhost:1": true, "[::1]:1": true, "10.0.0.1:1": false, "localhost.example.com:1": false, "fleet:1": false,
 	} {
 		require.Equal(t, want, Target{Server: server}.isPlaintext())
-		require.Equal(t, !want, bearer{plaintext: Target{Server: server}.isPlaintext()}.RequireTransportSecurity())
+		require.Equal(t, !want, tokenCredentials{plaintext: Target{Server: server}.isPlaintext()}.RequireTransportSecurity())
 		require.True(t, Target{Server: server, Insecure: true}.isPlaintext())
 		for _, encrypted := range []Target{{Server: server, TLS: true}, {Server: server, CAFile: "f"}, {Server: server, ClientCert: "f"}} {
 			require.False(t, encrypted.isPlaintext())

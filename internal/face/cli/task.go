@@ -62,7 +62,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
   fleet task stop papi sony
   fleet task stop -l team=web --dry-run`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if err := errSeveral(req, names); err != nil {
+			if err := checkSingle(req, names); err != nil {
 				return err
 			}
 			type result struct {
@@ -78,7 +78,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 		}),
 	}
 	addRequestID(cmd, req)
-	return p.addBulk(cmd, "tasks that run or wait", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop_task, doing: "stopping tasks", question: "Stop", request: req})
+	return p.addBulk(cmd, "tasks that run or wait", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop_task, progress: "stopping tasks", question: "Stop", request: req})
 }
 
 func (p *program) newTaskMessage() *cobra.Command {
@@ -106,7 +106,7 @@ messages while they work; the error says so.`,
 	}
 	addRequestID(cmd, req)
 	return p.addBulk(cmd, "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_message, doing: "sending messages", request: req,
+		operation: fleetv1.PlanBulkRequest_message, progress: "sending messages", request: req,
 		names: func(args []string) []string { return args[:len(args)-1] },
 		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Text, err = s.readArgument(args[len(args)-1], "message")

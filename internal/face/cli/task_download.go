@@ -101,9 +101,9 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 
 // reader returns a reader of the payload from the offset on. If the connection breaks, the reader continues where it
 // stopped.
-func (d *taskDownload) reader(ctx context.Context, offset int64) *content {
+func (d *taskDownload) reader(ctx context.Context, offset int64) *downloadReader {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
-	return d.contentOf(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {
+	return d.downloadReaderOf(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {
 		body, _ := m.(*httpbody.HttpBody)
 		req.Offset += int64(len(body.GetData()))
 	})

@@ -43,7 +43,7 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 		}),
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only steps of these `KINDS`, separated by commas")
-	complete(cmd, "kind", cobra.FixedCompletions(stepKinds(), cobra.ShellCompDirectiveNoFileComp))
+	setCompletion(cmd, "kind", cobra.FixedCompletions(stepKinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

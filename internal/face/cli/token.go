@@ -115,5 +115,5 @@ func (p *program) newTokenRevoke() *cobra.Command {
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
 		ValidArgsFunction: p.completionFrom(tokenNames),
-	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, sayMessage[*fleetv1.RevokeTokenResponse])
+	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, printMessage[*fleetv1.RevokeTokenResponse])
 }

@@ -322,7 +322,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
 	for name, data := range map[string][]byte{"short": full[:len(full)-9], "garbled": append(full[:20:20], full[30:]...)} {
 		sent := false
-		r, err := decompress(&content{sum: sha256.New(), next: func() (proto.Message, error) {
+		r, err := decompress(&downloadReader{sum: sha256.New(), next: func() (proto.Message, error) {
 			if sent {
 				return nil, os.ErrClosed
 			}

@@ -31,7 +31,7 @@ about three days, with growing pauses.`,
 		methodCommand(p, &cobra.Command{
 			Use: "delete NAME", Short: "Delete a webhook", Example: `  fleet webhook delete ops`,
 			Long: `Delete a webhook. What it has not delivered is not sent any more.`,
-		}, fleetv1.FleetServiceClient.DeleteWebhook, &fleetv1.DeleteWebhookRequest{}, sayMessage[*fleetv1.DeleteWebhookResponse]),
+		}, fleetv1.FleetServiceClient.DeleteWebhook, &fleetv1.DeleteWebhookRequest{}, printMessage[*fleetv1.DeleteWebhookResponse]),
 	)
 	return cmd
 }
@@ -81,7 +81,7 @@ waits for an attempt is sent when it is enabled.`,
   fleet webhook set ops --on needs_me,task_ended
   fleet webhook set ops --disabled
   fleet webhook set ops --disabled=false`,
-	}, fleetv1.FleetServiceClient.UpdateWebhook, req, sayMessage[*fleetv1.UpdateWebhookResponse])
+	}, fleetv1.FleetServiceClient.UpdateWebhook, req, printMessage[*fleetv1.UpdateWebhookResponse])
 	f := cmd.Flags()
 	addOptional(f, &req.Url, "url", "send to `URL`")
 	f.Var(&topicsFlag{topics: &req.Topics}, "on", onUsage)

@@ -45,7 +45,7 @@ func (p *pager) Invoke(_ context.Context, method string, args, reply any, _ ...g
 func TestQuietListsAreWhole(t *testing.T) {
 	t.Parallel()
 	lists := 0
-	eachMethod(func(d protoreflect.MethodDescriptor) {
+	forEachMethod(func(d protoreflect.MethodDescriptor) {
 		l := portionOf(d)
 		if of := d.Output().Fields().ByName(protoreflect.Name(l.GetOf())); l.GetNext() == "" || of == nil || !of.IsList() || of.Message() == nil {
 			return
