@@ -3,6 +3,7 @@ package npm
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -106,7 +108,7 @@ func (b *boss) run(name string) map[string]any {
 // askingTask is a task whose agent asks for a permission.
 func askingTask() map[string]any {
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
-		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 20,
+		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 5,
 		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
 	}}
 }
@@ -312,6 +314,20 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 // TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.
 func TestClaudeBossPrints(t *testing.T) {
 	b := newBoss(t)
+	// The question is there before the call, which has the same request id and waits for the same task.
+	var asking fleetv1.RunTaskRequest
+	require.NoError(t, protojson.Unmarshal([]byte(asJSON(askingTask()["input"])), &asking))
+	asking.WaitSeconds = new(int32(0))
+	started, err := b.api.RunTask(t.Context(), &asking)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = started.Recv()
+	}
+	require.ErrorIs(t, err, io.EOF)
+	require.Eventually(t, func() bool {
+		r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{})
+		return err == nil && len(r.GetQuestions()) == 1
+	}, patience, 50*time.Millisecond)
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingTask()))...)
 	require.Zero(t, code, stdout+stderr)
 	turns := b.turns("Run a task.")

@@ -109,9 +109,9 @@ func TestTaskOfALanding(t *testing.T) {
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{
 		"a": of(fleetv1.Task_completed, fleetv1.Landing_queued), "b": of(fleetv1.Task_completed, fleetv1.Landing_queued),
 	}}
-	url, result := s.start(t, "land_tasks", `{"task_ids":["a","b"],"dry_run":true}`)
+	_, result := s.start(t, "land_tasks", `{"task_ids":["a","b"],"dry_run":true}`)
 	require.Equal(t, "complete", result["resultType"], "nothing lands")
-	url, result = s.start(t, "land_tasks", `{"task_ids":["a","b"]}`)
+	url, result := s.start(t, "land_tasks", `{"task_ids":["a","b"]}`)
 	require.Equal(t, []any{"task", "landing.a.b", "working", "0 of 2 are through; task a lands"}, []any{result["resultType"], result["taskId"], result["status"], result["statusMessage"]})
 	get := func() map[string]any { return askAbout(t, url, "tasks/get", "landing.a.b", "") }
 

@@ -431,4 +431,9 @@ func TestQuestionDuringACall(t *testing.T) {
 	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+takesForms+`}`))
 	require.Contains(t, legacy.body, "It is so")
 	require.Equal(t, []string{"", ""}, s.requests)
+	// An agent answers no questions, so its call is made once.
+	s = newTaskStub()
+	s.agent = true
+	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(takesForms)), headers...).body)
+	require.Len(t, s.requests, 1)
 }
