@@ -62,7 +62,7 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 // TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Continues") // only programs on this machine are on terminals and keep within allowances, and no program knows what its task continues
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // a message to a program itself says whether it must be confirmed; only programs on this machine are on terminals and keep within allowances, and no program knows what its task continues
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID
 	}
