@@ -148,7 +148,7 @@ func (c caller) wait(t testing.TB, id string) object {
 			return r.list("tasks")[0]
 		}
 	}
-	require.FailNow(t, "the task must end", id)
+	require.FailNow(t, "the task must end", "%v\n%v", c.call(t, "show_task", object{"task_id": id}), c.call(t, "list_agents", object{}))
 	return nil
 }
 
