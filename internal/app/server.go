@@ -104,7 +104,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		return nil, err
 	}
 	s.grpc = grpc.NewServer(
-		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
+		grpc.ChainUnaryInterceptor(encoded.UnaryInterceptor, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: admission.CountingCodec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
@@ -207,7 +207,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inbound.Bodies(inbound.Guard(withPage, a.cfg.hosts(), rest.IsProbe)), nil
+	return inbound.LimitBodies(inbound.Guard(withPage, a.cfg.hosts(), rest.IsProbe)), nil
 }
 
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {

@@ -29,7 +29,7 @@ func answer() *encoded.Answer {
 	}
 }
 
-func whole() *fleetv1.ListAgentsResponse {
+func jsonAnswer() *fleetv1.ListAgentsResponse {
 	stale, next := "down", "2"
 	return &fleetv1.ListAgentsResponse{
 		Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "quote \" <b>"}}, TotalCount: 3, NextCursor: &next,
@@ -41,21 +41,21 @@ func TestMessage(t *testing.T) {
 	t.Parallel()
 	a := answer()
 	got := a.Message()
-	require.True(t, proto.Equal(whole(), got))
+	require.True(t, proto.Equal(jsonAnswer(), got))
 	got.(*fleetv1.ListAgentsResponse).Agents[0].Name = "changed"
-	require.True(t, proto.Equal(whole(), a.Message()), "each caller must get its own message")
+	require.True(t, proto.Equal(jsonAnswer(), a.Message()), "each caller must get its own message")
 }
 
 func TestCodec(t *testing.T) {
 	t.Parallel()
 	c := encoded.Codec{CodecV2: encoding.GetCodecV2(grpcproto.Name)}
 	a := answer()
-	for _, v := range []any{a, whole(), a} {
+	for _, v := range []any{a, jsonAnswer(), a} {
 		data, err := c.Marshal(v)
 		require.NoError(t, err)
 		got := &fleetv1.ListAgentsResponse{}
 		require.NoError(t, c.Unmarshal(data, got))
-		require.True(t, proto.Equal(whole(), got))
+		require.True(t, proto.Equal(jsonAnswer(), got))
 	}
 	_, err := c.Marshal("not a message")
 	require.Error(t, err)

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Unary is an interceptor of a gRPC server that uses Codec. It lets services answer with parts.
-func Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// UnaryInterceptor is an interceptor of a gRPC server that uses Codec. It lets services answer with parts.
+func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, offer := NewOffer(ctx)
 	resp, err := next(ctx, req)
 	if a := offer.Answer(); a != nil && err == nil {

@@ -7,21 +7,21 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// packer is a compressor and its buffer, which calls use one after the other.
-type packer struct {
+// gzipPacker is a compressor and its buffer, which calls use one after the other.
+type gzipPacker struct {
 	b bytes.Buffer
 	z *gzip.Writer
 }
 
 var packers = sync.Pool{New: func() any {
-	p := &packer{}
+	p := &gzipPacker{}
 	p.z, _ = gzip.NewWriterLevel(&p.b, gzip.BestSpeed) // the level is valid
 	return p
 }}
 
 // Gzip returns the data compressed by gzip.
 func Gzip(data []byte) []byte {
-	p, _ := packers.Get().(*packer)
+	p, _ := packers.Get().(*gzipPacker)
 	defer packers.Put(p)
 	p.b.Reset()
 	p.z.Reset(&p.b)

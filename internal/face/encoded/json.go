@@ -12,20 +12,20 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// list is the list of a part, as JSON.
-type list struct {
+// jsonList is the list of a part, as JSON.
+type jsonList struct {
 	open string               // the JSON before the list in every answer
 	json []byte               // the list with its brackets
 	rest protoreflect.Message // the part without the list
 }
 
 // newList encodes the list of a message. The list must be the first field.
-func newList(m proto.Message) (*list, error) {
+func newList(m proto.Message) (*jsonList, error) {
 	first := m.ProtoReflect().Descriptor().Fields().Get(0)
 	if !first.IsList() {
 		return nil, fmt.Errorf("encoded: the first field of %s is not a list", m.ProtoReflect().Descriptor().FullName())
 	}
-	l := &list{open: `{"` + string(first.Name()) + `":`, rest: m.ProtoReflect().New()}
+	l := &jsonList{open: `{"` + string(first.Name()) + `":`, rest: m.ProtoReflect().New()}
 	alone := m.ProtoReflect().New()
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f == first {
@@ -45,8 +45,8 @@ func newList(m proto.Message) (*list, error) {
 	return l, err
 }
 
-// whole is an answer as JSON.
-type whole struct {
+// jsonAnswer is an answer as JSON.
+type jsonAnswer struct {
 	rest []byte // all but the list
 	line []byte // the JSON, and a line end
 	text func() []byte
@@ -55,9 +55,9 @@ type whole struct {
 }
 
 // json returns the answer as JSON. It reuses the JSON of the previous answer unless the live fields have changed since.
-func (a *Answer) json() (*whole, error) {
-	if a.whole != nil {
-		return a.whole, nil
+func (a *Answer) json() (*jsonAnswer, error) {
+	if a.jsonForm != nil {
+		return a.jsonForm, nil
 	}
 	l, err := a.Part.list()
 	if err != nil {
@@ -70,21 +70,21 @@ func (a *Answer) json() (*whole, error) {
 		return nil, err
 	}
 	if last := a.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
-		a.whole = last
+		a.jsonForm = last
 		return last, nil
 	}
-	w := &whole{rest: rest, line: slices.Concat([]byte(l.open), l.json, rest[len(l.open)+len("[]"):], []byte("\n"))}
+	w := &jsonAnswer{rest: rest, line: slices.Concat([]byte(l.open), l.json, rest[len(l.open)+len("[]"):], []byte("\n"))}
 	w.text = sync.OnceValue(func() []byte {
 		return wire.AppendString(make([]byte, 0, len(w.line)*3/2), string(w.json()))
 	})
 	w.tag = sync.OnceValue(func() string { return Tag(w.line) })
 	w.gzip = sync.OnceValue(func() []byte { return Gzip(w.line) })
 	a.Part.last.Store(w)
-	a.whole = w
+	a.jsonForm = w
 	return w, nil
 }
 
-func (w *whole) json() []byte { end := len(w.line) - 1; return w.line[:end:end] }
+func (w *jsonAnswer) json() []byte { end := len(w.line) - 1; return w.line[:end:end] }
 
 // Line returns the answer as a line of JSON. The caller must not change it.
 func (a *Answer) Line() ([]byte, error) {

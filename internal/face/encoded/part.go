@@ -11,8 +11,8 @@ import (
 type Part struct {
 	message  proto.Message
 	protobuf func() ([]byte, error)
-	list     func() (*list, error)
-	last     atomic.Pointer[whole] // the last answer as JSON
+	list     func() (*jsonList, error)
+	last     atomic.Pointer[jsonAnswer] // the last answer as JSON
 }
 
 // NewPart returns a part that is encoded when it is needed, and only once in each format. The first field of the
@@ -21,7 +21,7 @@ func NewPart(m proto.Message) *Part {
 	return &Part{
 		message:  m,
 		protobuf: sync.OnceValues(func() ([]byte, error) { return proto.Marshal(m) }),
-		list:     sync.OnceValues(func() (*list, error) { return newList(m) }),
+		list:     sync.OnceValues(func() (*jsonList, error) { return newList(m) }),
 	}
 }
 
@@ -30,7 +30,7 @@ type Answer struct {
 	Part *Part
 	Live proto.Message
 
-	whole *whole // the answer as JSON; nil until it is needed
+	jsonForm *jsonAnswer // the answer as JSON; nil until it is needed
 }
 
 // Message returns the whole answer as a new message.

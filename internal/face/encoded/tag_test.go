@@ -39,7 +39,7 @@ func TestTagOfAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, encoded.Tag(line), tag)
 
-	live := whole()
+	live := jsonAnswer()
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
 	later, err := (&encoded.Answer{Part: a.Part, Live: live}).Tag()
 	require.NoError(t, err)

@@ -17,11 +17,11 @@ const (
 	drainPatience = time.Second
 )
 
-// Bodies gives each request body a read deadline that moves on as bytes arrive. The deadline ends with the body, so it
+// LimitBodies gives each request body a read deadline that moves on as bytes arrive. The deadline ends with the body, so it
 // does not limit the work of the handler.
-func Bodies(next http.Handler) http.Handler { return bodies(next, bodyPatience) }
+func LimitBodies(next http.Handler) http.Handler { return limitBodies(next, bodyPatience) }
 
-func bodies(next http.Handler, patience time.Duration) http.Handler {
+func limitBodies(next http.Handler, patience time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)

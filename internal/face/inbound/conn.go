@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// errTooMuch is returned when an unknown caller has sent more than it may.
-var errTooMuch = errors.New("the caller has sent too many bytes without identifying itself")
+// errTooManyBytes is returned when an unknown caller has sent more than it may.
+var errTooManyBytes = errors.New("the caller has sent too many bytes without identifying itself")
 
 // maxOpenCalls is how many calls that need no identity, such as health checks, a connection may have open before it is
 // admitted.
@@ -19,14 +19,14 @@ const maxOpenCalls = 32
 // Conn is a connection that is limited until Admit is called.
 type Conn struct {
 	*net.TCPConn
-	listener *Listener
-	network  netip.Prefix
-	element  *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
-	timer    *time.Timer   // closes the connection
-	admitted atomic.Bool
-	left     atomic.Int64 // bytes that may still be read before it is admitted
-	calls    atomic.Int64 // open calls made before it is admitted
-	user     func() (int, error)
+	listener  *Listener
+	network   netip.Prefix
+	element   *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
+	timer     *time.Timer   // closes the connection
+	admitted  atomic.Bool
+	bytesLeft atomic.Int64 // bytes that may still be read before it is admitted
+	openCalls atomic.Int64 // open calls made before it is admitted
+	user      func() (int, error)
 }
 
 // Read reads bytes that have arrived. Until the connection is admitted, it reads only the bytes that are left, and then
@@ -35,16 +35,16 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if c.admitted.Load() {
 		return c.TCPConn.Read(b)
 	}
-	left := c.left.Load()
+	left := c.bytesLeft.Load()
 	if left <= 0 {
 		_ = c.Close()
-		return 0, errTooMuch
+		return 0, errTooManyBytes
 	}
 	if int64(len(b)) > left {
 		b = b[:left]
 	}
 	n, err := c.TCPConn.Read(b)
-	c.left.Add(-int64(n))
+	c.bytesLeft.Add(-int64(n))
 	return n, err
 }
 
@@ -67,7 +67,7 @@ func (c *Conn) Extend(d time.Duration) {
 }
 
 // OpenCall reports whether the connection may make one more call that needs no identity.
-func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.calls.Add(1) <= maxOpenCalls }
+func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.openCalls.Add(1) <= maxOpenCalls }
 
 // Close closes the connection.
 func (c *Conn) Close() error {

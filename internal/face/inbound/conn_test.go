@@ -97,7 +97,7 @@ func TestUnknownConnectionHasSmallLimits(t *testing.T) {
 	_, err := client.Write(make([]byte, 100))
 	require.NoError(t, err)
 	data, err := io.ReadAll(server)
-	require.ErrorIs(t, err, errTooMuch)
+	require.ErrorIs(t, err, errTooManyBytes)
 	require.Len(t, data, 10)
 	requireClosed(t, client)
 
@@ -126,7 +126,7 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	read := make(chan error, 2)
 	serve := func(t *testing.T, patience time.Duration) *httptest.Server {
-		s := httptest.NewServer(bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			read <- err
 			if err == nil {

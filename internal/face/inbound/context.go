@@ -65,25 +65,25 @@ func Network(ctx context.Context) netip.Prefix {
 // connection of a call. If keys is nil, connections are not encrypted.
 func Credentials(keys *Keys) credentials.TransportCredentials {
 	if keys == nil {
-		return transport{insecure.NewCredentials()}
+		return connCredentials{insecure.NewCredentials()}
 	}
-	return transport{credentials.NewTLS(keys.Config())}
+	return connCredentials{credentials.NewTLS(keys.Config())}
 }
 
-type transport struct {
+type connCredentials struct {
 	credentials.TransportCredentials
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
-func (t transport) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (t connCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	own, _ := c.(*Conn)
 	secured, info, err := t.TransportCredentials.ServerHandshake(c)
 	return secured, authInfo{info, own}, err
 }
 
 // Clone implements credentials.TransportCredentials.
-func (t transport) Clone() credentials.TransportCredentials {
-	return transport{t.TransportCredentials.Clone()}
+func (t connCredentials) Clone() credentials.TransportCredentials {
+	return connCredentials{t.TransportCredentials.Clone()}
 }
 
 // authInfo is the result of the handshake, with the connection.

@@ -16,16 +16,16 @@ import (
 // origins needs no check, because without CORS headers the browser does not show the answer to the page.
 //
 // hosts are the names, without a port, under which clients reach the server. Loopback names always work, and so does the
-// address at which the connection arrived: a page that is loaded from there is a page of this server. If open returns
+// address at which the connection arrived: a page that is loaded from there is a page of this server. If isOpen returns
 // true for the path of a request, the request is not checked, because orchestrators call probes by any address.
-func Guard(next http.Handler, hosts []string, open func(path string) bool) http.Handler {
+func Guard(next http.Handler, hosts []string, isOpen func(path string) bool) http.Handler {
 	known := map[string]bool{}
 	for _, h := range hosts {
 		known[hostName(h)] = true
 	}
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !open(r.URL.Path) {
+		if !isOpen(r.URL.Path) {
 			if h := hostName(r.Host); !known[h] && !isLoopbackName(h) && !isLocal(r, h) {
 				refuse(w, "host", r.Host, "this server does not answer to the name %s; use localhost, or add the name to allowed_hosts in the server's configuration")
 				return

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// confined reports whether a confined program holds the socket: a program with no_new_privs and more system call
+// isHolderConfined reports whether a confined program holds the socket: a program with no_new_privs and more system call
 // filters than this process. A program can get rid of neither. Without this check a sandboxed program would count as
 // the user it runs as. It returns errNotFound if no readable process holds the socket, and errHidden if a confined process
 // may hold it.
-func confined(inode string) (bool, error) {
+func isHolderConfined(inode string) (bool, error) {
 	own, err := statusOf("self")
 	if err != nil {
 		return false, err
@@ -40,7 +40,7 @@ func confined(inode string) (bool, error) {
 			continue
 		}
 		s, err := statusOf(e.Name())
-		if err != nil || s.confined(own) {
+		if err != nil || s.isConfinedBelow(own) {
 			return true, err
 		}
 		found = true
@@ -59,11 +59,11 @@ func confined(inode string) (bool, error) {
 // of a run in a pid namespace gives it none.
 func (own status) judgeHidden(pid, inode string) error {
 	s, err := statusOf(pid)
-	for err == nil && s.user == own.user && s.depth == own.depth && s.confined(own) {
+	for err == nil && s.user == own.user && s.depth == own.depth && s.isConfinedBelow(own) {
 		if pid = s.parent; pid == "0" {
 			return errHidden
 		}
-		if s, err = statusOf(pid); err == nil && !s.confined(own) {
+		if s, err = statusOf(pid); err == nil && !s.isConfinedBelow(own) {
 			if held, herr := holds(pid, inode); held || herr != nil {
 				return errHidden
 			}
@@ -101,8 +101,8 @@ type status struct {
 	depth      int    // number of pid namespaces, as this process sees them
 }
 
-// confined reports whether the process is more confined than own.
-func (s status) confined(own status) bool { return s.noNewPrivs && s.filters > own.filters }
+// isConfinedBelow reports whether the process is more confined than own.
+func (s status) isConfinedBelow(own status) bool { return s.noNewPrivs && s.filters > own.filters }
 
 func statusOf(pid string) (s status, err error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "status"))

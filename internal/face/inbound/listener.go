@@ -59,7 +59,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &Conn{TCPConn: tcp, listener: l, network: networkOf(tcp.RemoteAddr())}
-	c.left.Store(l.limits.Bytes)
+	c.bytesLeft.Store(l.limits.Bytes)
 	c.user = sync.OnceValues(func() (int, error) { return userOf(c.TCPConn) })
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })
 	l.mu.Lock()

@@ -18,17 +18,17 @@ var ErrConfined = errors.New("the caller is confined")
 // ErrGone means that the caller has closed the connection, so the system no longer knows whose it was.
 var ErrGone = errors.New("the caller has closed the connection")
 
-// lookups is how often a caller is looked up who is not found although the connection is open. The program may be closing
+// maxLookups is how often a caller is looked up who is not found although the connection is open. The program may be closing
 // it: between its last file descriptor and the end of the connection, there is a moment.
-const lookups = 3
+const maxLookups = 3
 
 // userOf returns the user of the program at the other end of the connection, or ErrGone.
 func userOf(c *net.TCPConn) (user int, err error) {
-	for range lookups {
+	for range maxLookups {
 		if user, err = lookUp(c); !errors.Is(err, errNotFound) {
 			return user, err
 		}
-		if !established(c) {
+		if !isEstablished(c) {
 			return 0, errors.Join(ErrGone, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func socketUser(local, remote netip.AddrPort) (int, error) {
 		user, inode, err := findSocket(f, local, remote)
 		_ = f.Close()
 		if err == nil {
-			switch isConfined, err := confined(inode); {
+			switch isConfined, err := isHolderConfined(inode); {
 			case err != nil:
 				return 0, err
 			case isConfined:
@@ -78,7 +79,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 			continue
 		}
 		f := strings.Fields(rows.Text())
-		if len(f) < fieldsOfSocket || !oneOf(forms[0], f[fieldLocal]) || !oneOf(forms[1], f[fieldRemote]) {
+		if len(f) < fieldsOfSocket || !slices.Contains(forms[0], f[fieldLocal]) || !slices.Contains(forms[1], f[fieldRemote]) {
 			continue
 		}
 		if f[fieldState] == timeWait || f[fieldInode] == "0" {
@@ -96,8 +97,8 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 	return 0, "", errNotFound
 }
 
-// established reports whether neither end has closed the connection.
-func established(c *net.TCPConn) bool {
+// isEstablished reports whether neither end has closed the connection.
+func isEstablished(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -107,15 +108,6 @@ func established(c *net.TCPConn) bool {
 		return false
 	}
 	return info.State == unix.BPF_TCP_ESTABLISHED
-}
-
-func oneOf(all []string, s string) bool {
-	for _, a := range all {
-		if a == s {
-			return true
-		}
-	}
-	return false
 }
 
 // tableForms returns the forms in which the tables may write an address: words of 4 bytes, each in the machine's byte

@@ -21,7 +21,7 @@ const minGzip = 1 << 10
 type answerWriter struct {
 	http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // of the request, for its offer
-	list        bool
+	isList      bool
 	gzip        bool     // the client accepts it
 	ifNoneMatch []string // the If-None-Match header
 	wroteHeader bool
@@ -30,7 +30,7 @@ type answerWriter struct {
 
 func newAnswerWriter(w http.ResponseWriter, r *http.Request, rt *route) *answerWriter {
 	return &answerWriter{
-		ResponseWriter: w, ctx: r.Context(), list: rt.list,
+		ResponseWriter: w, ctx: r.Context(), isList: rt.tagged,
 		gzip: acceptsGzip(r.Header.Values("Accept-Encoding")), ifNoneMatch: r.Header.Values("If-None-Match"),
 	}
 }
@@ -55,7 +55,7 @@ func (w *answerWriter) Write(b []byte) (int, error) {
 	w.wroteHeader = true
 	h, shared := w.Header(), encoded.OfferOf(w.ctx).Answer()
 	h.Set("Vary", "Accept-Encoding")
-	if w.list {
+	if w.isList {
 		tag := tagOf(shared, b)
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time

@@ -93,7 +93,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 			f.byKey[rt.key(verb)] = rt
 		}
 	}
-	if err := f.register(conn); err != nil {
+	if err := f.registerServices(conn); err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
 	}
 	if f.pages, err = f.newPages(); err != nil {
@@ -102,8 +102,8 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	return f, nil
 }
 
-// register creates the gateway and registers every service with it.
-func (f *face) register(conn grpc.ClientConnInterface) error {
+// registerServices creates the gateway and registers every service with it.
+func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithMiddlewares(f.checkRequests),

@@ -23,7 +23,7 @@ type route struct {
 	template string   // path, with {field} in place of each field
 	fields   []string // request fields that are in the path
 	hasBody  bool     // the other fields are in the body; otherwise they are in the query
-	list     bool     // the answer has an entity tag
+	tagged   bool     // the answer has an entity tag
 	method   protoreflect.MethodDescriptor
 	request  protoreflect.MessageType
 }
@@ -76,7 +76,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
 	}
-	rt.list = rt.isList()
+	rt.tagged = rt.isList()
 	var err error
 	rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
 	return rt, err
