@@ -13,5 +13,5 @@ const TellsUsers = false
 // socketUser finds no user on this system.
 func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errNotFound }
 
-// established is not needed, because no user is found.
-func established(*net.TCPConn) bool { return true }
+// isEstablished is not needed, because no user is found.
+func isEstablished(*net.TCPConn) bool { return true }
