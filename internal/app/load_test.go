@@ -133,7 +133,9 @@ func TestSampleSettings(t *testing.T) {
 	t.Parallel()
 	commented := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?(?:[\w/:]+:(?: .*)?|\{.*))$`)
 	require.Greater(t, len(commented.FindAll(sample, -1)), 100)
-	c, err := Load(writeConfig(t, commented.ReplaceAllString(string(sample), "$1$2")), nil, nil)
+	all := commented.ReplaceAllString(string(sample), "$1$2")
+	all = strings.Replace(all, "\nauth: none", "\nauth: tokens", 1) // fleet_url needs it
+	c, err := Load(writeConfig(t, all), nil, nil)
 	require.NoError(t, err)
 	require.Len(t, c.Local.Projects, 5)
 	require.Contains(t, c.Coder.Projects, "Setup")

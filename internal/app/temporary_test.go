@@ -17,7 +17,7 @@ func TestTemporaryFiles(t *testing.T) {
 	create := regexp.MustCompile(`os\.(MkdirTemp|CreateTemp)\((.*)\)`)
 	allowed := map[string]string{
 		"internal/scratch/scratch.go":            "removes them later",
-		"internal/runner/dispatch.go":            "sweep removes them",
+		"internal/runner/run_dir.go":             "sweep removes them",
 		"internal/runner/worktree/view.go":       "below a directory of package scratch",
 		"internal/runner/worktree/repository.go": "below a directory of package scratch",
 		"internal/runner/repository/checks.go":   "Tidy removes them",

@@ -7,6 +7,9 @@ import (
 // MaxChangedFiles is the maximum length of Changes.List.
 const MaxChangedFiles = 1000
 
+// MaxLeftOut is the maximum length of Changes.LeftOut.
+const MaxLeftOut = 200
+
 // Changes describes what a task changed in the working tree of its agent.
 type Changes struct {
 	Base    string `json:"base"`   // commit at which the task began

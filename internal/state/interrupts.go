@@ -14,7 +14,7 @@ type Interrupts struct{ requests chan Interrupt }
 type Interrupt struct {
 	Agent fleet.Agent
 	Task  fleet.Task
-	reply chan error // has a buffer, so that Done never waits
+	reply chan error // has a buffer, so that Reply never waits
 }
 
 func newInterrupts() *Interrupts { return &Interrupts{requests: make(chan Interrupt)} }

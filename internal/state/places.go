@@ -134,8 +134,7 @@ func (ps *Places) Named(name string) *ManagedPlace {
 	return ps.onOtherServer(name)
 }
 
-// Configured returns the place with the name; nil if it is not configured. An empty name, which agents of old versions have,
-// means the first place. A place that is bound to a machine is found with and without the name of this server.
+// Configured returns the place with the name; nil if it is not configured. An empty name means the first place. A place that is bound to a machine is found with and without the name of this server.
 func (ps *Places) Configured(name string) *ManagedPlace {
 	if name == "" {
 		return ps.Fleet[0]

@@ -38,7 +38,7 @@ type commands struct {
 	byTool map[string]toolCommand
 }
 
-// commandsFor returns the commands, with the commands of the toolset first. set is nil for commands outside of
+// commandsFor returns the commands, of which those of the toolset are preferred. set is nil for commands outside of
 // toolsets, such as "fleet agent" and "fleet task".
 func (p *program) commandsFor(set *toolset) commands {
 	if p.commands == nil {

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// guard wraps a toolset. It applies the rules, ends the toolset with its run, and protects the server from hanging or
+// guard wraps a toolset. It applies the rules, ends the toolset with its run, and protects the run from hanging or
 // panicking tools.
 type guard struct {
 	tools.ToolSet
@@ -63,7 +63,7 @@ func (g *guard) usable() bool {
 var errNoAnswer = errors.New("it did not answer in time")
 
 // callWithTimeout calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
-// If f panics, bounded returns an error.
+// If f panics, callWithTimeout returns an error.
 func callWithTimeout[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T

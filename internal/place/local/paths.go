@@ -31,7 +31,7 @@ type paths struct {
 }
 
 // checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read what
-// the confinement depends on. The directory of the place must exist. checkPaths replaces the paths that agents may write by
+// the confinement depends on. The directory of the place must exist. checkPaths replaces the paths that agents may read or write by
 // paths without symbolic links.
 func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	for i := range projects {

@@ -12,9 +12,8 @@ import (
 
 // Limits of reported changes. The client enforces them too, because an agent can replace its runner.
 const (
-	maxPatch   = 16 << 20 // bytes of a page of a patch
-	maxLeftOut = 100      // number of files
-	maxText    = 4 << 10  // bytes of a path or a reason
+	maxPatch = 16 << 20 // bytes of a page of a patch
+	maxText  = 4 << 10  // bytes of a path or a reason
 )
 
 // Changes implements the service.
@@ -112,8 +111,8 @@ func changesTo(c *fleet.Changes) *runnerv1.Changes {
 			Binary: f.Binary,
 		})
 	}
-	for _, path := range c.LeftOut {
-		p.LeftOut = append(p.LeftOut, toValidUTF8(path))
+	for _, entry := range c.LeftOut {
+		p.LeftOut = append(p.LeftOut, toValidUTF8(entry))
 	}
 	return p
 }
@@ -127,8 +126,8 @@ func changesFrom(p *runnerv1.Changes) *fleet.Changes {
 		Pushed: p.GetPushed(), Files: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
 		At: timeFrom(p.GetAt()), Problem: truncate(p.GetProblem()),
 	}
-	for _, path := range p.GetLeftOut()[:min(len(p.GetLeftOut()), maxLeftOut)] {
-		c.LeftOut = append(c.LeftOut, truncate(path))
+	for _, entry := range p.GetLeftOut()[:min(len(p.GetLeftOut()), fleet.MaxLeftOut)] {
+		c.LeftOut = append(c.LeftOut, truncate(entry))
 	}
 	for _, f := range p.GetList()[:min(len(p.GetList()), fleet.MaxChangedFiles)] {
 		c.List = append(c.List, fleet.FileChange{

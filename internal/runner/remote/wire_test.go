@@ -115,7 +115,7 @@ func TestLimits(t *testing.T) {
 	p.List[0].Path, p.LeftOut[0] = long, long
 	c := changesFrom(p)
 	require.Len(t, c.List, fleet.MaxChangedFiles)
-	require.Len(t, c.LeftOut, maxLeftOut)
+	require.Len(t, c.LeftOut, fleet.MaxLeftOut)
 	for _, text := range []string{c.Branch, c.Problem, c.List[0].Path, c.LeftOut[0]} {
 		require.Len(t, text, maxText)
 	}

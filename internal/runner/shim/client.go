@@ -25,7 +25,7 @@ var (
 	ErrClosed     = errors.New("the run no longer waits for the answer")
 )
 
-// answerTimeout is how long a shim may take to answer. No operation of a shim takes longer.
+// answerTimeout is how long a shim may take to its first answer. That a message was taken, it may say much later.
 const answerTimeout = messageTimeout + 3*time.Second
 
 // pingTimeout is how long a shim may take to answer a ping.

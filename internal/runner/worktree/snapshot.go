@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxLeftOut limits the number of files in fleet.Changes.LeftOut.
-const maxLeftOut = 100
+// maxNamed is how many files a snapshot names that it could not store. One more entry counts the rest.
+const maxNamed = 100
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
 // changes that exist at the start do not count as changes of this task.

@@ -20,7 +20,7 @@ const (
 	maxMoved       = 2000            // the largest number of events that one statement moves
 	moveInterval   = time.Second     // how often the mover runs without a request, for events of replicas that have died
 	moveTimeout    = 5 * time.Second // limits one statement, and how long an Update waits for its events
-	// If a statement has moved manyStamped events or more, the mover pauses for as long as the statement took, at least
+	// If a statement has moved manyMoved events or more, the mover pauses for as long as the statement took, at least
 	// minPause and at most maxPause. So statements move more events at once, which is cheaper, because much of their
 	// cost does not depend on the number of events. Statements take longer on a busy database, and while those of
 	// several replicas wait for each other.

@@ -121,7 +121,7 @@ func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 	p.pollChanges(ctx)
 }
 
-// setReady makes newPulse return.
+// setReady makes newCommitNotifier return.
 func (p *commitNotifier) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
 // dial opens the connection for notifications. The end of a context ends a wait for a notification at once, since no

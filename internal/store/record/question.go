@@ -39,7 +39,7 @@ func (t ReadTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Q
 }
 
 // questionConditions returns the filter as SQL, with its values. It repeats the conditions of the indexes literally, so that
-// the database uses them. in is Dialect.In.
+// the database uses them. in is Dialect.InList.
 func questionConditions(f fleet.QuestionFilter, in string) (where string, args []any) {
 	where = `WHERE true`
 	add := func(condition string, values ...any) {

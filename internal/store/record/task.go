@@ -75,7 +75,7 @@ func spendingArg(s *fleet.Spending) any {
 	return text
 }
 
-// delegationArg is spentArg for the task's part in a tree of tasks.
+// delegationArg is spendingArg for the task's part in a tree of tasks.
 func delegationArg(d *fleet.Delegation) any {
 	if d.IsZero() {
 		return nil

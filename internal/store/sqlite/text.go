@@ -59,7 +59,7 @@ func (t *readTx) addText(q *taskQuery, text string) error {
 func (t *readTx) rarePieces(text string) (match string, err error) {
 	type piece struct {
 		at   int
-		rows int64 // the result of someRow: the higher, the fewer tasks have the piece
+		rows int64 // the result of sampleRow: the higher, the fewer tasks have the piece
 	}
 	var pieces []piece
 	known := map[string]bool{}
