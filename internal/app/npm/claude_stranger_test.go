@@ -139,7 +139,7 @@ func TestClaudeStranger(t *testing.T) {
 	p.click("Add the comment")
 	p.picture("commented")
 	p.click("Request changes (1 comment)")
-	p.sees("It is 19 percent now.")
+	p.sees("Changes requested on") // otherwise the next click could be on the earlier task
 	p.sees("completed")
 	p.picture("mended")
 	p.click("changes")
