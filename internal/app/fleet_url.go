@@ -8,8 +8,8 @@ import (
 	"fleet/internal/loopback"
 )
 
-// validateFleetURL returns an error if every program in a workspace of Coder would be an admin, or if the tokens of the agents there would cross the
-// network unencrypted.
+// validateFleetURL returns an error if workspaces could call the server without a token, or if the tokens of their agents would cross the network
+// unencrypted.
 func (c Config) validateFleetURL() error {
 	u, err := url.Parse(c.Coder.FleetURL)
 	switch {

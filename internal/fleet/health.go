@@ -12,7 +12,7 @@ type Health struct {
 	Degraded []DegradedPart
 }
 
-// DegradedPart is a part that does not work properly.
+// DegradedPart is a part of the server, or a place, that does not work properly.
 type DegradedPart struct {
 	Part   string // "store", "disk", "schema", "leases", "poll", "oidc", or the name of a place
 	Since  time.Time

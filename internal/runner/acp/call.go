@@ -66,7 +66,7 @@ func (c call) withTitleCommand() call {
 	return c
 }
 
-// isWithin reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
+// isWithin reports whether all files of the call are in the directory, with symbolic links resolved. It returns false if the call names none.
 func (c call) isWithin(dir string) bool {
 	real, ok := resolveLinks(dir)
 	paths := append(c.subjects(), c.changedFiles()...)

@@ -59,7 +59,7 @@ type unit struct {
 	weight int64
 }
 
-// units divides the files of a directory, which are sorted, into its parts, the heaviest first.
+// units returns the parts of a directory, the heaviest first. files are all files in it and below it, sorted by path.
 func (m measure) units(dir string, files []*newFile) (all []unit) {
 	var own []*newFile
 	for i := 0; i < len(files); {

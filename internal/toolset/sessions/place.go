@@ -29,14 +29,14 @@ func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err
 	return p.Project, err
 }
 
-// checkUnset returns an error if the place is set. It is for agents of the fleet, which already have a workspace.
+// checkUnset returns an error if the caller has named a place. An agent of the fleet works in its own workspace.
 func (p Place) checkUnset() error {
+	if p == (Place{}) {
+		return nil
+	}
 	field := "project"
 	if p.Project == "" {
 		field = "directory"
-	}
-	if p == (Place{}) {
-		return nil
 	}
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
