@@ -25,7 +25,6 @@ const (
 
 	putRest = `INSERT INTO task_descriptions AS d (task_id, rest) VALUES ($1, $2)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE d.rest <> excluded.rest`
-	dropRest = `DELETE FROM task_descriptions WHERE task_id = $1`
 )
 
 var (

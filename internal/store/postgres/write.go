@@ -2,6 +2,9 @@ package postgres
 
 import "fleet/internal/fleet"
 
+// dropInbox removes the events of a task that are not in the log yet. They would move there after the task was deleted.
+const dropInbox = `DELETE FROM inbox WHERE task_id = ?`
+
 // Insert adds the row, see fleet.Tx.
 func (t *tx) Insert(r fleet.Row) error {
 	if task, ok := r.(*fleet.Task); ok {
@@ -21,7 +24,11 @@ func (t *tx) Update(r fleet.Row) error {
 // Delete removes the row, see fleet.Tx.
 func (t *tx) Delete(r fleet.Row) error {
 	if task, ok := r.(*fleet.Task); ok {
-		return t.deleteTask(task.ID)
+		current, err := t.Task(task.ID)
+		if err != nil {
+			return err
+		}
+		return t.DeleteTask(task.ID, current, dropInbox)
 	}
 	return t.Tx.Delete(r)
 }

@@ -21,7 +21,11 @@ func (t *tx) Update(r fleet.Row) error {
 // Delete removes the row, see fleet.Tx.
 func (t *tx) Delete(r fleet.Row) error {
 	if task, ok := r.(*fleet.Task); ok {
-		return t.deleteTask(task.ID)
+		current, err := t.Task(task.ID)
+		if err != nil {
+			return err
+		}
+		return t.DeleteTask(task.ID, current)
 	}
 	return t.Tx.Delete(r)
 }

@@ -1,0 +1,43 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// These remove rows of a task.
+const (
+	DropPayload   = `DELETE FROM payloads WHERE task_id = ?`
+	DropEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
+	DropMessages  = `DELETE FROM messages WHERE task_id = ?`
+	DropQuestions = `DELETE FROM questions WHERE task_id = ?`
+)
+
+// dropTask are the statements that remove the rows that refer to a task, and then the task.
+var dropTask = []string{
+	DropPayload, `DELETE FROM task_descriptions WHERE task_id = ?`, dropChanges, `DELETE FROM task_checks WHERE task_id = ?`, `DELETE FROM task_queue WHERE task_id = ?`,
+	`DELETE FROM task_reviews WHERE task_id = ?`, `DELETE FROM task_landings WHERE task_id = ?`, `DELETE FROM task_attachments WHERE task_id = ?`,
+	DropMessages, DropQuestions, DropEvents, `DELETE FROM tasks WHERE id = ?`,
+}
+
+// DeleteTask deletes the task with the id. It deletes the rows that refer to the task first: those of which only one database has a table with the
+// statements in before. It fails if the task does not exist, which is nil then, or has not ended.
+func (t Tx) DeleteTask(id string, task *fleet.Task, before ...string) error {
+	explain := func(err error) error { return fmt.Errorf("delete task %s: %w", id, err) }
+	switch {
+	case task == nil:
+		return t.DB.Fail(explain(errors.New("it is not in the store")))
+	case task.Active():
+		return t.DB.Fail(explain(errors.New("it has not ended")))
+	}
+	t.DB.Lock(LockTask, id)
+	for _, query := range slices.Concat(before, dropTask) {
+		if err := t.DB.Exec(explain, query, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
