@@ -221,7 +221,7 @@ func TestOIDCDiscovery(t *testing.T) {
 	require.NoError(t, err)
 	address, err := handler.GetAuthorizationURL(t.Context(), state, client.GenerateCodeChallenge(verifier))
 	require.NoError(t, err)
-	back, err := issuer.Login(t.Context(), "bob", address)
+	back, err := oidctest.Login(t.Context(), "bob", address)
 	require.NoError(t, err)
 	require.NoError(t, handler.ProcessAuthorizationResponse(t.Context(), back.Query().Get("code"), back.Query().Get("state"), verifier))
 	_, err = c.Initialize(t.Context(), initialize)

@@ -22,19 +22,19 @@ import (
 // callTimeout is how long one call of a program may take.
 const callTimeout = time.Minute
 
-// forge is a kind of forges.
+// forge is a kind of forge.
 type forge struct {
-	name       string // also a part of the names of its hosts
-	program    string
-	login      string // the command with which people log in
-	createArgs func(repository string, r fleet.PullRequest) (args []string, stdin string)
-	findArgs   func(repository, branch string) []string
-	parseFound func(answer []byte) (string, error) // in the answer to find; empty: there is no open one
+	name         string // also a part of the names of its hosts
+	program      string
+	loginCommand string // with which people log in
+	urlKey       string // the member with the address of a pull request in what the command of findArgs writes
+	createArgs   func(repository string, r fleet.PullRequest) (args []string, stdin string)
+	findArgs     func(repository, branch string) []string // lists the open pull requests of the branch
 }
 
 var forges = []forge{
 	{
-		name: "github", program: "gh", login: "gh auth login",
+		name: "github", program: "gh", loginCommand: "gh auth login", urlKey: "url",
 		createArgs: func(repository string, r fleet.PullRequest) ([]string, string) {
 			args := []string{"pr", "create", "--repo", repository, "--head", r.Branch, "--base", r.Into, "--title", r.Title, "--body-file", "-"}
 			if r.Draft {
@@ -45,16 +45,9 @@ var forges = []forge{
 		findArgs: func(repository, branch string) []string {
 			return []string{"pr", "list", "--repo", repository, "--head", branch, "--state", "open", "--json", "url"}
 		},
-		parseFound: func(answer []byte) (string, error) {
-			var all []struct{ URL string }
-			if err := json.Unmarshal(answer, &all); err != nil || len(all) == 0 {
-				return "", err
-			}
-			return all[0].URL, nil
-		},
 	},
 	{
-		name: "gitlab", program: "glab", login: "glab auth login",
+		name: "gitlab", program: "glab", loginCommand: "glab auth login", urlKey: "web_url",
 		createArgs: func(repository string, r fleet.PullRequest) ([]string, string) {
 			args := []string{"mr", "create", "--repo", repository, "--source-branch", r.Branch, "--target-branch", r.Into, "--title", r.Title, "--description", r.Text, "--yes"}
 			if r.Draft {
@@ -65,24 +58,15 @@ var forges = []forge{
 		findArgs: func(repository, branch string) []string {
 			return []string{"mr", "list", "--repo", repository, "--source-branch", branch, "--output", "json"}
 		},
-		parseFound: func(answer []byte) (string, error) {
-			var all []struct {
-				URL string `json:"web_url"`
-			}
-			if err := json.Unmarshal(answer, &all); err != nil || len(all) == 0 {
-				return "", err
-			}
-			return all[0].URL, nil
-		},
 	},
 }
 
 // OpenPullRequest opens a pull request, see fleet.PullRequester.
 func OpenPullRequest(ctx context.Context, r fleet.PullRequest) (string, error) {
 	host, path := splitURL(r.URL)
-	for _, k := range forges {
-		if strings.Contains(host, k.name) {
-			return k.open(ctx, host+"/"+path, r)
+	for _, f := range forges {
+		if strings.Contains(host, f.name) {
+			return f.open(ctx, host+"/"+path, r)
 		}
 	}
 	return "", fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the server does not know how to open a pull request at %s", host).
@@ -90,33 +74,46 @@ func OpenPullRequest(ctx context.Context, r fleet.PullRequest) (string, error) {
 }
 
 // open returns the address of the open pull request of the branch. If there is none, it opens one.
-func (k forge) open(ctx context.Context, repository string, r fleet.PullRequest) (string, error) {
+func (f forge) open(ctx context.Context, repository string, r fleet.PullRequest) (string, error) {
 	find := func() (string, error) {
-		answer, err := k.run(ctx, "", k.findArgs(repository, r.Branch)...)
+		list, err := f.run(ctx, "", f.findArgs(repository, r.Branch)...)
 		if err != nil {
 			return "", err
 		}
-		address, err := k.parseFound(answer)
+		address, err := f.firstURL(list)
 		if err != nil {
-			return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the program %s of the server answers in a form that Fleet does not know: update it", k.program).WithCause(err)
+			return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the program %s of the server answers in a form that Fleet does not know: update it", f.program).WithCause(err)
 		}
 		return address, nil
 	}
 	if address, err := find(); err != nil || address != "" {
 		return address, err
 	}
-	args, stdin := k.createArgs(repository, r)
-	if _, err := k.run(ctx, stdin, args...); err != nil {
+	args, stdin := f.createArgs(repository, r)
+	if _, err := f.run(ctx, stdin, args...); err != nil {
 		return "", err
 	}
 	return find()
 }
 
+// firstURL returns the address of the first pull request in a list; "" if the list is empty.
+func (f forge) firstURL(list []byte) (string, error) {
+	var all []map[string]any
+	if err := json.Unmarshal(list, &all); err != nil || len(all) == 0 {
+		return "", err
+	}
+	address, ok := all[0][f.urlKey].(string)
+	if !ok {
+		return "", errors.New("a pull request has no " + f.urlKey)
+	}
+	return address, nil
+}
+
 // run runs the program, and returns what it writes to standard output.
-func (k forge) run(ctx context.Context, stdin string, args ...string) ([]byte, error) {
+func (f forge) run(ctx context.Context, stdin string, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(limited, k.program, args...)
+	cmd := exec.CommandContext(limited, f.program, args...)
 	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1", "GLAB_NO_PROMPT=1", "NO_COLOR=1")
 	cmd.Dir = os.TempDir() // not a repository whose configuration the program would read
 	cmd.WaitDelay = time.Second
@@ -129,14 +126,14 @@ func (k forge) run(ctx context.Context, stdin string, args ...string) ([]byte, e
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the program %s is not installed for the server", k.program).
-			Next("install it, and log in as the server's user with " + k.login)
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the work was pushed, but the program %s is not installed for the server", f.program).
+			Next("install it, and log in as the server's user with " + f.loginCommand)
 	case limited.Err() != nil:
-		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s did not answer within %s", k.program, callTimeout)
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s did not answer within %s", f.program, callTimeout)
 	}
 	why := fleet.Shorten(strings.Join(strings.Fields(tokenPattern.ReplaceAllString(stderr.String(), "***")), " "), 400)
-	return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s fails: %s", k.program, why).
-		Next("if it is not logged in, log in as the server's user with " + k.login)
+	return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the work was pushed, but %s fails: %s", f.program, why).
+		Next("if it is not logged in, log in as the server's user with " + f.loginCommand)
 }
 
 // tokenPattern matches tokens of the forges.

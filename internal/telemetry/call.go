@@ -31,7 +31,7 @@ type faceCalls struct {
 }
 
 func newCallMetrics() callMetrics {
-	return callMetrics{ended: calls.counters(), duration: callDuration.histograms(), methods: &sync.Map{}}
+	return callMetrics{ended: calls.newCounterVec(), duration: callDuration.newHistogramVec(), methods: &sync.Map{}}
 }
 
 // CallEnded counts a call that has ended, measures its duration, and ends its span. It does not measure the duration of

@@ -108,12 +108,17 @@ func histogram(name, help string, labels ...string) Metric {
 // desc returns the metric's description for Prometheus's library.
 func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 
-// counters returns a counter for each combination of the metric's labels.
-func (m Metric) counters() *prometheus.CounterVec {
+// newCounterVec returns a counter for each combination of the metric's labels.
+func (m Metric) newCounterVec() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
 }
 
-// histograms returns a histogram for each combination of the metric's labels.
-func (m Metric) histograms() *prometheus.HistogramVec {
+// newHistogramVec returns a histogram for each combination of the metric's labels.
+func (m Metric) newHistogramVec() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+}
+
+// newHistogram returns the histogram of a metric without labels.
+func (m Metric) newHistogram() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets})
 }

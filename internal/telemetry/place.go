@@ -18,7 +18,7 @@ type placeMetrics struct {
 }
 
 func newPlaceMetrics() placeMetrics {
-	return placeMetrics{duration: placeDuration.histograms(), errors: placeErrors.counters()}
+	return placeMetrics{duration: placeDuration.newHistogramVec(), errors: placeErrors.newCounterVec()}
 }
 
 // Place returns a place that does what p does, and measures the operations of p and of its runners.
@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Attacher, Confiner, Examiner, Keeper, Optioner, Tidier and Versioner. These methods do nothing if
-// the measured place does not implement them.
+// place measures a place. It implements every optional interface of places. If the measured place does not implement one, its
+// methods return what a place without it would mean, or UNIMPLEMENTED.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -54,28 +54,28 @@ func (p *place) span(ctx context.Context, operation string) (context.Context, tr
 // countError counts the error of an operation, if there is one. It does not count a cancelled operation.
 func (p *place) countError(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		p.telemetry.places.errors.WithLabelValues(p.name, operation, placeCode(err)).Inc()
+		p.telemetry.places.errors.WithLabelValues(p.name, operation, errorCode(err)).Inc()
 	}
 }
 
-// placeCodes are the values of the label code of errors of places.
-var placeCodes = [...]string{
+// errorCodes are the values of the label code of errors of places, and the descriptions of failed spans.
+var errorCodes = [...]string{
 	fleet.Internal: "INTERNAL", fleet.InvalidArgument: "INVALID_ARGUMENT", fleet.NotFound: "NOT_FOUND", fleet.AlreadyExists: "ALREADY_EXISTS",
 	fleet.FailedPrecondition: "FAILED_PRECONDITION", fleet.Aborted: "ABORTED", fleet.Unavailable: "UNAVAILABLE",
 	fleet.Unauthenticated: "UNAUTHENTICATED", fleet.PermissionDenied: "PERMISSION_DENIED", fleet.ResourceExhausted: "RESOURCE_EXHAUSTED",
 	fleet.Unimplemented: "UNIMPLEMENTED", fleet.DeadlineExceeded: "DEADLINE_EXCEEDED",
 }
 
-// placeCode returns the value of the label code for err. It returns only values of placeCodes, because the error may
+// errorCode returns the value of the label code for err. It returns only values of placeCodes, because the error may
 // come from a workspace, which is not trusted.
-func placeCode(err error) string {
+func errorCode(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return placeCodes[fleet.DeadlineExceeded]
+		return errorCodes[fleet.DeadlineExceeded]
 	}
-	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code > fleet.Internal && int(e.Code) < len(placeCodes) {
-		return placeCodes[e.Code]
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code > fleet.Internal && int(e.Code) < len(errorCodes) {
+		return errorCodes[e.Code]
 	}
-	return placeCodes[fleet.Internal]
+	return errorCodes[fleet.Internal]
 }
 
 // Projects implements fleet.Place.

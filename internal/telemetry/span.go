@@ -96,7 +96,7 @@ func endSpan(span trace.Span, err error) {
 		return
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		span.SetStatus(codes.Error, placeCode(err))
+		span.SetStatus(codes.Error, errorCode(err))
 	}
 	span.End()
 }

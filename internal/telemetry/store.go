@@ -12,15 +12,15 @@ import (
 )
 
 type storeMetrics struct {
-	duration              *prometheus.HistogramVec
-	retries, errors       *prometheus.CounterVec
-	fenced, events, ended *prometheus.CounterVec
+	duration                   *prometheus.HistogramVec
+	retries, errors            *prometheus.CounterVec
+	fenced, events, tasksEnded *prometheus.CounterVec
 }
 
 func newStoreMetrics() storeMetrics {
 	m := storeMetrics{
-		duration: storeDuration.histograms(), retries: storeRetries.counters(), errors: storeErrors.counters(),
-		fenced: fencedWrites.counters(), events: events.counters(), ended: tasksEnded.counters(),
+		duration: storeDuration.newHistogramVec(), retries: storeRetries.newCounterVec(), errors: storeErrors.newCounterVec(),
+		fenced: fencedWrites.newCounterVec(), events: events.newCounterVec(), tasksEnded: tasksEnded.newCounterVec(),
 	}
 	m.fenced.WithLabelValues() // creates the series, so that it is exported as 0 before the first fenced write
 	for _, kind := range []string{"update", "view"} {
@@ -28,7 +28,7 @@ func newStoreMetrics() storeMetrics {
 		m.errors.WithLabelValues(kind)
 	}
 	for _, s := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
-		m.ended.WithLabelValues(string(s))
+		m.tasksEnded.WithLabelValues(string(s))
 	}
 	return m
 }
@@ -99,7 +99,7 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	for _, e := range t.appended {
 		s.metrics.events.WithLabelValues(string(e.typ)).Inc()
 		if e.typ == fleet.EventTaskEnded {
-			s.metrics.ended.WithLabelValues(e.status).Inc()
+			s.metrics.tasksEnded.WithLabelValues(e.status).Inc()
 		}
 	}
 	return nil

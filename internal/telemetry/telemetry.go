@@ -38,26 +38,21 @@ func New(version string) *Telemetry {
 		version: version, registry: prometheus.NewRegistry(),
 		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
 	}
-	lag, wait, started := eventLag.histograms(), callWait.histograms(), startDelay.histograms()
-	t.ticks = scheduleTicks.counters()
+	t.eventLag, t.callWait, t.startDelay = eventLag.newHistogram(), callWait.newHistogram(), startDelay.newHistogram()
+	t.attempts, t.attemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
+	t.ticks = scheduleTicks.newCounterVec()
 	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
 		t.ticks.WithLabelValues(outcome) // increase() of Prometheus does not see the first one otherwise
 	}
-	t.attempts = webhookAttempts.counters()
 	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {
 		t.attempts.WithLabelValues(string(outcome)) // likewise
 	}
-	attempt := webhookAttemptTime.histograms()
-	t.attemptTime = attempt.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
-	t.startDelay = started.WithLabelValues().(prometheus.Histogram)  //nolint:forcetypeassert // likewise
-	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)        //nolint:forcetypeassert // a HistogramVec makes histograms
-	t.callWait = wait.WithLabelValues().(prometheus.Histogram)       //nolint:forcetypeassert // likewise
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
-		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
-		lag, wait, started, t.ticks, t.attempts, attempt, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.tasksEnded,
+		t.eventLag, t.callWait, t.startDelay, t.ticks, t.attempts, t.attemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})
 	return t
@@ -82,7 +77,7 @@ func (t *Telemetry) TaskStarted(delay time.Duration) { t.startDelay.Observe(dela
 // Ticked records that schedules have dealt with ticks.
 func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outcome).Add(float64(n)) }
 
-// Delivered records an attempt to send a delivery to a webhook.
+// Delivered records an attempt to send a delivery to a webhook, which may have failed.
 func (t *Telemetry) Delivered(outcome fleet.DeliveryStatus, took time.Duration) {
 	t.attempts.WithLabelValues(string(outcome)).Inc()
 	t.attemptTime.Observe(took.Seconds())

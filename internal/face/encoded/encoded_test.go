@@ -17,7 +17,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-func answer() *encoded.Answer {
+func response() *encoded.Answer {
 	stale, next := "down", "2"
 	return &encoded.Answer{
 		Part: encoded.NewPart(&fleetv1.ListAgentsResponse{
@@ -29,7 +29,7 @@ func answer() *encoded.Answer {
 	}
 }
 
-func jsonAnswer() *fleetv1.ListAgentsResponse {
+func fullMessage() *fleetv1.ListAgentsResponse {
 	stale, next := "down", "2"
 	return &fleetv1.ListAgentsResponse{
 		Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "quote \" <b>"}}, TotalCount: 3, NextCursor: &next,
@@ -39,23 +39,23 @@ func jsonAnswer() *fleetv1.ListAgentsResponse {
 
 func TestMessage(t *testing.T) {
 	t.Parallel()
-	a := answer()
+	a := response()
 	got := a.Message()
-	require.True(t, proto.Equal(jsonAnswer(), got))
+	require.True(t, proto.Equal(fullMessage(), got))
 	got.(*fleetv1.ListAgentsResponse).Agents[0].Name = "changed"
-	require.True(t, proto.Equal(jsonAnswer(), a.Message()), "each caller must get its own message")
+	require.True(t, proto.Equal(fullMessage(), a.Message()), "each caller must get its own message")
 }
 
 func TestCodec(t *testing.T) {
 	t.Parallel()
 	c := encoded.Codec{CodecV2: encoding.GetCodecV2(grpcproto.Name)}
-	a := answer()
-	for _, v := range []any{a, jsonAnswer(), a} {
+	a := response()
+	for _, v := range []any{a, fullMessage(), a} {
 		data, err := c.Marshal(v)
 		require.NoError(t, err)
 		got := &fleetv1.ListAgentsResponse{}
 		require.NoError(t, c.Unmarshal(data, got))
-		require.True(t, proto.Equal(jsonAnswer(), got))
+		require.True(t, proto.Equal(fullMessage(), got))
 	}
 	_, err := c.Marshal("not a message")
 	require.Error(t, err)
@@ -63,49 +63,44 @@ func TestCodec(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	a := answer()
-	check := func(a *encoded.Answer) (line []byte) {
+	a := response()
+	check := func(a *encoded.Answer) *encoded.JSON {
 		t.Helper()
 		want, err := wire.Marshal(a.Message())
 		require.NoError(t, err)
-		data, text, err := a.JSON()
+		j, err := a.JSON()
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(data))
-		require.Equal(t, string(wire.AppendString(nil, string(want))), string(text))
-		line, err = a.Line()
-		require.NoError(t, err)
-		require.Equal(t, string(want)+"\n", string(line))
-		return line
+		require.Equal(t, string(want), string(j.Data()))
+		require.Equal(t, string(wire.AppendString(nil, string(want))), string(j.Text()))
+		require.Equal(t, string(want)+"\n", string(j.Line))
+		return j
 	}
 	first := check(a)
-	packed, err := a.Gzip()
-	require.NoError(t, err)
+	packed := first.Gzip()
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	require.NoError(t, err)
 	unpacked, err := io.ReadAll(z)
 	require.NoError(t, err)
-	require.Equal(t, string(first), string(unpacked))
-	again, err := (&encoded.Answer{Part: a.Part, Live: a.Live}).Gzip()
-	require.NoError(t, err)
-	require.Same(t, &packed[0], &again[0], "the answer must be compressed only once")
-	require.Same(t, &first[0], &check(a)[0], "the part must be encoded only once")
+	require.Equal(t, string(first.Line), string(unpacked))
+	require.Same(t, &packed[0], &check(&encoded.Answer{Part: a.Part, Live: a.Live}).Gzip()[0], "the response must be compressed only once")
+	require.Same(t, first, check(a), "the part must be encoded only once")
 	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
-	require.NotEqual(t, string(first), string(check(later)))
+	require.NotEqual(t, string(first.Line), string(check(later).Line))
 	check(a)
 	check(&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{}), Live: &fleetv1.ListAgentsResponse{}})
 
-	_, _, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
+	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
 	require.Error(t, err)
-	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).Line()
+	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).JSON()
 	require.ErrorContains(t, err, "the first field of fleet.v1.Agent is not a list")
 }
 
 func TestPut(t *testing.T) {
 	t.Parallel()
-	require.False(t, encoded.Put(t.Context(), answer()))
+	require.False(t, encoded.Put(t.Context(), response()))
 	ctx, offer := encoded.NewOffer(t.Context())
 	require.Nil(t, offer.Answer())
-	a := answer()
+	a := response()
 	require.True(t, encoded.Put(ctx, a))
 	require.Same(t, a, offer.Answer())
 }

@@ -13,7 +13,7 @@ type gzipPacker struct {
 	z *gzip.Writer
 }
 
-var packers = sync.Pool{New: func() any {
+var gzipPackers = sync.Pool{New: func() any {
 	p := &gzipPacker{}
 	p.z, _ = gzip.NewWriterLevel(&p.b, gzip.BestSpeed) // the level is valid
 	return p
@@ -21,8 +21,8 @@ var packers = sync.Pool{New: func() any {
 
 // Gzip returns the data compressed by gzip.
 func Gzip(data []byte) []byte {
-	p, _ := packers.Get().(*gzipPacker)
-	defer packers.Put(p)
+	p, _ := gzipPackers.Get().(*gzipPacker)
+	defer gzipPackers.Put(p)
 	p.b.Reset()
 	p.z.Reset(&p.b)
 	_, _ = p.z.Write(data) // a buffer takes everything

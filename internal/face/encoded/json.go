@@ -14,50 +14,53 @@ import (
 
 // jsonList is the list of a part, as JSON.
 type jsonList struct {
-	open string               // the JSON before the list in every answer
-	json []byte               // the list with its brackets
-	rest protoreflect.Message // the part without the list
+	prefix string               // the JSON before the list in every response
+	json   []byte               // the list with its brackets
+	rest   protoreflect.Message // the part without the list
 }
 
-// newList encodes the list of a message. The list must be the first field.
-func newList(m proto.Message) (*jsonList, error) {
+// newJSONList encodes the list of a message. The list must be the first field.
+func newJSONList(m proto.Message) (*jsonList, error) {
 	first := m.ProtoReflect().Descriptor().Fields().Get(0)
 	if !first.IsList() {
 		return nil, fmt.Errorf("encoded: the first field of %s is not a list", m.ProtoReflect().Descriptor().FullName())
 	}
-	l := &jsonList{open: `{"` + string(first.Name()) + `":`, rest: m.ProtoReflect().New()}
-	alone := m.ProtoReflect().New()
+	l := &jsonList{prefix: `{"` + string(first.Name()) + `":`, rest: m.ProtoReflect().New()}
+	listOnly := m.ProtoReflect().New()
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f == first {
-			alone.Set(f, v)
+			listOnly.Set(f, v)
 		} else {
 			l.rest.Set(f, v)
 		}
 		return true
 	})
-	data, err := wire.Marshal(alone.Interface())
+	data, err := wire.Marshal(listOnly.Interface())
 	if err != nil {
 		return nil, err
 	}
-	empty, err := wire.Marshal(alone.New().Interface())
-	tail := len(empty) - len(l.open) - len("[]")
-	l.json = data[len(l.open) : len(data)-tail]
+	empty, err := wire.Marshal(listOnly.New().Interface())
+	tail := len(empty) - len(l.prefix) - len("[]")
+	l.json = data[len(l.prefix) : len(data)-tail]
 	return l, err
 }
 
-// jsonAnswer is an answer as JSON.
-type jsonAnswer struct {
-	rest []byte // all but the list
-	line []byte // the JSON, and a line end
-	text func() []byte
-	tag  func() string
-	gzip func() []byte // line, compressed
+// JSON is a response as JSON. Callers must not change its bytes.
+type JSON struct {
+	Line []byte        // the JSON and a line end
+	Text func() []byte // the JSON as a JSON string
+	Tag  func() string // the entity tag of Line
+	Gzip func() []byte // Line, compressed
+	rest []byte        // the JSON without the list
 }
 
-// json returns the answer as JSON. It reuses the JSON of the previous answer unless the live fields have changed since.
-func (a *Answer) json() (*jsonAnswer, error) {
-	if a.jsonForm != nil {
-		return a.jsonForm, nil
+// Data returns the JSON without the line end.
+func (j *JSON) Data() []byte { end := len(j.Line) - 1; return j.Line[:end:end] }
+
+// JSON returns the response as JSON. It reuses the JSON of the previous response unless the live fields have changed since.
+func (a *Answer) JSON() (*JSON, error) {
+	if a.json != nil {
+		return a.json, nil
 	}
 	l, err := a.Part.list()
 	if err != nil {
@@ -70,54 +73,14 @@ func (a *Answer) json() (*jsonAnswer, error) {
 		return nil, err
 	}
 	if last := a.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
-		a.jsonForm = last
+		a.json = last
 		return last, nil
 	}
-	w := &jsonAnswer{rest: rest, line: slices.Concat([]byte(l.open), l.json, rest[len(l.open)+len("[]"):], []byte("\n"))}
-	w.text = sync.OnceValue(func() []byte {
-		return wire.AppendString(make([]byte, 0, len(w.line)*3/2), string(w.json()))
-	})
-	w.tag = sync.OnceValue(func() string { return Tag(w.line) })
-	w.gzip = sync.OnceValue(func() []byte { return Gzip(w.line) })
-	a.Part.last.Store(w)
-	a.jsonForm = w
-	return w, nil
-}
-
-func (w *jsonAnswer) json() []byte { end := len(w.line) - 1; return w.line[:end:end] }
-
-// Line returns the answer as a line of JSON. The caller must not change it.
-func (a *Answer) Line() ([]byte, error) {
-	w, err := a.json()
-	if err != nil {
-		return nil, err
-	}
-	return w.line, nil
-}
-
-// JSON returns the answer as JSON, and this JSON as a JSON string. The caller must not change them.
-func (a *Answer) JSON() (data, text []byte, err error) {
-	w, err := a.json()
-	if err != nil {
-		return nil, nil, err
-	}
-	return w.json(), w.text(), nil
-}
-
-// Tag returns the entity tag of the answer as a line of JSON.
-func (a *Answer) Tag() (string, error) {
-	w, err := a.json()
-	if err != nil {
-		return "", err
-	}
-	return w.tag(), nil
-}
-
-// Gzip returns the answer as a line of JSON, compressed by gzip. The caller must not change it.
-func (a *Answer) Gzip() ([]byte, error) {
-	w, err := a.json()
-	if err != nil {
-		return nil, err
-	}
-	return w.gzip(), nil
+	j := &JSON{rest: rest, Line: slices.Concat([]byte(l.prefix), l.json, rest[len(l.prefix)+len("[]"):], []byte("\n"))}
+	j.Text = sync.OnceValue(func() []byte { return wire.AppendString(make([]byte, 0, len(j.Line)*3/2), string(j.Data())) })
+	j.Tag = sync.OnceValue(func() string { return Tag(j.Line) })
+	j.Gzip = sync.OnceValue(func() []byte { return Gzip(j.Line) })
+	a.Part.last.Store(j)
+	a.json = j
+	return j, nil
 }

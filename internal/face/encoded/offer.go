@@ -2,12 +2,12 @@ package encoded
 
 import "context"
 
-// Offer receives the answer of a call from a service that answers with Put.
-type Offer struct{ answer *Answer }
+// Offer receives the response to a call from a service that responds with Put.
+type Offer struct{ response *Answer }
 
 type offerKey struct{}
 
-// NewOffer returns a context for a call that can be answered with Put.
+// NewOffer returns a context for a call whose service can respond with Put.
 func NewOffer(ctx context.Context) (context.Context, *Offer) {
 	o := &Offer{}
 	return context.WithValue(ctx, offerKey{}, o), o
@@ -19,20 +19,20 @@ func OfferOf(ctx context.Context) *Offer {
 	return o
 }
 
-// Answer returns the answer from Put. It returns nil if the service answered with a message or failed. Call it after
+// Answer returns the response from Put. It returns nil if the service responded with a message or failed. Call it after
 // the call has ended. The offer may be nil.
 func (o *Offer) Answer() *Answer {
 	if o == nil {
 		return nil
 	}
-	return o.answer
+	return o.response
 }
 
-// Put answers the call if its context has an offer. If it returns false, the service must answer with a message.
+// Put responds to the call if its context has an offer. If it returns false, the service must respond with a message.
 func Put(ctx context.Context, a *Answer) bool {
 	o := OfferOf(ctx)
 	if o != nil {
-		o.answer = a
+		o.response = a
 	}
 	return o != nil
 }

@@ -10,7 +10,7 @@ import (
 // bytes, because its quotes are escaped.
 const observedAt = `"observed_at":"`
 
-// Tag returns a weak entity tag of an answer as JSON. Answers that differ only in when places were last listed have the
+// Tag returns a weak entity tag of a response as JSON. Responses that differ only in when places were last listed have the
 // same tag: a place that was not listed recently says so in other fields.
 func Tag(json []byte) string {
 	h := sha256.New()

@@ -30,22 +30,19 @@ func TestTag(t *testing.T) {
 	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text that looks like the field observed_at must change the tag")
 }
 
-func TestTagOfAnswer(t *testing.T) {
+func TestTagOfResponse(t *testing.T) {
 	t.Parallel()
-	a := answer()
-	line, err := a.Line()
-	require.NoError(t, err)
-	tag, err := a.Tag()
-	require.NoError(t, err)
-	require.Equal(t, encoded.Tag(line), tag)
+	a := response()
+	tagOf := func(a *encoded.Answer) string {
+		j, err := a.JSON()
+		require.NoError(t, err)
+		require.Equal(t, encoded.Tag(j.Line), j.Tag())
+		return j.Tag()
+	}
+	tag := tagOf(a)
 
-	live := jsonAnswer()
+	live := fullMessage()
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
-	later, err := (&encoded.Answer{Part: a.Part, Live: live}).Tag()
-	require.NoError(t, err)
-	require.Equal(t, tag, later, "the tag must stay the same if only the time of the last poll differs")
-
-	down, err := (&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}).Tag()
-	require.NoError(t, err)
-	require.NotEqual(t, tag, down)
+	require.Equal(t, tag, tagOf(&encoded.Answer{Part: a.Part, Live: live}), "the tag must stay the same if only the time of the last poll differs")
+	require.NotEqual(t, tag, tagOf(&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}))
 }

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// bodyPatience is how long the first bytes of a body may take.
-	bodyPatience = 30 * time.Second
+	// bodyGrace is how long the first bytes of a body may take.
+	bodyGrace = 30 * time.Second
 	// bodyRate is how many bytes of a body must arrive each second after that, on average.
 	bodyRate = 16 << 10
-	// drainPatience is how long the unread rest of a body may take, so that the client reads the answer before the
+	// drainTimeout is how long the unread rest of a body may take, so that the client reads the answer before the
 	// connection ends.
-	drainPatience = time.Second
+	drainTimeout = time.Second
 )
 
 // LimitBodies gives each request body a read deadline that moves on as bytes arrive. The deadline ends with the body, so it
 // does not limit the work of the handler.
-func LimitBodies(next http.Handler) http.Handler { return limitBodies(next, bodyPatience) }
+func LimitBodies(next http.Handler) http.Handler { return limitBodies(next, bodyGrace) }
 
-func limitBodies(next http.Handler, patience time.Duration) http.Handler {
+func limitBodies(next http.Handler, grace time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
-		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), started: time.Now(), patience: patience}
+		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), started: time.Now(), grace: grace}
 		in := r.WithContext(r.Context()) // the server uses its own request, which must not change
 		in.Body = b
 		defer func() {
-			if !b.ended {
-				_ = b.control.SetReadDeadline(time.Now().Add(drainPatience))
+			if !b.atEOF {
+				_ = b.control.SetReadDeadline(time.Now().Add(drainTimeout))
 			}
 		}()
 		next.ServeHTTP(w, in)
@@ -42,24 +42,24 @@ func limitBodies(next http.Handler, patience time.Duration) http.Handler {
 // body is a request body. Only one goroutine reads it at a time.
 type body struct {
 	io.ReadCloser
-	control  *http.ResponseController
-	started  time.Time
-	patience time.Duration
-	read     int64
-	ended    bool
+	control *http.ResponseController
+	started time.Time
+	grace   time.Duration
+	read    int64
+	atEOF   bool
 }
 
 // Read reads bytes of the body that have arrived, and waits for them until the deadline.
 func (b *body) Read(p []byte) (int, error) {
-	if b.ended {
+	if b.atEOF {
 		return b.ReadCloser.Read(p)
 	}
-	deadline := b.started.Add(b.patience + time.Duration(b.read)*(time.Second/bodyRate))
+	deadline := b.started.Add(b.grace + time.Duration(b.read)*(time.Second/bodyRate))
 	_ = b.control.SetReadDeadline(deadline) // a connection without deadlines needs none
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if errors.Is(err, io.EOF) {
-		b.ended = true
+		b.atEOF = true
 		_ = b.control.SetReadDeadline(time.Time{}) // the server keeps reading, to notice when the client disconnects
 	}
 	return n, err

@@ -66,7 +66,7 @@ func (c *Conn) Extend(d time.Duration) {
 	}
 }
 
-// OpenCall reports whether the connection may make one more call that needs no identity.
+// OpenCall counts a call that needs no identity, and reports whether the connection may make it.
 func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.openCalls.Add(1) <= maxOpenCalls }
 
 // Close closes the connection.

@@ -125,7 +125,7 @@ func TestOpenCalls(t *testing.T) {
 func TestBodiesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	read := make(chan error, 2)
-	serve := func(t *testing.T, patience time.Duration) *httptest.Server {
+	serve := func(t *testing.T, grace time.Duration) *httptest.Server {
 		s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			read <- err
@@ -133,12 +133,12 @@ func TestBodiesHaveADeadline(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					read <- r.Context().Err()
-				case <-time.After(3 * patience): // longer than the deadline of the body
+				case <-time.After(3 * grace): // longer than the deadline of the body
 					read <- nil
 				}
 			}
 			_, _ = io.WriteString(w, "done")
-		}), patience))
+		}), grace))
 		t.Cleanup(s.Close)
 		return s
 	}
@@ -150,8 +150,8 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, <-read, "i/o timeout")
 
-	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(patience time.Duration) (inTime bool) {
-		s := serve(t, patience)
+	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(grace time.Duration) (inTime bool) {
+		s := serve(t, grace)
 		for range 2 { // on one connection
 			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("abc"))
 			require.NoError(t, err)

@@ -31,7 +31,7 @@ func isHolderConfined(inode string) (bool, error) {
 		}
 		holdsSocket, err := holds(e.Name(), inode)
 		if err != nil {
-			err = own.judgeHidden(e.Name(), inode)
+			err = own.checkHidden(e.Name(), inode)
 		}
 		if err != nil {
 			return false, err
@@ -40,7 +40,7 @@ func isHolderConfined(inode string) (bool, error) {
 			continue
 		}
 		s, err := statusOf(e.Name())
-		if err != nil || s.isConfinedBelow(own) {
+		if err != nil || s.isMoreConfinedThan(own) {
 			return true, err
 		}
 		found = true
@@ -51,19 +51,19 @@ func isHolderConfined(inode string) (bool, error) {
 	return false, nil
 }
 
-// judgeHidden returns errHidden if the process, whose descriptors this process may not read, may be a confined holder of the
+// checkHidden returns errHidden if the process, whose descriptors this process may not read, may be a confined holder of the
 // socket. A program can hide its descriptors: see prctl(PR_SET_DUMPABLE).
 //
 // Browsers and model runs hide theirs too, so not every hidden process counts. A confined program runs as the user of this process
 // and can get a connection only from the program that confined it, which is its nearest ancestor without confinement. The supervisor
 // of a run in a pid namespace gives it none.
-func (own status) judgeHidden(pid, inode string) error {
+func (own status) checkHidden(pid, inode string) error {
 	s, err := statusOf(pid)
-	for err == nil && s.user == own.user && s.depth == own.depth && s.isConfinedBelow(own) {
+	for err == nil && s.user == own.user && s.depth == own.depth && s.isMoreConfinedThan(own) {
 		if pid = s.parent; pid == "0" {
 			return errHidden
 		}
-		if s, err = statusOf(pid); err == nil && !s.isConfinedBelow(own) {
+		if s, err = statusOf(pid); err == nil && !s.isMoreConfinedThan(own) {
 			if held, herr := holds(pid, inode); held || herr != nil {
 				return errHidden
 			}
@@ -101,8 +101,8 @@ type status struct {
 	depth      int    // number of pid namespaces, as this process sees them
 }
 
-// isConfinedBelow reports whether the process is more confined than own.
-func (s status) isConfinedBelow(own status) bool { return s.noNewPrivs && s.filters > own.filters }
+// isMoreConfinedThan reports whether the process is more confined than own.
+func (s status) isMoreConfinedThan(own status) bool { return s.noNewPrivs && s.filters > own.filters }
 
 func statusOf(pid string) (s status, err error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "status"))

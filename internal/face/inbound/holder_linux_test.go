@@ -61,8 +61,8 @@ func TestConfinedCaller(t *testing.T) {
 // These are the arguments with which the test program starts as a confined process that hides its descriptors, and as a process
 // that starts such a process.
 const (
-	hide   = "fleet-test-hide"
-	parent = "fleet-test-parent"
+	argHide   = "fleet-test-hide"
+	argParent = "fleet-test-parent"
 )
 
 func init() {
@@ -70,11 +70,11 @@ func init() {
 		return
 	}
 	switch os.Args[1] {
-	case hide:
+	case argHide:
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 		fmt.Println("hidden")
 		_, _ = io.Copy(io.Discard, os.Stdin)
-	case parent:
+	case argParent:
 		self, err := os.Executable()
 		if err == nil {
 			var p *os.Process
@@ -92,7 +92,7 @@ func init() {
 }
 
 func startHidden(self string, files []*os.File) (*os.Process, error) {
-	return sandbox.Start(sandbox.Policy{Read: append(sandbox.System(), filepath.Dir(self))}, self, []string{self, hide}, &os.ProcAttr{Files: files, Env: os.Environ()})
+	return sandbox.Start(sandbox.Policy{Read: append(sandbox.System(), filepath.Dir(self))}, self, []string{self, argHide}, &os.ProcAttr{Files: files, Env: os.Environ()})
 }
 
 // TestHiddenHolder checks that a caller is refused if a confined process of the server's user, which does not show its
@@ -107,14 +107,8 @@ func TestHiddenHolder(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	user := func() error {
-		l := listen(t, Limits{})
-		conn, err := net.Dial("tcp", l.Addr().String())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		c, err := l.Accept()
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		_, err = c.(*Conn).User()
+		_, c := connect(t, Limits{})
+		_, err := c.User()
 		return err
 	}
 	start := func(start func(files []*os.File) (*os.Process, error)) {
@@ -130,7 +124,7 @@ func TestHiddenHolder(t *testing.T) {
 		require.Equal(t, "hidden\n", line)
 	}
 	start(func(files []*os.File) (*os.Process, error) {
-		return os.StartProcess(self, []string{self, parent}, &os.ProcAttr{Files: files, Env: os.Environ()})
+		return os.StartProcess(self, []string{self, argParent}, &os.ProcAttr{Files: files, Env: os.Environ()})
 	})
 	require.NoError(t, user(), "its parent does not have the connection")
 	start(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })

@@ -57,7 +57,7 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	infos, err := k.files.stat()
-	if err == nil && k.problem == "" && unchanged(infos, k.currentFiles) {
+	if err == nil && k.problem == "" && sameFiles(infos, k.currentFiles) {
 		return k.current
 	}
 	var next *tls.Config
@@ -131,7 +131,7 @@ func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 	return infos, nil
 }
 
-func unchanged(a, b []fs.FileInfo) bool {
+func sameFiles(a, b []fs.FileInfo) bool {
 	for i := range a {
 		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {
 			return false

@@ -65,26 +65,26 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	c.element = l.unknown.PushFront(c)
 	l.perNetwork[c.network]++
-	var spare *Conn
+	var surplus *Conn
 	if l.unknown.Len() > l.limits.Connections {
-		spare = l.findSurplus()
+		surplus = l.findSurplus()
 	}
 	l.mu.Unlock()
-	if spare != nil {
-		_ = spare.Close()
+	if surplus != nil {
+		_ = surplus.Close()
 	}
 	return c, nil
 }
 
 // findSurplus returns the oldest connection of the network that has the most. The caller holds the lock.
-func (l *Listener) findSurplus() (spare *Conn) {
+func (l *Listener) findSurplus() (surplus *Conn) {
 	most := 0
 	for e := l.unknown.Back(); e != nil; e = e.Prev() {
 		if c, ok := e.Value.(*Conn); ok && l.perNetwork[c.network] > most {
-			spare, most = c, l.perNetwork[c.network]
+			surplus, most = c, l.perNetwork[c.network]
 		}
 	}
-	return spare
+	return surplus
 }
 
 // networkOf returns the address, or for IPv6 its network: one caller often has a whole network of addresses.

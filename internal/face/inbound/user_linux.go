@@ -63,7 +63,7 @@ const (
 	fieldUser
 	_ // timeout
 	fieldInode
-	fieldsOfSocket
+	minFields
 )
 
 // timeWait is the state of a socket that its program has closed.
@@ -79,7 +79,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 			continue
 		}
 		f := strings.Fields(rows.Text())
-		if len(f) < fieldsOfSocket || !slices.Contains(forms[0], f[fieldLocal]) || !slices.Contains(forms[1], f[fieldRemote]) {
+		if len(f) < minFields || !slices.Contains(forms[0], f[fieldLocal]) || !slices.Contains(forms[1], f[fieldRemote]) {
 			continue
 		}
 		if f[fieldState] == timeWait || f[fieldInode] == "0" {

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+const tableHeader = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 // table has one socket per row, as a little-endian machine shows it.
 func table(rows ...string) *strings.Reader {
-	return strings.NewReader(header + strings.Join(rows, "\n") + "\n")
+	return strings.NewReader(tableHeader + strings.Join(rows, "\n") + "\n")
 }
 
 func TestFindSocket(t *testing.T) {

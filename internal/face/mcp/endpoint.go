@@ -156,7 +156,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		e.answerSubscription(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), out, r, m, body)
 		return
 	}
-	ctx, h := withHandle(ctx)
+	ctx, h := withStartedTask(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
 	ctx, out.result = tool.WithDeferredResult(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))

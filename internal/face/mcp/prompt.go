@@ -31,8 +31,8 @@ func promptLine(text string) string {
 	return string(line)
 }
 
-// listedInPrompts is how many items of a list a prompt has.
-const listedInPrompts = 20
+// maxListed is how many items of a list a prompt has.
+const maxListed = 20
 
 // promptFacts are what a prompt can say of the fleet.
 type promptFacts struct {
@@ -66,7 +66,7 @@ func ask[Q, A any](r *factReader, method func(context.Context, *Q, ...grpc.CallO
 
 // addPrompts adds the prompts of the fleet. Their texts are filled with what the caller may see.
 func addPrompts(s *server.MCPServer, conn grpc.ClientConnInterface) {
-	limit := int32(listedInPrompts)
+	limit := int32(maxListed)
 	add := func(p mcp.Prompt, read func(r *factReader, f *promptFacts)) {
 		s.AddPrompt(p, func(ctx context.Context, q mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			f := &promptFacts{Args: q.Params.Arguments}

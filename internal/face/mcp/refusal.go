@@ -24,8 +24,8 @@ func withRefusal(ctx context.Context) (context.Context, *refusal) {
 	return context.WithValue(ctx, refusalKey{}, r), r
 }
 
-// instead returns the refusal of the message with the id, or what was written if there is none.
-func (r *refusal) instead(written []byte, id json.RawMessage) []byte {
+// replace returns the refusal of the message with the id, or what was written if there is none.
+func (r *refusal) replace(written []byte, id json.RawMessage) []byte {
 	if r == nil || r.err == nil {
 		return written
 	}

@@ -32,7 +32,7 @@ type resources struct {
 func addFleet(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
 	f := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
 	f.add(s)
-	hooks.AddAfterListResources(f.listed)
+	hooks.AddAfterListResources(f.addToList)
 	addPrompts(s, conn)
 }
 
@@ -107,14 +107,14 @@ func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mc
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: q.Params.URI, MIMEType: kind, Blob: base64.StdEncoding.EncodeToString(all.Bytes())}}, nil
 }
 
-// listed adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list resources when they start, so
+// addToList adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list resources when they start, so
 // it makes no call that would be refused, which would be in the audit log.
-func (f resources) listed(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, r *mcp.ListResourcesResult) {
+func (f resources) addToList(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, r *mcp.ListResourcesResult) {
 	mayCall := f.rights(ctx)
 	if !mayCall(fleetv1.FleetService_ListAgents_FullMethodName) || !mayCall(fleetv1.FleetService_ListTasks_FullMethodName) {
 		return
 	}
-	limit := int32(listedInPrompts)
+	limit := int32(maxListed)
 	read := &factReader{ctx: ctx, api: f.api}
 	for _, a := range ask(read, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents() {
 		r.Resources = append(r.Resources, mcp.NewResource("fleet://agent/"+url.PathEscape(a.GetName()), "agent "+a.GetName(), mcp.WithMIMEType("application/json")))

@@ -144,7 +144,7 @@ func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 	s.calls[id] = cancel
 	s.running.Go(func() {
 		defer cancel(nil)
-		ctx, h := withHandle(ctx)
+		ctx, h := withStartedTask(ctx)
 		response := s.call(ctx, m, message)
 		s.mu.Lock()
 		delete(s.calls, id)

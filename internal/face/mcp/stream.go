@@ -113,7 +113,7 @@ func (s *responseWriter) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	written := len(b)
-	b = s.refusal.instead(b, s.id)
+	b = s.refusal.replace(b, s.id)
 	if s.isEventStream {
 		_, err := s.lastEvent.Write(b)
 		return written, err

@@ -54,8 +54,8 @@ func readSubscription(uri string) (s subscription, ok bool) {
 // minTaskPrefix is the shortest beginning of a task's id that the API accepts.
 const minTaskPrefix = 6
 
-// tells reports whether the resource may be different after the event.
-func (s subscription) tells(e *fleetv1.Event) bool {
+// isChangedBy reports whether the resource may be different after the event.
+func (s subscription) isChangedBy(e *fleetv1.Event) bool {
 	if s.task != "" {
 		return len(s.task) >= minTaskPrefix && strings.HasPrefix(e.GetTaskId(), s.task)
 	}
@@ -111,7 +111,7 @@ func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNo
 			break // the caller has gone, or the server stops: the client listens again
 		}
 		for _, s := range all {
-			if slices.ContainsFunc(batch.GetEvents(), s.tells) {
+			if slices.ContainsFunc(batch.GetEvents(), s.isChangedBy) {
 				if err := send(mcp.MethodNotificationResourceUpdated, map[string]any{"uri": s.uri}); err != nil {
 					return nil
 				}

@@ -42,9 +42,9 @@ type task struct {
 
 // A client asks every two seconds for a new task, and later more rarely.
 const (
-	pollNew   = 2 * time.Second
-	pollLater = 5 * time.Second
-	newFor    = time.Minute
+	newTaskPoll = 2 * time.Second
+	oldTaskPoll = 5 * time.Second
+	newTaskAge  = time.Minute
 )
 
 // tasks is the extension over the API. It has no rules: the API decides what the caller may see and do.
@@ -59,16 +59,16 @@ const maxStatusMessage = 200
 const waitsForAnswer = "waits for an answer"
 
 // show returns the task as it is now. It does not wait.
-func (t tasks) show(ctx context.Context, r ref) (*task, error) {
+func (t tasks) show(ctx context.Context, r taskRef) (*task, error) {
 	all, err := t.details(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if r.landed || len(all) > 1 {
+	if r.waitsForLanding || len(all) > 1 {
 		return t.showAll(ctx, r, all)
 	}
 	d := all[0]
-	out := newTask(ref{ids: []string{d.GetId()}}, d)
+	out := newTask(taskRef{ids: []string{d.GetId()}}, d)
 	switch d.GetStatus() {
 	case fleetv1.Task_completed, fleetv1.Task_failed:
 		out.Status, out.Result = taskCompleted, t.result(ctx, d)
@@ -76,9 +76,9 @@ func (t tasks) show(ctx context.Context, r ref) (*task, error) {
 	case fleetv1.Task_stopped:
 		out.Status, out.StatusMessage = taskCancelled, oneLine(d.GetReason())
 	default:
-		out.StatusMessage = oneLine(doing(d))
+		out.StatusMessage = oneLine(activity(d))
 		if d.GetWaiting() {
-			if out.InputRequests, err = t.questions(ctx, d); err != nil {
+			if out.InputRequests, err = t.questionForms(ctx, d); err != nil {
 				return nil, err
 			}
 			if len(out.InputRequests) > 0 {
@@ -90,19 +90,19 @@ func (t tasks) show(ctx context.Context, r ref) (*task, error) {
 }
 
 // newTask returns a task that works. It is as old as d.
-func newTask(r ref, d *fleetv1.TaskDetail) *task {
+func newTask(r taskRef, d *fleetv1.TaskDetail) *task {
 	out := &task{
-		ID: r.String(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: pollNew.Milliseconds(),
+		ID: r.String(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: newTaskPoll.Milliseconds(),
 		LastUpdatedAt: timestamp(d.GetCreatedAt(), d.GetStartedAt(), d.GetCompletedAt()),
 	}
-	if time.Since(d.GetCreatedAt().AsTime()) > newFor {
-		out.PollInterval = pollLater.Milliseconds()
+	if time.Since(d.GetCreatedAt().AsTime()) > newTaskAge {
+		out.PollInterval = oldTaskPoll.Milliseconds()
 	}
 	return out
 }
 
-// doing says what the task waits for, or what its agent has done last.
-func doing(d *fleetv1.TaskDetail) string {
+// activity says what the task waits for, or what its agent has done last.
+func activity(d *fleetv1.TaskDetail) string {
 	if waits := d.GetQueue().GetWaits(); len(waits) > 0 {
 		return waits[0].GetText()
 	}
@@ -145,8 +145,8 @@ func capabilities(m *mcp.Meta) *mcp.ClientCapabilities {
 	return m.ClientCapabilities()
 }
 
-// takesTasks reports whether the client accepts a task as the result of a call.
-func takesTasks(c *mcp.ClientCapabilities) bool {
+// acceptsTasks reports whether the client accepts a task as the result of a call.
+func acceptsTasks(c *mcp.ClientCapabilities) bool {
 	if c == nil {
 		return false
 	}
@@ -154,7 +154,7 @@ func takesTasks(c *mcp.ClientCapabilities) bool {
 	return ok
 }
 
-// takesForms reports whether the client can ask a person with a form.
-func takesForms(c *mcp.ClientCapabilities) bool {
+// acceptsForms reports whether the client can ask a person with a form.
+func acceptsForms(c *mcp.ClientCapabilities) bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }

@@ -29,9 +29,9 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 	}
 	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		switch c := capabilities(r.Params.Meta); {
-		case takesTasks(c):
+		case acceptsTasks(c):
 			return t.callForTask(ctx, x, r)
-		case takesForms(c) && !x.Task.AtOnce:
+		case acceptsForms(c) && !x.Task.AtOnce:
 			return t.callWithForms(ctx, x, r)
 		}
 		return x.Handler(ctx, r)
@@ -41,50 +41,50 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 // callForTask makes a call that is answered with the tasks that it starts.
 func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	began := time.Now()
-	calling, stop := lasting(ctx)
+	calling, stop := withLeaveGrace(ctx)
 	defer stop()
-	result, of, err := t.begin(calling, x, r)
+	result, of, err := t.startTasks(calling, x, r)
 	if err != nil || len(of.ids) == 0 || len(of.String()) > maxTaskID {
 		return result, err
 	}
 	shown, err := t.show(calling, of)
 	if err != nil { // the task is stored, so the client can ask for it later
 		now := began.UTC().Format(time.RFC3339)
-		shown = &task{ID: of.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: pollNew.Milliseconds()}
+		shown = &task{ID: of.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: newTaskPoll.Milliseconds()}
 	}
 	if !x.Task.AtOnce { // otherwise the task is not only this client's
-		noteHandle(ctx, shown, began)
+		recordStartedTask(ctx, shown, began)
 	}
-	return created(ctx, shown)
+	return taskCreatedResult(ctx, shown)
 }
 
-// begin makes a call that does not wait for the tasks that it starts. The tasks are empty if there are none, or if the call was answered
+// startTasks makes a call that does not wait for the tasks that it starts. The tasks are empty if there are none, or if the call was answered
 // completely: a call of an agent is, since agents can neither ask for tasks nor answer questions.
-func (t tasks) begin(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, ref, error) {
+func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, taskRef, error) {
 	calling, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
 	result, err := x.Handler(calling, r)
 	if err != nil || len(started.IDs) == 0 {
-		return result, ref{}, err
+		return result, taskRef{}, err
 	}
-	if _, err := t.open(ctx, started.IDs[0]); status.Code(err) == codes.PermissionDenied {
-		return result, ref{}, nil
+	if _, err := t.openQuestions(ctx, started.IDs[0]); status.Code(err) == codes.PermissionDenied {
+		return result, taskRef{}, nil
 	}
-	return result, ref{ids: started.IDs, landed: x.Task.Landed}, nil
+	return result, taskRef{ids: started.IDs, waitsForLanding: x.Task.Landed}, nil
 }
 
 // leaveGrace is how long a call that starts a task goes on after its client has left. In this time, it usually returns the id of the
 // task, which must be stopped then.
 const leaveGrace = 5 * time.Second
 
-// lasting returns a context that is cancelled leaveGrace after ctx is done, or by stop.
-func lasting(ctx context.Context) (_ context.Context, stop func()) {
+// withLeaveGrace returns a context that is cancelled leaveGrace after ctx is done, or by stop.
+func withLeaveGrace(ctx context.Context) (_ context.Context, stop func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(leaveGrace, cancel) })
 	return longer, func() { ignore(); cancel() }
 }
 
-// created returns the result of a call that has started the task. The client asks for the outcome, also if the task has ended.
-func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
+// taskCreatedResult returns the result of a call that has started the task. The client asks for the outcome, also if the task has ended.
+func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	handle := *shown
 	handle.InputRequests, handle.Result = nil, nil
 	members, err := json.Marshal(handle)
@@ -94,7 +94,7 @@ func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	tool.DeferredResultOf(ctx).SetTask(members)
 	doing := cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status)
 	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, doing)
-	if of, _ := readRef(shown.ID); of.landed {
+	if of, _ := readRef(shown.ID); of.waitsForLanding {
 		words = fmt.Sprintf("The work of %d tasks lands: %s. The result comes by itself: do not ask for it.", len(of.ids), doing)
 	} else if len(of.ids) > 1 {
 		words = fmt.Sprintf("Tasks of Fleet: %s. The results come by themselves when all have ended: do not ask for them.", strings.Join(of.ids, ", "))
@@ -107,21 +107,21 @@ func created(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	}}, nil
 }
 
-type handleKey struct{}
+type startedTaskKey struct{}
 
-// handle is the task that a call was answered with; its ID is empty if there is none.
-type handle struct{ ID string }
+// startedTask is the task that a call was answered with; its ID is empty if there is none.
+type startedTask struct{ ID string }
 
-// withHandle returns a context for one call of a tool. If the call's answer does not reach the client, the task of the handle must be
+// withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the task of the handle must be
 // stopped, because nobody knows of it.
-func withHandle(ctx context.Context) (context.Context, *handle) {
-	h := &handle{}
-	return context.WithValue(ctx, handleKey{}, h), h
+func withStartedTask(ctx context.Context) (context.Context, *startedTask) {
+	h := &startedTask{}
+	return context.WithValue(ctx, startedTaskKey{}, h), h
 }
 
-// noteHandle sets the handle of the context's call, unless the task is an older one that the call only repeats.
-func noteHandle(ctx context.Context, shown *task, began time.Time) {
-	h, _ := ctx.Value(handleKey{}).(*handle)
+// recordStartedTask sets the handle of the context's call, unless the task is an older one that the call only repeats.
+func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
+	h, _ := ctx.Value(startedTaskKey{}).(*startedTask)
 	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
 	if h != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
 		h.ID = shown.ID
@@ -132,11 +132,11 @@ func noteHandle(ctx context.Context, shown *task, began time.Time) {
 const abandonTimeout = 10 * time.Second
 
 // abandon stops the task of the handle.
-func (t tasks) abandon(ctx context.Context, h *handle) {
+func (t tasks) abandon(ctx context.Context, h *startedTask) {
 	if h.ID == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
-	_ = t.cancel(ctx, ref{ids: []string{h.ID}}) // the client that would hear of an error has left
+	_ = t.cancel(ctx, taskRef{ids: []string{h.ID}}) // the client that would hear of an error has left
 }

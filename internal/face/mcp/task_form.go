@@ -18,7 +18,7 @@ import (
 type formState struct {
 	Task      string   `json:"task"`
 	RequestID string   `json:"request_id"` // with it, the repeated call waits for the same task
-	Left      []string `json:"left"`       // questions that the person has left open, which the call does not ask again
+	Skipped   []string `json:"left"`       // questions that the person has left open, which the call does not ask again
 }
 
 // callWithForms calls a tool that starts a task and waits for it, for a client that can show forms. If the task's agent asks a question
@@ -31,13 +31,13 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	var state formState
 	if json.Unmarshal([]byte(r.Params.RequestState), &state) != nil || state.Task == "" {
 		state = formState{RequestID: rand.Text()}
-	} else if result := t.answered(ctx, &state, r.Params.InputResponses); result != nil {
+	} else if result := t.sendAnswers(ctx, &state, r.Params.InputResponses); result != nil {
 		return result, nil
 	}
 	r, own := withRequestID(r, state.RequestID)
-	calling, left := lasting(ctx)
+	calling, left := withLeaveGrace(ctx)
 	defer left()
-	result, of, err := t.begin(calling, x, r)
+	result, of, err := t.startTasks(calling, x, r)
 	if err != nil || len(of.ids) == 0 {
 		return result, err
 	}
@@ -48,7 +48,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if asked := t.nextForms(waiting, state.Task, state.Left); asked != nil {
+		if asked := t.nextForms(waiting, state.Task, state.Skipped); asked != nil {
 			forms <- asked
 			stop() // the call is answered with the form
 		}
@@ -57,7 +57,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	stop()
 	<-watched
 	if ctx.Err() != nil && !x.Task.OutlivesCall && !own { // nobody can ask for the result
-		t.abandon(ctx, &handle{state.Task})
+		t.abandon(ctx, &startedTask{state.Task})
 	}
 	select {
 	case asked := <-forms:
@@ -77,8 +77,8 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	}
 }
 
-// answered gives the client's answers to the questions of the task. It returns the result of a call whose answers are refused.
-func (t tasks) answered(ctx context.Context, state *formState, responses mcp.InputResponses) *mcp.CallToolResult {
+// sendAnswers gives the client's answers to the questions of the task. It returns the result of a call whose answers are refused.
+func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.InputResponses) *mcp.CallToolResult {
 	raw := map[string]json.RawMessage{}
 	for id, response := range responses {
 		text, err := json.Marshal(response)
@@ -86,11 +86,11 @@ func (t tasks) answered(ctx context.Context, state *formState, responses mcp.Inp
 			continue
 		}
 		raw[id] = text
-		if !slices.Contains(state.Left, id) {
-			state.Left = append(state.Left, id)
+		if !slices.Contains(state.Skipped, id) {
+			state.Skipped = append(state.Skipped, id)
 		}
 	}
-	if err := t.update(ctx, ref{ids: []string{state.Task}}, raw); err != nil {
+	if err := t.update(ctx, taskRef{ids: []string{state.Task}}, raw); err != nil {
 		return tool.Failure(ctx, err)
 	}
 	return nil
@@ -111,11 +111,11 @@ func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.Inpu
 		if !slices.ContainsFunc(batch.GetEvents(), func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question }) {
 			continue
 		}
-		all, err := t.details(ctx, ref{ids: []string{id}})
+		all, err := t.details(ctx, taskRef{ids: []string{id}})
 		if err != nil {
 			return nil
 		}
-		asked, err := t.questions(ctx, all...)
+		asked, err := t.questionForms(ctx, all...)
 		if err != nil {
 			return nil
 		}

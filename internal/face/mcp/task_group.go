@@ -18,12 +18,12 @@ func isActive(d *fleetv1.TaskDetail) bool {
 }
 
 // isOpen reports whether the client still waits for the task.
-func (r ref) isOpen(d *fleetv1.TaskDetail) bool {
-	return isActive(d) || r.landed && d.GetLanding().GetState() == fleetv1.Landing_queued
+func (r taskRef) isOpen(d *fleetv1.TaskDetail) bool {
+	return isActive(d) || r.waitsForLanding && d.GetLanding().GetState() == fleetv1.Landing_queued
 }
 
 // showAll returns the task of MCP that is about all of these tasks.
-func (t tasks) showAll(ctx context.Context, r ref, all []*fleetv1.TaskDetail) (*task, error) {
+func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail) (*task, error) {
 	begin := slices.MinFunc(all, func(a, b *fleetv1.TaskDetail) int {
 		return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime())
 	})
@@ -35,7 +35,7 @@ func (t tasks) showAll(ctx context.Context, r ref, all []*fleetv1.TaskDetail) (*
 	stopped := !slices.ContainsFunc(all, func(d *fleetv1.TaskDetail) bool { return d.GetStatus() != fleetv1.Task_stopped })
 	switch {
 	case len(open) > 0:
-		asked, err := t.questions(ctx, open...)
+		asked, err := t.questionForms(ctx, open...)
 		if err != nil {
 			return nil, err
 		}
@@ -43,8 +43,8 @@ func (t tasks) showAll(ctx context.Context, r ref, all []*fleetv1.TaskDetail) (*
 			out.Status, out.StatusMessage = taskInputRequired, waitsForAnswer
 			return out, nil
 		}
-		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.done(), r.doing(open[0])))
-	case stopped && !r.landed:
+		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.doneText(), r.activity(open[0])))
+	case stopped && !r.waitsForLanding:
 		out.Status, out.StatusMessage = taskCancelled, oneLine(all[0].GetReason())
 	default:
 		out.Status, out.Result = taskCompleted, r.result(all)
@@ -52,29 +52,29 @@ func (t tasks) showAll(ctx context.Context, r ref, all []*fleetv1.TaskDetail) (*
 	return out, nil
 }
 
-// done says what has happened to a task that the client no longer waits for.
-func (r ref) done() string {
-	if r.landed {
+// doneText says what has happened to a task that the client no longer waits for.
+func (r taskRef) doneText() string {
+	if r.waitsForLanding {
 		return "are through"
 	}
 	return "have ended"
 }
 
-// doing says what an open task does.
-func (r ref) doing(d *fleetv1.TaskDetail) string {
+// activity says what an open task does.
+func (r taskRef) activity(d *fleetv1.TaskDetail) string {
 	if isActive(d) {
-		return named(d.GetAgentName(), ": ") + doing(d)
+		return prefixed(d.GetAgentName(), ": ") + activity(d)
 	}
-	return "task " + d.GetId() + " lands" + named(": ", d.GetLanding().GetProblem())
+	return "task " + d.GetId() + " lands" + prefixed(": ", d.GetLanding().GetProblem())
 }
 
 // result returns what a model reads of tasks that have ended, a paragraph for each.
-func (r ref) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
+func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	good := 0
 	var paragraphs []string
 	for _, d := range all {
-		lines := facts(d)
-		if l := d.GetLanding(); r.landed {
+		lines := outcomeLines(d)
+		if l := d.GetLanding(); r.waitsForLanding {
 			if l.GetState() == fleetv1.Landing_landed {
 				good++
 			}
@@ -88,7 +88,7 @@ func (r ref) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 		paragraphs = append(paragraphs, strings.Join(lines, "\n"))
 	}
 	head, isError := fmt.Sprintf("%d of %d tasks completed.", good, len(all)), good == 0
-	if r.landed {
+	if r.waitsForLanding {
 		head, isError = fmt.Sprintf("The work of %d of %d tasks landed.", good, len(all)), good < len(all)
 	}
 	text := strings.Join(append([]string{head}, paragraphs...), "\n\n")

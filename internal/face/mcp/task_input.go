@@ -27,8 +27,8 @@ const answeredByPolicy = "policy"
 // maxInput is how much of the input of a tool a form shows, in characters.
 const maxInput = 2000
 
-// open returns the open questions of the task that the caller may answer, as far as a client shows them.
-func (t tasks) open(ctx context.Context, id string) ([]*fleetv1.Question, error) {
+// openQuestions returns the open questions of the task that the caller may answer, as far as a client shows them.
+func (t tasks) openQuestions(ctx context.Context, id string) ([]*fleetv1.Question, error) {
 	limit := int32(listedQuestions)
 	r, err := t.api.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true, Limit: &limit})
 	if err != nil {
@@ -50,14 +50,14 @@ func (t tasks) open(ctx context.Context, id string) ([]*fleetv1.Question, error)
 	return all, nil
 }
 
-// questions returns the open questions of the tasks as forms, by their ids. It returns none to a caller who may not answer.
-func (t tasks) questions(ctx context.Context, tasks ...*fleetv1.TaskDetail) (mcp.InputRequests, error) {
+// questionForms returns the open questions of the tasks as forms, by their ids. It returns none to a caller who may not answer.
+func (t tasks) questionForms(ctx context.Context, tasks ...*fleetv1.TaskDetail) (mcp.InputRequests, error) {
 	requests := mcp.InputRequests{}
 	for _, d := range tasks {
 		if !d.GetWaiting() {
 			continue
 		}
-		all, err := t.open(ctx, d.GetId())
+		all, err := t.openQuestions(ctx, d.GetId())
 		if status.Code(err) == codes.PermissionDenied {
 			return nil, nil
 		}
@@ -87,7 +87,7 @@ func form(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationParams {
 		properties["answer"] = text("Answer")
 	}
 	return mcp.ElicitationParams{
-		Mode: mcp.ElicitationModeForm, Message: asks(d, q),
+		Mode: mcp.ElicitationModeForm, Message: questionText(d, q),
 		RequestedSchema: map[string]any{"type": "object", "properties": properties, "required": []string{required}},
 	}
 }
@@ -95,8 +95,8 @@ func form(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationParams {
 // maxFormTitle is how much of the title of a task a form shows, in characters.
 const maxFormTitle = 80
 
-// asks returns the question in words. They name the task, because a person may have started several.
-func asks(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
+// questionText returns the question in words. They name the task, because a person may have started several.
+func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
 	if title := oneLine(d.GetSummary()); title != "" { // of a task that has not ended
@@ -110,7 +110,7 @@ func asks(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	} else {
 		b.WriteString(" asks")
 	}
-	b.WriteString(named(": ", q.GetText()))
+	b.WriteString(prefixed(": ", q.GetText()))
 	if q.GetInput() != nil {
 		input, _ := json.Marshal(q.GetInput().AsMap()) // it was decoded from JSON
 		if r := []rune(string(input)); len(r) > maxInput {
@@ -157,14 +157,14 @@ func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 // update gives the answers to the open questions of the tasks. Other answers are ignored: their questions were answered before, or
 // their task has ended. So is an answer that the API refuses, because a client stops the task after an error; its question stays open for
 // others.
-func (t tasks) update(ctx context.Context, r ref, responses map[string]json.RawMessage) error {
+func (t tasks) update(ctx context.Context, r taskRef, responses map[string]json.RawMessage) error {
 	tasks, err := t.details(ctx, r)
 	if err != nil {
 		return err
 	}
 	var all []*fleetv1.Question
 	for _, d := range tasks {
-		open, err := t.open(ctx, d.GetId())
+		open, err := t.openQuestions(ctx, d.GetId())
 		if err != nil {
 			return err
 		}

@@ -68,8 +68,8 @@ func (t tasks) answerMessage(ctx context.Context, method string, message []byte)
 }
 
 // cancel stops the tasks. A task that has ended already stays as it is. Work that lands goes on: then the client only stops waiting.
-func (t tasks) cancel(ctx context.Context, r ref) error {
-	if r.landed {
+func (t tasks) cancel(ctx context.Context, r taskRef) error {
+	if r.waitsForLanding {
 		_, err := t.details(ctx, r)
 		return err
 	}

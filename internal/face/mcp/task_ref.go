@@ -8,11 +8,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// ref names a task of MCP: the tasks of Fleet that it is about, and what the client waits for. All of it is in the id, so that nothing has
+// taskRef names a task of MCP: the tasks of Fleet that it is about, and what the client waits for. All of it is in the id, so that nothing has
 // to be stored.
-type ref struct {
-	ids    []string
-	landed bool // the work of the tasks has landed or cannot land, instead of: the tasks have ended
+type taskRef struct {
+	ids             []string
+	waitsForLanding bool // the work of the tasks has landed or cannot land, instead of: the tasks have ended
 }
 
 // These begin the ids of tasks of MCP that are not those of one task of Fleet.
@@ -25,10 +25,10 @@ const (
 const maxTaskID = 1024
 
 // String returns the id.
-func (r ref) String() string {
+func (r taskRef) String() string {
 	ids := strings.Join(r.ids, ".")
 	switch {
-	case r.landed:
+	case r.waitsForLanding:
 		return prefixLanding + ids
 	case len(r.ids) != 1:
 		return prefixTasks + ids
@@ -37,20 +37,20 @@ func (r ref) String() string {
 }
 
 // readRef returns what the id names. It is not valid if the id is too long.
-func readRef(id string) (r ref, valid bool) {
+func readRef(id string) (r taskRef, valid bool) {
 	if list, ok := strings.CutPrefix(id, prefixLanding); ok {
-		r = ref{ids: strings.Split(list, "."), landed: true}
+		r = taskRef{ids: strings.Split(list, "."), waitsForLanding: true}
 	} else if list, ok := strings.CutPrefix(id, prefixTasks); ok {
-		r = ref{ids: strings.Split(list, ".")}
+		r = taskRef{ids: strings.Split(list, ".")}
 	} else {
-		r = ref{ids: []string{id}}
+		r = taskRef{ids: []string{id}}
 	}
 	return r, len(id) <= maxTaskID && !slices.Contains(r.ids, "")
 }
 
 // details returns the tasks of the ref as they are now. Of a landing, they are the tasks that have the work now: if another task goes on
 // with it, that one.
-func (t tasks) details(ctx context.Context, r ref) ([]*fleetv1.TaskDetail, error) {
+func (t tasks) details(ctx context.Context, r taskRef) ([]*fleetv1.TaskDetail, error) {
 	all := make([]*fleetv1.TaskDetail, len(r.ids))
 	for i, id := range r.ids {
 		for id != "" {
@@ -60,7 +60,7 @@ func (t tasks) details(ctx context.Context, r ref) ([]*fleetv1.TaskDetail, error
 			}
 			d := resp.GetTask()
 			id, all[i] = "", d
-			if l := d.GetLanding(); r.landed && l.GetState() != fleetv1.Landing_landed && l.GetState() != fleetv1.Landing_queued {
+			if l := d.GetLanding(); r.waitsForLanding && l.GetState() != fleetv1.Landing_landed && l.GetState() != fleetv1.Landing_queued {
 				id = l.GetNextTaskId()
 			}
 		}

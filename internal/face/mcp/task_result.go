@@ -15,7 +15,7 @@ const maxAnswer = 32 << 10
 
 // result returns what a model reads of a task that has ended. Structured content would hide the text from it.
 func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolResult {
-	lines := facts(d)
+	lines := outcomeLines(d)
 	answer, whole := t.answer(ctx, d)
 	content := []mcp.Content{mcp.NewTextContent(strings.TrimSpace(answer + "\n\n" + strings.Join(lines, "\n")))}
 	if d.GetPayloadSize() > 0 && !whole {
@@ -25,9 +25,9 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
 }
 
-// facts returns lines that say how the task has ended.
-func facts(d *fleetv1.TaskDetail) []string {
-	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), named(" of ", d.GetAgentName()), d.GetStatus(), named(": ", strings.TrimSuffix(d.GetReason(), ".")))}
+// outcomeLines returns lines that say how the task has ended.
+func outcomeLines(d *fleetv1.TaskDetail) []string {
+	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), prefixed(" of ", d.GetAgentName()), d.GetStatus(), prefixed(": ", strings.TrimSuffix(d.GetReason(), ".")))}
 	if d.GetReasonCode() != "" {
 		lines = append(lines, "Reason: "+d.GetReasonCode()+".")
 	}
@@ -35,7 +35,7 @@ func facts(d *fleetv1.TaskDetail) []string {
 		lines = append(lines, checksText(checks))
 	}
 	if c := d.GetChanges(); c.GetFiles() > 0 {
-		lines = append(lines, fmt.Sprintf("Changed files: %d, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), named(", on branch ", c.GetBranch())))
+		lines = append(lines, fmt.Sprintf("Changed files: %d, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), prefixed(", on branch ", c.GetBranch())))
 	}
 	if d.GetCostUsd() > 0 {
 		lines = append(lines, fmt.Sprintf("Cost: $%.4f.", d.GetCostUsd()))
@@ -76,11 +76,11 @@ func checksText(checks []*fleetv1.TaskCheck) string {
 		}
 		others = append(others, fmt.Sprintf("%q %s", c.GetCommand(), strings.ReplaceAll(c.GetStatus().String(), "_", " ")))
 	}
-	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), named("; ", strings.Join(others, ", ")))
+	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), prefixed("; ", strings.Join(others, ", ")))
 }
 
-// named returns the text after the prefix; nothing if there is no text.
-func named(prefix, text string) string {
+// prefixed returns the text after the prefix; nothing if there is no text.
+func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
 	}

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// linkLife is how long a link of `fleet open` works, and linkSeconds is the same in seconds. tokenLinks is how many links of a
-// token can be made in this time.
+// linkLifetime is how long a link of `fleet open` works, and linkSeconds is the same in seconds. maxTokenLinks is how many links of
+// a token can be made in this time.
 const (
-	linkLife    = time.Minute
-	linkSeconds = int(linkLife / time.Second)
-	tokenLinks  = 10
+	linkLifetime  = time.Minute
+	linkSeconds   = int(linkLifetime / time.Second)
+	maxTokenLinks = 10
 )
 
-// Leases are leases that all servers of the fleet share; see fleet.Store.
+// Leases are the leases that all servers of the fleet share; see fleet.Store.
 type Leases interface {
 	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
@@ -49,12 +49,12 @@ func newLinks(key []byte, leases Leases) *links {
 // newCode returns a code for the token. It returns "" if the token has too many links.
 func (l *links) newCode(ctx context.Context, token string) (code string, err error) {
 	prefix := l.prefix(token)
-	made, err := l.leases.Leases(ctx, prefix)
-	if err != nil || len(made) >= tokenLinks {
+	links, err := l.leases.Leases(ctx, prefix)
+	if err != nil || len(links) >= maxTokenLinks {
 		return "", err
 	}
 	code = l.box.seal(token)
-	_, err = l.leases.Lease(ctx, prefix+hashCode(code), "open", linkLife)
+	_, err = l.leases.Lease(ctx, prefix+hashCode(code), "open", linkLifetime)
 	return code, err
 }
 
@@ -68,7 +68,7 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 	if open, err := l.leases.Leases(ctx, key); err != nil || open[key] == "" {
 		return "", err
 	}
-	epoch, err := l.leases.Lease(ctx, usedPrefix+hashCode(code), rand.Text(), 2*linkLife)
+	epoch, err := l.leases.Lease(ctx, usedPrefix+hashCode(code), rand.Text(), 2*linkLifetime)
 	if err != nil || epoch == 0 {
 		return "", err
 	}

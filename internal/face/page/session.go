@@ -34,8 +34,8 @@ const (
 	endBox     = "page end"     // with another key
 )
 
-// cookieLife is how long the browser keeps the cookie, in seconds.
-const cookieLife = int(30 * 24 * time.Hour / time.Second)
+// cookieMaxAge is how long the browser keeps the cookie, in seconds.
+const cookieMaxAge = int(30 * 24 * time.Hour / time.Second)
 
 // maxBody is the size of the largest body of a request for a session, in bytes.
 const maxBody = 8 << 10
@@ -83,28 +83,28 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method + " " + r.URL.Path {
 	case "GET /session":
-		s.show(w, r)
+		s.showSession(w, r)
 	case "POST /session":
-		s.open(w, r)
+		s.createSession(w, r)
 	case "DELETE /session":
-		s.close(w, r)
+		s.deleteSession(w, r)
 	case "POST /session/links":
-		s.link(w, r)
+		s.createLink(w, r)
 	case "POST /session/refresh":
-		s.refresh(w, r)
+		s.refreshSession(w, r)
 	case "GET " + signInPath:
 		s.signIn(w, r)
 	case "GET " + callbackPath:
 		s.callback(w, r)
 	case "GET " + endPath:
-		s.end(w, r)
+		s.endIssuerSession(w, r)
 	default:
 		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
 	}
 }
 
-// show answers with the ways in which the browser can sign in, and whether it is signed in.
-func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
+// showSession answers with the ways in which the browser can sign in, and whether it is signed in.
+func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 	var authorization []string
 	if token := tokenOf(r); token != "" {
 		authorization = []string{"Bearer " + token}
@@ -114,8 +114,8 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"auth": s.config.Auth, "issuer": s.config.IssuerURL, "signed_in": known})
 }
 
-// open begins a session with a token, or with the token of a code.
-func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
+// createSession begins a session with a token, or with the token of a code.
+func (s *Sessions) createSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token, Code string }
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
 		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
@@ -141,7 +141,7 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, err)
 		return
 	}
-	writeJSON(w, s.begin(w, r, token, ""))
+	writeJSON(w, s.startSession(w, r, token, ""))
 }
 
 // sealedSession is what the page keeps of a session.
@@ -150,10 +150,10 @@ type sealedSession struct {
 	Refresh string `json:"refresh,omitempty"` // the encrypted refresh token, if the issuer has given one
 }
 
-// begin sets the cookie for a new session.
-func (s *Sessions) begin(w http.ResponseWriter, r *http.Request, token, refresh string) sealedSession {
+// startSession sets the cookie for a new session.
+func (s *Sessions) startSession(w http.ResponseWriter, r *http.Request, token, refresh string) sealedSession {
 	key := rand.Text()
-	http.SetCookie(w, s.cookie(r, key, cookieLife))
+	http.SetCookie(w, s.cookie(r, key, cookieMaxAge))
 	return sealTokens(key, token, refresh)
 }
 
@@ -183,8 +183,8 @@ func tokenOf(r *http.Request) string {
 	return token
 }
 
-// link answers a caller with a code for its token. The code can be redeemed once.
-func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
+// createLink answers a caller with a code for its token. The code can be redeemed once.
+func (s *Sessions) createLink(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
 	if err := s.config.Identify(r.Context(), authorization); err != nil {
 		wire.WriteError(w, err)

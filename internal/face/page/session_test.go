@@ -22,7 +22,7 @@ type fakeLeases struct {
 	until  map[string]time.Time
 }
 
-func newLeases(now *time.Time) *fakeLeases {
+func newFakeLeases(now *time.Time) *fakeLeases {
 	return &fakeLeases{now: now, owners: map[string]string{}, until: map[string]time.Time{}}
 }
 
@@ -44,7 +44,7 @@ func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string
 	return owners, nil
 }
 
-// testPage is the page in front of an API that answers with the token that it receives.
+// testPage returns the page in front of an API that answers with the token that it receives. leases may be nil if no links are made.
 func testPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
@@ -91,8 +91,7 @@ func inBrowser(token string) []string {
 
 func TestSession(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	h := testPage(t, newLeases(&now))
+	h := testPage(t, nil)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", `{"token":"bad"}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{"token":`).Code)
@@ -132,7 +131,7 @@ func TestSession(t *testing.T) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, newLeases(&now))
+	h := testPage(t, newFakeLeases(&now))
 	link := func(authorization string) string {
 		w := serve(h, "POST", "/session/links", "", "Authorization", authorization)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -147,10 +146,10 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link must work only once")
 
 	code = link("Bearer good")
-	now = now.Add(linkLife + time.Second)
+	now = now.Add(linkLifetime + time.Second)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link must not work after a minute")
 
-	for range tokenLinks {
+	for range maxTokenLinks {
 		link("Bearer good")
 	}
 	w := serve(h, "POST", "/session/links", "", "Authorization", "Bearer good")
@@ -158,7 +157,7 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, "60", w.Header().Get("Retry-After"))
 	code = link("bearer also-good")
 	require.Equal(t, http.StatusOK, serve(h, "POST", "/session", code).Code, "other tokens must have their own links, and the scheme may be in lower case")
-	now = now.Add(linkLife + time.Second)
+	now = now.Add(linkLifetime + time.Second)
 	link("Bearer good")
 }
 
@@ -166,7 +165,7 @@ func TestLinks(t *testing.T) {
 func TestLinkAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	leases := newLeases(&now)
+	leases := newFakeLeases(&now)
 	one, other := testPage(t, leases), testPage(t, leases)
 	var answer struct{ Code string }
 	require.NoError(t, json.Unmarshal(serve(one, "POST", "/session/links", "", "Authorization", "Bearer good").Body.Bytes(), &answer))
@@ -184,8 +183,7 @@ func TestLinkAtAnotherServer(t *testing.T) {
 // TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	h := testPage(t, newLeases(&now))
+	h := testPage(t, nil)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
 	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("busy")...).Body.String(), `"signed_in":true`)
@@ -197,8 +195,7 @@ func TestRateLimit(t *testing.T) {
 // browser asks.
 func TestLocalhost(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	h := testPage(t, newLeases(&now))
+	h := testPage(t, nil)
 	get := func(host, local string) string {
 		r := httptest.NewRequest(http.MethodGet, "/tasks?q=x", nil)
 		r.Host = host
@@ -217,8 +214,7 @@ func TestLocalhost(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	h := testPage(t, newLeases(&now))
+	h := testPage(t, nil)
 	for _, path := range []string{"/", "/agents/papi", "/tasks", "/toolsets/sessions/x"} {
 		w := serve(h, "GET", path, "", "Accept", "text/html,*/*")
 		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"), path)

@@ -38,8 +38,8 @@ const (
 	endPath      = signInPath + "/end"
 )
 
-// signInLife is how long a sign-in may take.
-const signInLife = 10 * time.Minute
+// signInLifetime is how long a sign-in may take.
+const signInLifetime = 10 * time.Minute
 
 // maxToken is the size of the largest token of an issuer, in bytes. Encrypted, it is a third larger. Proxies often refuse
 // a header of more than 8 KB.
@@ -59,7 +59,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
 		return
 	}
-	base := s.base(r)
+	base := s.baseURL(r)
 	if u, err := url.Parse(base); err == nil && u.Host != r.Host { // the cookie of the attempt is for the host that the issuer sends the browser to
 		http.Redirect(w, r, base+r.URL.RequestURI(), http.StatusFound)
 		return
@@ -67,15 +67,15 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	a := signInAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
 	address, err := s.config.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
 	if err != nil {
-		s.writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
 		return
 	}
 	value, err := json.Marshal(a)
 	if err != nil {
-		s.writeFailure(w, http.StatusInternalServerError, "the sign-in cannot begin")
+		writeFailure(w, http.StatusInternalServerError, "the sign-in cannot begin")
 		return
 	}
-	http.SetCookie(w, s.attemptCookie(r, base64.RawURLEncoding.EncodeToString(value), int(signInLife/time.Second)))
+	http.SetCookie(w, s.attemptCookie(r, base64.RawURLEncoding.EncodeToString(value), int(signInLifetime/time.Second)))
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
@@ -86,26 +86,26 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case s.config.Issuer == nil || a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) == 0:
-		s.writeFailure(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or took longer than 10 minutes")
+		writeFailure(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or took longer than 10 minutes")
 		return
 	case q.Get("error") == "access_denied":
-		s.writeFailure(w, http.StatusForbidden, "the issuer did not allow the sign-in")
+		writeFailure(w, http.StatusForbidden, "the issuer did not allow the sign-in")
 		return
 	case q.Get("code") == "":
-		s.writeFailure(w, http.StatusBadGateway, "the issuer refused the sign-in: "+q.Get("error"))
+		writeFailure(w, http.StatusBadGateway, "the issuer refused the sign-in: "+q.Get("error"))
 		return
 	}
-	token, refresh, err := s.config.Issuer.Exchange(r.Context(), s.base(r)+callbackPath, q.Get("code"), a.Nonce, a.Verifier)
+	token, refresh, err := s.config.Issuer.Exchange(r.Context(), s.baseURL(r)+callbackPath, q.Get("code"), a.Nonce, a.Verifier)
 	if err != nil {
-		s.writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
 		return
 	}
 	if len(token) > maxToken {
-		s.writeFailure(w, http.StatusBadGateway, tokenTooLong)
+		writeFailure(w, http.StatusBadGateway, tokenTooLong)
 		return
 	}
-	if err := writeArrival(w, arrival{s.begin(w, r, token, refresh), a.To, a.Mark}); err != nil {
-		s.writeFailure(w, http.StatusInternalServerError, "the page cannot be shown")
+	if err := writeArrival(w, arrival{s.startSession(w, r, token, refresh), a.To, a.Mark}); err != nil {
+		writeFailure(w, http.StatusInternalServerError, "the page cannot be shown")
 	}
 }
 
@@ -116,9 +116,9 @@ type arrival struct {
 	Mark string `json:"mark"`
 }
 
-// refresh gives new tokens to a browser whose token has expired. The session keeps its key, because other tabs may be
+// refreshSession gives new tokens to a browser whose token has expired. The session keeps its key, because other tabs may be
 // sending requests with it.
-func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
+func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
 	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
@@ -133,7 +133,7 @@ func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	case len(token) > maxToken:
 		wire.WriteObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tokenTooLong})
 	default:
-		http.SetCookie(w, s.cookie(r, key, cookieLife))
+		http.SetCookie(w, s.cookie(r, key, cookieMaxAge))
 		writeJSON(w, sealTokens(key, token, next))
 	}
 }
@@ -164,8 +164,8 @@ func attemptOf(r *http.Request) (a signInAttempt) {
 	return a
 }
 
-// base returns the URL at which the browser reaches the server.
-func (s *Sessions) base(r *http.Request) string {
+// baseURL returns the URL at which the browser reaches the server.
+func (s *Sessions) baseURL(r *http.Request) string {
 	switch {
 	case s.config.PublicURL != "":
 		return strings.TrimSuffix(s.config.PublicURL, "/")
@@ -195,7 +195,7 @@ func setSignInHeaders(h http.Header) {
 }
 
 // writeFailure shows a person why the sign-in failed.
-func (s *Sessions) writeFailure(w http.ResponseWriter, status int, message string) {
+func writeFailure(w http.ResponseWriter, status int, message string) {
 	setSignInHeaders(w.Header())
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Sign in · Fleet</title><link rel="icon" href="data:,"><main><h1>You are not signed in</h1><p>`+ // the client may have disconnected

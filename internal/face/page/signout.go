@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// close removes the cookie. If the issuer has a session of the browser too, the answer has the path at which the browser
+// deleteSession removes the cookie. If the issuer has a session of the browser too, the answer has the path at which the browser
 // can end that session.
-func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
+func (s *Sessions) deleteSession(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie(r, "", -1))
 	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
 		key := rand.Text() // another one, because the address may get into the log of a proxy
-		http.SetCookie(w, s.endCookie(r, key, int(endLife/time.Second)))
+		http.SetCookie(w, s.endCookie(r, key, int(endLifetime/time.Second)))
 		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// end sends a browser that has just signed out to the issuer.
-func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
+// endIssuerSession sends a browser that has just signed out to the issuer.
+func (s *Sessions) endIssuerSession(w http.ResponseWriter, r *http.Request) {
 	token, _ := unseal(r, endName, endBox, r.URL.Query().Get("session"))
 	to := s.endURL(r, token)
 	http.SetCookie(w, s.endCookie(r, "", -1))
@@ -43,11 +43,11 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	return address
 }
 
-// endName is the name of the cookie with the key of a session that has ended. endLife is how long the browser may
-// take to end the issuer's session too.
+// endName is the name of the cookie with the key of a session that has ended. endLifetime is how long the browser
+// may take to end the issuer's session too.
 const (
-	endName = "fleet_sign_out"
-	endLife = time.Minute
+	endName     = "fleet_sign_out"
+	endLifetime = time.Minute
 )
 
 func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cookie {

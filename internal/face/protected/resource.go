@@ -43,18 +43,17 @@ type metadata struct {
 
 // ServeHTTP answers with the metadata.
 func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it before they sign in
+	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers read it before they sign in
 	endpoint := strings.TrimPrefix(r.URL.Path, Path)
 	if endpoint != "" && !slices.Contains(p.Endpoints, endpoint) {
-		w.WriteHeader(http.StatusNotFound)
-		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + endpoint + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", ")}
-		_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
+		wire.WriteObject(w, http.StatusNotFound, wire.Error{
+			Reason: "NOT_FOUND", Message: "there is no resource " + endpoint + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", "),
+		})
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(metadata{ // the client may have disconnected
-		Resource: p.base(r) + endpoint, AuthorizationServers: []string{p.Issuer}, Scopes: p.Scopes, Methods: []string{"header"}, Name: "Fleet",
+		Resource: p.baseURL(r) + endpoint, AuthorizationServers: []string{p.Issuer}, Scopes: p.Scopes, Methods: []string{"header"}, Name: "Fleet",
 		CLIClientID: p.CLIClientID,
 	})
 }
@@ -69,11 +68,11 @@ func (p *Resource) Challenge(r *http.Request) string {
 	if r.Header.Get("Authorization") != "" {
 		tokenError = `, error="invalid_token"`
 	}
-	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, tokenError, p.base(r)+Path+endpoint, strings.Join(p.Scopes, " "))
+	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, tokenError, p.baseURL(r)+Path+endpoint, strings.Join(p.Scopes, " "))
 }
 
-// base returns the URL at which the client reaches the server.
-func (p *Resource) base(r *http.Request) string {
+// baseURL returns the URL at which the client reaches the server.
+func (p *Resource) baseURL(r *http.Request) string {
 	switch {
 	case p.PublicURL != "":
 		return strings.TrimSuffix(p.PublicURL, "/")

@@ -41,7 +41,7 @@ func (b *body) read(request proto.Message) error {
 		return wire.Invalid(invalidArgument, "", "the body ended too early")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		if required := rt.required(); len(required) > 0 {
+		if required := rt.requiredFields(); len(required) > 0 {
 			return wire.Invalid(wire.InvalidReason(rt.field(required[0])), required[0],
 				"the body is empty; send a JSON object with %s", strings.Join(required, ", "))
 		}

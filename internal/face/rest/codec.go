@@ -19,13 +19,17 @@ var _ runtime.Marshaler = codec{}
 // errNotMessage is returned for values that the gateway never passes with this package's options.
 var errNotMessage = errors.New("rest: not a message of the API")
 
-// ContentType is the content type of every answer that is not a stream.
+// ContentType is the content type of every response that is not a stream.
 func (codec) ContentType(any) string { return "application/json" }
 
 // Marshal returns the message as one line of JSON.
 func (codec) Marshal(v any) ([]byte, error) {
 	if a, ok := v.(*encoded.Answer); ok {
-		return a.Line()
+		j, err := a.JSON()
+		if err != nil {
+			return nil, err
+		}
+		return j.Line, nil
 	}
 	m, ok := v.(proto.Message)
 	if !ok {

@@ -36,21 +36,20 @@ func (rt *route) offsetField() string {
 
 // handleDownload returns the GET and HEAD handler of a method that streams content.
 func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
-	name := rt.fullMethod()
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		request, err := requestOf(r)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		ctx, err := runtime.AnnotateContext(r.Context(), f.gateway, r, name)
+		ctx, err := runtime.AnnotateContext(r.Context(), f.gateway, r, rt.fullMethod())
 		if err != nil {
 			writeError(w, err)
 			return
 		}
 		c := &contentStream{
 			openStream: func(ctx context.Context) (func() (proto.Message, error), error) {
-				return f.callStream(ctx, name, request, contentType{})
+				return f.callStream(ctx, rt, request)
 			},
 			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.offsetField()),
 			extendDeadline: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.writeTimeout)) },
@@ -240,11 +239,6 @@ func (c *contentStream) read(b []byte) (int, error) {
 	c.readOffset = c.streamOffset
 	return n, nil
 }
-
-// contentType is the type of the messages that carry content.
-type contentType struct{ protoreflect.MessageType }
-
-func (contentType) New() protoreflect.Message { return (&httpbody.HttpBody{}).ProtoReflect() }
 
 // acceptsGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
 // Accept-Encoding header names gzip or * with a weight above 0. The weight of gzip takes precedence over the weight of

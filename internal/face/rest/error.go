@@ -16,20 +16,8 @@ import (
 // unimplemented is the reason of errors about routes that do not exist.
 const unimplemented = "UNIMPLEMENTED"
 
-// httpError is an error without a gRPC status.
-type httpError struct {
-	status int // HTTP status code
-	body   wire.Error
-}
-
-func (r *httpError) Error() string { return r.body.Message }
-
 // writeError writes err as the JSON error object.
 func writeError(w http.ResponseWriter, err error) {
-	if r, ok := errors.AsType[*httpError](err); ok {
-		wire.WriteObject(w, r.status, r.body)
-		return
-	}
 	status := 0
 	if forced, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
 		status, err = forced.HTTPStatus, forced.Err
@@ -88,13 +76,13 @@ func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runt
 // writeNotAllowed answers a request whose path exists with other HTTP methods.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
-	asked := wire.Shorten(r.Method + " " + path)
-	message := fmt.Sprintf("there is no %s: this path takes %s", asked, strings.Join(verbs, " and "))
+	request := wire.Shorten(r.Method + " " + path)
+	message := fmt.Sprintf("there is no %s: this path takes %s", request, strings.Join(verbs, " and "))
 	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
-		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", asked, strings.Join(verbs, " and "), near)
+		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", request, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
 	wire.WriteObject(w, http.StatusMethodNotAllowed, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "allowed": verbs},
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "allowed": verbs},
 	})
 }

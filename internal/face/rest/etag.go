@@ -1,18 +1,6 @@
 package rest
 
-import (
-	"net/http"
-	"strings"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
-)
-
-// isList reports whether the route answers a GET with a list, which means that the answer's first field is a list.
-func (rt *route) isList() bool {
-	fields := rt.method.Output().Fields()
-	return rt.verb == http.MethodGet && !rt.method.IsStreamingServer() &&
-		fields.Len() > 0 && fields.Get(0).IsList() && fields.Get(0).Kind() == protoreflect.MessageKind
-}
+import "strings"
 
 // hasTag reports whether the header If-None-Match names the tag or is *. The comparison is weak: W/"x" equals "x".
 func hasTag(header []string, tag string) bool {

@@ -23,7 +23,7 @@ func TestWhichRoutesAreLists(t *testing.T) {
 	f := newTestFace(t, newStub(), Config{})
 	var lists []string
 	for _, rt := range f.routes {
-		if rt.tagged {
+		if rt.isList {
 			lists = append(lists, rt.String())
 		}
 	}

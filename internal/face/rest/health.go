@@ -38,7 +38,7 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	details := map[string]any{"retry_after_seconds": 1}
 	why := "try again in a moment"
 	if err == nil {
-		details["degraded"] = degraded(body)
+		details["degraded"] = degradedParts(body)
 		if parts := answer.GetDegraded(); len(parts) > 0 {
 			why = parts[0].GetPart() + ": " + parts[0].GetReason()
 		}
@@ -51,8 +51,8 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// degraded returns the list of degraded parts from the answer of the health service.
-func degraded(answer []byte) json.RawMessage {
+// degradedParts returns the list of degraded parts from the answer of the health service.
+func degradedParts(answer []byte) json.RawMessage {
 	var body struct {
 		Degraded json.RawMessage `json:"degraded"`
 	}

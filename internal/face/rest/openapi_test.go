@@ -90,7 +90,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 			body := ""
 			if rt.hasBody {
 				body = `{"request_id":"r"}`
-				if len(rt.required()) > 0 || rt.field("request_id") == nil {
+				if len(rt.requiredFields()) > 0 || rt.field("request_id") == nil {
 					body = "{}"
 				}
 			}

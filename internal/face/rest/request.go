@@ -62,7 +62,7 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		r.Body = b
 		if !rt.method.IsStreamingServer() {
-			w = newAnswerWriter(w, r, rt)
+			w = newResponseWriter(w, r, rt)
 		}
 		h(w, r, pathValues)
 	}

@@ -8,6 +8,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,10 +54,9 @@ type face struct {
 	byKey   map[string]*route       // by the route's key
 	pages   map[string]http.Handler // by path
 	conn    grpc.ClientConnInterface
-	fleet   fleetv1.FleetServiceClient
 	health  fleetv1.HealthServiceClient
 
-	openingTime  time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
+	openingTime  time.Duration // how long to wait for a stream's first message, which decides the HTTP status
 	writeTimeout time.Duration // how long a client may take to receive one write of a stream
 }
 
@@ -77,7 +77,6 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		config:       config,
 		byKey:        map[string]*route{},
 		conn:         conn,
-		fleet:        fleetv1.NewFleetServiceClient(conn),
 		health:       fleetv1.NewHealthServiceClient(conn),
 		openingTime:  100 * time.Millisecond,
 		writeTimeout: 30 * time.Second,
@@ -107,7 +106,7 @@ func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithMiddlewares(f.checkRequests),
-		runtime.WithForwardResponseRewriter(encodedAnswer),
+		runtime.WithForwardResponseRewriter(encodedResponse),
 		runtime.WithErrorHandler(f.handleCallError),
 		runtime.WithRoutingErrorHandler(f.handleRoutingError),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
@@ -124,36 +123,23 @@ func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 	)
 	// The gateway tries the routes one after the other, beginning with those that were registered last.
 	ctx := context.Background() // the generated functions require one and do not use it
-	if err := fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)); err != nil {
-		return err
-	}
-	if err := fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(conn)); err != nil {
-		return err
-	}
-	if err := fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(conn)); err != nil {
-		return err
-	}
-	if err := fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(conn)); err != nil {
-		return err
-	}
-	if err := fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)); err != nil {
-		return err
-	}
-	if err := fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, f.fleet); err != nil {
+	if err := errors.Join(
+		fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)),
+		fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(conn)),
+		fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(conn)),
+		fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(conn)),
+		fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)),
+		fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, fleetv1.NewFleetServiceClient(conn)),
+	); err != nil {
 		return err
 	}
 	for _, rt := range f.routes { // the route that was registered last wins
-		handler, err := runtime.HandlerFunc(f.watch), error(nil)
-		switch {
-		case rt.isDownload():
-			handler = f.handleDownload(rt)
-		case rt.isTurn():
-			handler, err = f.handleTurn(rt)
-		case rt.method.FullName() != "fleet.v1.FleetService.WatchFleet":
+		if !rt.method.IsStreamingServer() {
 			continue
 		}
-		if err != nil {
-			return err
+		handler := f.handleStream(rt)
+		if rt.isDownload() {
+			handler = f.handleDownload(rt)
 		}
 		for _, verb := range rt.verbs() {
 			if err := f.gateway.HandlePath(verb, rt.template, handler); err != nil {
@@ -164,8 +150,8 @@ func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 	return nil
 }
 
-// encodedAnswer returns the answer that the service has put into the offer of the call, instead of its message.
-func encodedAnswer(ctx context.Context, m proto.Message) (any, error) {
+// encodedResponse returns the response that the service has put into the offer of the call, instead of its message.
+func encodedResponse(ctx context.Context, m proto.Message) (any, error) {
 	if a := encoded.OfferOf(ctx).Answer(); a != nil {
 		return a, nil
 	}

@@ -23,9 +23,10 @@ type route struct {
 	template string   // path, with {field} in place of each field
 	fields   []string // request fields that are in the path
 	hasBody  bool     // the other fields are in the body; otherwise they are in the query
-	tagged   bool     // the answer has an entity tag
+	isList   bool     // the response to a GET is a list, which means that its first field is a list
 	method   protoreflect.MethodDescriptor
 	request  protoreflect.MessageType
+	response protoreflect.MessageType
 }
 
 // routesOf returns the routes of all services in the files, ordered by path and method.
@@ -76,10 +77,12 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
 	}
-	rt.tagged = rt.isList()
-	var err error
+	out := m.Output().Fields()
+	rt.isList = rt.verb == http.MethodGet && !m.IsStreamingServer() && out.Len() > 0 && out.Get(0).IsList() && out.Get(0).Kind() == protoreflect.MessageKind
+	var err, responseErr error
 	rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-	return rt, err
+	rt.response, responseErr = protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+	return rt, errors.Join(err, responseErr)
 }
 
 // verbs returns the HTTP methods that the route accepts.
@@ -119,8 +122,8 @@ func (rt *route) queryFields() []string {
 	return names
 }
 
-// required returns the names of the required fields that are not in the path.
-func (rt *route) required() []string {
+// requiredFields returns the names of the required fields that are not in the path.
+func (rt *route) requiredFields() []string {
 	return slices.DeleteFunc(rt.queryFields(), func(name string) bool {
 		behaviours, _ := proto.GetExtension(rt.field(name).Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 		return !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)

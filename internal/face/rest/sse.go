@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -26,7 +27,7 @@ func (sse) mediaType() string { return sseType }
 // open tells the client to wait 2 s before it reconnects.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
-func (sse) answer(m proto.Message) ([]byte, error) {
+func (sse) encode(m proto.Message) ([]byte, error) {
 	a, ok := m.(*fleetv1.WatchFleetResponse)
 	if !ok {
 		return nil, errNotMessage
@@ -63,6 +64,40 @@ func (sse) end(cursor string) []byte {
 	writeEvent(&b, cursor, "end", data)
 	return b.Bytes()
 }
+
+// messageEvents writes each message as one server-sent event, named after the message's kind. The last event is the result.
+type messageEvents struct{ sse }
+
+func (messageEvents) encode(m proto.Message) ([]byte, error) {
+	data, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	writeEvent(&b, "", kindOf(m.ProtoReflect()), data)
+	return b.Bytes(), nil
+}
+
+// kindOf returns the value of the field that tells the kind of the message, or "" if the message has no such field.
+func kindOf(m protoreflect.Message) string {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown); s.GetRole() != fleetv1.Shown_kind || f.Enum() == nil {
+			continue
+		}
+		if v := f.Enum().Values().ByNumber(m.Get(f).Enum()); v != nil {
+			return string(v.Name())
+		}
+	}
+	return ""
+}
+
+// open writes nothing: a client must not repeat an interrupted call by itself.
+func (messageEvents) open() []byte { return nil }
+
+// end writes nothing, since the result ended the stream.
+func (messageEvents) end(string) []byte { return nil }
 
 // lineBreakRemover removes line breaks, which would end the id field early.
 var lineBreakRemover = strings.NewReplacer("\r", "", "\n", "", "\x00", "")

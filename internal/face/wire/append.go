@@ -18,7 +18,7 @@ import (
 // unwritable never occurs in UTF-8.
 const unwritable = 0xff
 
-// AppendString appends a text and escapes only what JSON requires.
+// AppendString appends s as a JSON string and escapes only what JSON requires.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	copied := 0

@@ -206,7 +206,7 @@ func TestMarshalErrors(t *testing.T) {
 	}
 }
 
-// longList is the answer for benchmarks of the faces.
+// longList returns a response with 100 agents.
 func longList() *fleetv1.ListAgentsResponse {
 	m := &fleetv1.ListAgentsResponse{TotalCount: 100, ObservedAt: timestamppb.Now()}
 	for range 100 {

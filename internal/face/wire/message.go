@@ -21,7 +21,7 @@ type fieldAppender struct {
 }
 
 // fieldsByMessage has the fields of each message that was written before, in the order of the proto: a map from
-// protoreflect.MessageDescriptor to []field.
+// protoreflect.MessageDescriptor to []fieldAppender.
 var fieldsByMessage sync.Map
 
 func fieldsOf(d protoreflect.MessageDescriptor) []fieldAppender {

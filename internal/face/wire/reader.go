@@ -57,7 +57,7 @@ func (r *reader) readFields() {
 			r.failUnknownField()
 		case r.peek() == 'n' && r.scanLiteral("null"):
 		case f.IsMap():
-			r.readTexts(f)
+			r.readStringMap(f)
 		case f.IsList():
 			r.readList(f)
 		default:
@@ -82,7 +82,7 @@ func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value
 		return protoreflect.ValueOfBool(b), ok
 	case protoreflect.Int32Kind:
 		n, ok := r.readInteger(math.MinInt32, math.MaxInt32, false)
-		return protoreflect.ValueOfInt32(int32(n)), ok //nolint:gosec // whole checks the range
+		return protoreflect.ValueOfInt32(int32(n)), ok //nolint:gosec // readInteger checks the range
 	case protoreflect.Int64Kind:
 		n, ok := r.readInteger(math.MinInt64, math.MaxInt64, true)
 		return protoreflect.ValueOfInt64(n), ok
@@ -141,8 +141,8 @@ func (r *reader) readList(f protoreflect.FieldDescriptor) {
 	}
 }
 
-// readTexts reads a JSON object whose values are texts.
-func (r *reader) readTexts(f protoreflect.FieldDescriptor) {
+// readStringMap reads a JSON object whose values are strings.
+func (r *reader) readStringMap(f protoreflect.FieldDescriptor) {
 	const want = "an object whose values are strings"
 	if !r.begins('{', want) {
 		return
@@ -175,12 +175,12 @@ func (r *reader) begins(c byte, want string) bool {
 	return true
 }
 
-// readString reads a text. want describes it.
+// readString reads a string. want describes it in errors.
 func (r *reader) readString(want string) ([]byte, bool) {
 	if !r.begins('"', want) {
 		return nil, false
 	}
-	return r.scanText()
+	return r.scanString()
 }
 
 // readBytes reads base64 of either alphabet, with or without padding.
@@ -205,7 +205,7 @@ func (r *reader) readBytes() ([]byte, bool) {
 }
 
 // readBool reads true or false.
-func (r *reader) readBool() (is, ok bool) {
+func (r *reader) readBool() (value, ok bool) {
 	switch {
 	case r.err != nil:
 	case r.peek() == 't':
@@ -263,7 +263,7 @@ func (r *reader) readEnum(f protoreflect.FieldDescriptor) (protoreflect.EnumNumb
 		r.failType(r.oneOf())
 		return 0, false
 	}
-	s, ok := r.scanText()
+	s, ok := r.scanString()
 	if !ok {
 		return 0, false
 	}
@@ -309,7 +309,7 @@ func (r *reader) readAny(depth int) *structpb.Value {
 		}
 		return structpb.NewListValue(list)
 	case '"':
-		s, _ := r.scanText()
+		s, _ := r.scanString()
 		return structpb.NewStringValue(string(s))
 	case 't':
 		return structpb.NewBoolValue(r.scanLiteral("true"))

@@ -40,7 +40,7 @@ func (r *reader) expect(c byte) bool {
 	return true
 }
 
-// members reads an object and stops before each value, with the key in r.field.
+// members reads an object and stops before each value, with the key in r.fieldName.
 func (r *reader) members() func(yield func() bool) {
 	return func(yield func() bool) {
 		for range r.items('{', '}') {
@@ -48,7 +48,7 @@ func (r *reader) members() func(yield func() bool) {
 				r.failInvalid()
 				return
 			}
-			key, ok := r.scanText()
+			key, ok := r.scanString()
 			if !ok || !r.expect(':') {
 				return
 			}
@@ -85,8 +85,8 @@ func (r *reader) items(opening, closing byte) func(yield func() bool) {
 	}
 }
 
-// scanText reads a text. The result is a part of the data, without a copy, unless the text has escapes.
-func (r *reader) scanText() ([]byte, bool) {
+// scanString reads a JSON string. The result is a part of the data, without a copy, unless the string has escapes.
+func (r *reader) scanString() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
 	}
@@ -97,7 +97,7 @@ func (r *reader) scanText() ([]byte, bool) {
 			r.at++
 			return r.checkUTF8(begin, r.at-1, r.data[begin:r.at-1])
 		case c == '\\':
-			return r.scanEscapedText(begin)
+			return r.scanEscapedString(begin)
 		case c < ' ':
 			return nil, r.failInvalid()
 		}
@@ -105,8 +105,8 @@ func (r *reader) scanText() ([]byte, bool) {
 	return nil, r.failInvalid()
 }
 
-// scanEscapedText reads the rest of a text from its first escape.
-func (r *reader) scanEscapedText(begin int) ([]byte, bool) {
+// scanEscapedString reads the rest of a string from its first escape.
+func (r *reader) scanEscapedString(begin int) ([]byte, bool) {
 	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
 	done := begin
 	for r.at < len(r.data) {
@@ -129,7 +129,7 @@ func (r *reader) scanEscapedText(begin int) ([]byte, bool) {
 	return nil, r.failInvalid()
 }
 
-// checkUTF8 returns s if it is UTF-8. begin and end say where the text is in the data, for the error.
+// checkUTF8 returns s if the data from begin to end is UTF-8.
 func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
 		r.err = notUTF8(begin + firstInvalid(raw))

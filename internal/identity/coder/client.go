@@ -15,8 +15,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// askTimeout is how long Coder may take to identify the holder of a token.
-const askTimeout = 10 * time.Second
+// requestTimeout is how long Coder may take to identify the holder of a token.
+const requestTimeout = 10 * time.Second
 
 // user is the Coder user who holds a token.
 type user struct {
@@ -38,7 +38,7 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 		transport = t.Clone()
 	}
 	return &client{url: u, http: &http.Client{
-		Transport: transport, Timeout: askTimeout,
+		Transport: transport, Timeout: requestTimeout,
 		// Do not follow redirects, because they would send the token to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -47,12 +47,12 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 // whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid, or does not permit
 // everything that its user may do. It returns BACKEND_UNAVAILABLE if Coder does not answer.
 func (c *client) whois(ctx context.Context, token string) (*user, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	sdk := codersdk.New(c.url, codersdk.WithSessionToken(token), codersdk.WithHTTPClient(c.http))
 	me, err := sdk.User(ctx, codersdk.Me)
 	if err != nil {
-		return nil, refused(err)
+		return nil, translateError(err)
 	}
 	if me.Status == codersdk.UserStatusSuspended {
 		return nil, fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder user %q is suspended", fleet.Shorten(me.Username, 80))
@@ -60,10 +60,10 @@ func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	id, _, _ := strings.Cut(token, "-")
 	key, err := sdk.APIKeyByID(ctx, codersdk.Me, id)
 	if err != nil {
-		return nil, refused(err)
+		return nil, translateError(err)
 	}
-	if key.UserID != me.ID || !isWhole(key) {
-		return nil, errNarrow
+	if key.UserID != me.ID || !isUnrestricted(key) {
+		return nil, errRestricted
 	}
 	u := &user{id: me.ID.String(), name: me.Username, expires: key.ExpiresAt}
 	for _, r := range me.Roles {
@@ -75,12 +75,12 @@ func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	return u, err
 }
 
-// errNarrow is the error for a token that does not permit everything that its user may do.
-var errNarrow = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not accept it: use a session token, or a token with the scope all")
+// errRestricted is the error for a token that does not permit everything that its user may do.
+var errRestricted = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not accept it: use a session token, or a token with the scope all")
 
-// isWhole reports whether the key permits everything that its user may do. With any other key, the holder would get
+// isUnrestricted reports whether the key permits everything that its user may do. With any other key, the holder would get
 // more rights in Fleet than in Coder.
-func isWhole(k *codersdk.APIKey) bool {
+func isUnrestricted(k *codersdk.APIKey) bool {
 	for _, t := range k.AllowList {
 		if t != codersdk.AllowAllTarget() {
 			return false
@@ -99,7 +99,7 @@ func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]stri
 		return nil, nil
 	}
 	if err != nil {
-		return nil, refused(err)
+		return nil, translateError(err)
 	}
 	var names []string
 	for _, g := range all {
@@ -108,25 +108,25 @@ func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]stri
 	return names, nil
 }
 
-// refused translates an error of a request to Coder. The result does not contain anything from the request.
-func refused(err error) error {
+// translateError translates an error of a request to Coder. The result does not contain anything from the request.
+func translateError(err error) error {
 	var answer *codersdk.Error
 	if !errors.As(err, &answer) {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return unavailable("Coder did not answer in time", rememberFailure)
+			return unavailable("Coder did not answer in time", failureCacheTime)
 		}
-		return unavailable("Coder cannot be reached", rememberFailure)
+		return unavailable("Coder cannot be reached", failureCacheTime)
 	}
 	switch code := answer.StatusCode(); code {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		return fleet.Errorf(fleet.ReasonUnauthenticated, "Coder does not accept the token: it is unknown, expired or revoked").
 			Next("`coder login` or `coder tokens create` makes a new one")
 	case http.StatusForbidden, http.StatusNotFound:
-		return errNarrow
+		return errRestricted
 	case http.StatusTooManyRequests:
-		return unavailable("Coder's rate limit is reached", rememberThrottled)
+		return unavailable("Coder's rate limit is reached", throttledCacheTime)
 	default:
-		return unavailable(fmt.Sprintf("Coder answers with status %d", code), rememberFailure)
+		return unavailable(fmt.Sprintf("Coder answers with status %d", code), failureCacheTime)
 	}
 }
 

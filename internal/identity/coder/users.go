@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// remember is how long Coder's answer about a token is used. A revoked token still works for at most that long.
-	remember = 30 * time.Second
-	// rememberFailure is how long a token is refused without a new request after Coder did not answer. rememberThrottled
+	// cacheTime is how long Coder's answer about a token is used. A revoked token still works for at most that long.
+	cacheTime = 30 * time.Second
+	// failureCacheTime is how long a token is refused without a new request after Coder did not answer. throttledCacheTime
 	// is how long it is refused after Coder's rate limit was reached.
-	rememberFailure   = 2 * time.Second
-	rememberThrottled = 10 * time.Second
-	// maxRemembered is the largest number of answers that are kept.
-	maxRemembered = 10000
+	failureCacheTime   = 2 * time.Second
+	throttledCacheTime = 10 * time.Second
+	// maxCached is the largest number of answers in the cache.
+	maxCached = 10000
 )
 
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
 type Users struct {
-	config  Config
-	names   identity.Names
-	now     func() time.Time
-	client  *client
-	fresh   *fresh
-	network func(ctx context.Context) netip.Prefix
+	config        Config
+	names         identity.Names
+	now           func() time.Time
+	client        *client
+	unknownTokens *unknownTokenLimiter
+	network       func(ctx context.Context) netip.Prefix
 
-	mu      sync.Mutex
-	answers map[[sha256.Size]byte]*answer // by the hash of the token
+	mu    sync.Mutex
+	cache map[[sha256.Size]byte]*cacheEntry // by the hash of the token
 }
 
-// answer is the cached result of a check of a token.
-type answer struct {
+// cacheEntry is the cached result of a check of a token.
+type cacheEntry struct {
 	done      chan struct{} // closed when the fields below are set
 	principal fleet.Principal
 	err       error
-	until     time.Time
+	expires   time.Time
 	valid     bool // Coder's last answer accepted the token
 }
 
@@ -75,7 +75,7 @@ func New(config Config, names identity.Names, o Options) (*Users, error) {
 	}
 	return &Users{
 		config: config, names: names, now: o.Now, client: newClient(u, o.Transport),
-		fresh: newFresh(), network: o.Network, answers: map[[sha256.Size]byte]*answer{},
+		unknownTokens: newUnknownTokenLimiter(), network: o.Network, cache: map[[sha256.Size]byte]*cacheEntry{},
 	}, nil
 }
 
@@ -92,13 +92,13 @@ func (u *Users) Recognizes(secret string) bool { return sessionToken.MatchString
 func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
 	key := sha256.Sum256([]byte(secret))
 	u.mu.Lock()
-	old := u.answers[key]
+	old := u.cache[key]
 	a := old
-	if old == nil || old.isOver(u.now()) {
-		a = &answer{done: make(chan struct{})}
-		u.makeRoom()
-		u.answers[key] = a
-		go u.whois(context.WithoutCancel(ctx), secret, a, old)
+	if old == nil || old.isExpired(u.now()) {
+		a = &cacheEntry{done: make(chan struct{})}
+		u.evict()
+		u.cache[key] = a
+		go u.check(context.WithoutCancel(ctx), secret, a, old)
 	}
 	u.mu.Unlock()
 	select {
@@ -109,18 +109,18 @@ func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principa
 	}
 }
 
-// isOver reports whether the answer is outdated, so that Coder must be asked again.
-func (a *answer) isOver(now time.Time) bool {
+// isExpired reports whether the answer is outdated, so that Coder must be asked again.
+func (a *cacheEntry) isExpired(now time.Time) bool {
 	select {
 	case <-a.done:
-		return !now.Before(a.until)
+		return !now.Before(a.expires)
 	default:
 		return false
 	}
 }
 
 // wasRefused reports whether the answer is known and does not accept the token.
-func (a *answer) wasRefused() bool {
+func (a *cacheEntry) wasRefused() bool {
 	select {
 	case <-a.done:
 		return !a.valid
@@ -129,51 +129,51 @@ func (a *answer) wasRefused() bool {
 	}
 }
 
-// whois asks Coder about the token and sets the answer a. old is the previous answer about the token; nil if there is
+// check asks Coder about the token and sets the cache entry a. old is the previous entry of the token; nil if there is
 // none.
-func (u *Users) whois(ctx context.Context, secret string, a, old *answer) {
+func (u *Users) check(ctx context.Context, secret string, a, old *cacheEntry) {
 	defer close(a.done)
 	begun := u.now()
 	valid := old != nil && old.valid
-	if valid || u.fresh.allow(begun, u.network(ctx)) {
+	if valid || u.unknownTokens.allow(begun, u.network(ctx)) {
 		a.principal, a.err = u.identify(ctx, secret)
 	} else {
-		a.err = unavailable("too many unknown Coder tokens were sent to this server", rememberFailure)
+		a.err = unavailable("too many unknown Coder tokens were sent to this server", failureCacheTime)
 	}
 	switch e, _ := errors.AsType[*fleet.Error](a.err); {
 	case a.err == nil:
-		a.valid, a.until = true, begun.Add(remember)
-		if end := a.principal.ExpiresAt; !end.IsZero() && end.Before(a.until) {
-			a.until = end
+		a.valid, a.expires = true, begun.Add(cacheTime)
+		if end := a.principal.ExpiresAt; !end.IsZero() && end.Before(a.expires) {
+			a.expires = end
 		}
 	case e != nil && (e.Reason == fleet.ReasonUnauthenticated || e.Reason == fleet.ReasonPermissionDenied):
-		a.until = begun.Add(remember)
+		a.expires = begun.Add(cacheTime)
 	case e != nil: // Coder has not answered, so the token may still be valid
-		a.valid, a.until = valid, begun.Add(max(e.RetryAfter, rememberFailure))
+		a.valid, a.expires = valid, begun.Add(max(e.RetryAfter, failureCacheTime))
 	default: // the store has failed
-		a.valid, a.until = valid, begun.Add(rememberFailure)
+		a.valid, a.expires = valid, begun.Add(failureCacheTime)
 	}
 }
 
-// makeRoom deletes answers if there are too many. Answers about valid tokens go last, even outdated ones: a token without an
-// answer competes with invented tokens for the requests that fresh allows. The caller holds the lock.
-func (u *Users) makeRoom() {
-	if len(u.answers) < maxRemembered {
+// evict deletes answers if there are too many. Answers about valid tokens go last, even outdated ones: a token without an
+// answer competes with invented tokens for the requests that unknownTokens allows. The caller holds the lock.
+func (u *Users) evict() {
+	if len(u.cache) < maxCached {
 		return
 	}
 	now := u.now()
-	for key, a := range u.answers {
-		if a.isOver(now) && !a.valid {
-			delete(u.answers, key)
+	for key, a := range u.cache {
+		if a.isExpired(now) && !a.valid {
+			delete(u.cache, key)
 		}
 	}
-	for _, spare := range []func(*answer) bool{(*answer).wasRefused, func(a *answer) bool { return a.isOver(now) }, func(*answer) bool { return true }} {
-		for key, a := range u.answers { // in random order, so that an attacker cannot choose which answers are deleted
-			if len(u.answers) < maxRemembered {
+	for _, spare := range []func(*cacheEntry) bool{(*cacheEntry).wasRefused, func(a *cacheEntry) bool { return a.isExpired(now) }, func(*cacheEntry) bool { return true }} {
+		for key, a := range u.cache { // in random order, so that an attacker cannot choose which answers are deleted
+			if len(u.cache) < maxCached {
 				return
 			}
 			if spare(a) {
-				delete(u.answers, key)
+				delete(u.cache, key)
 			}
 		}
 	}

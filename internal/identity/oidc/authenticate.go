@@ -38,8 +38,8 @@ func (*Issuer) Recognizes(secret string) bool {
 // BACKEND_UNAVAILABLE if the issuer's keys are not known.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principal, error) {
 	// An expired token is refused without a key, so that its streams end even if the issuer cannot be reached.
-	if c, err := unverified(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {
-		return fleet.Principal{}, refusedError("the token has expired")
+	if c, err := unverifiedClaims(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {
+		return fleet.Principal{}, unauthenticated("the token has expired")
 	}
 	c, err := i.verify(ctx, token)
 	if err != nil {
@@ -55,8 +55,8 @@ type claims struct {
 	all   map[string]json.RawMessage
 }
 
-// unverified returns the claims of a token without checking its signature.
-func unverified(token string) (jwt.Claims, error) {
+// unverifiedClaims returns the claims of a token without checking its signature.
+func unverifiedClaims(token string) (jwt.Claims, error) {
 	var c jwt.Claims
 	t, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
@@ -67,40 +67,40 @@ func unverified(token string) (jwt.Claims, error) {
 
 // verify checks that the token is valid and for this server, and returns its claims.
 func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
-	p, err := i.get(ctx)
+	p, err := i.loadMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checked := &signature{keys: p.keys}
+	checked := &keySet{keys: p.keys}
 	t, err := oidc.NewVerifier(i.config.Issuer, checked, &oidc.Config{
-		SupportedSigningAlgs: names, SkipClientIDCheck: true, SkipExpiryCheck: true, // checked below
+		SupportedSigningAlgs: algorithmNames, SkipClientIDCheck: true, SkipExpiryCheck: true, // checked below
 	}).Verify(ctx, token)
 	switch {
 	case checked.err != nil && !errors.Is(checked.err, errForged):
-		i.note(checked.err)
+		i.recordResult(checked.err)
 		return nil, i.unavailable(checked.err)
 	case err != nil:
-		return nil, refusedError("the token was not issued by %s", i.config.Issuer)
+		return nil, unauthenticated("the token was not issued by %s", i.config.Issuer)
 	}
 	c := &claims{}
 	if err := t.Claims(&c); err != nil {
-		return nil, refusedError("the token's claims cannot be read")
+		return nil, unauthenticated("the token's claims cannot be read")
 	}
 	if err := t.Claims(&c.all); err != nil {
-		return nil, refusedError("the token's claims cannot be read")
+		return nil, unauthenticated("the token's claims cannot be read")
 	}
 	now := i.now()
 	switch {
 	case !i.config.accepts(c.Audience):
-		return nil, refusedError("the token is for another audience: sign in with the client of this server")
+		return nil, unauthenticated("the token is for another audience: sign in with the client of this server")
 	case c.Expiry == nil:
-		return nil, refusedError("the token does not say when it expires")
+		return nil, unauthenticated("the token does not say when it expires")
 	case !now.Before(c.Expiry.Time()):
-		return nil, refusedError("the token has expired")
+		return nil, unauthenticated("the token has expired")
 	case c.NotBefore != nil && c.NotBefore.Time().After(now.Add(leeway)), c.IssuedAt != nil && c.IssuedAt.Time().After(now.Add(leeway)):
-		return nil, refusedError("the token is not valid yet: compare the clocks of the server and the issuer")
+		return nil, unauthenticated("the token is not valid yet: compare the clocks of the server and the issuer")
 	case c.Subject == "" || len(c.Subject) > maxSubject:
-		return nil, refusedError("the token has no subject, or a subject of more than %d bytes", maxSubject)
+		return nil, unauthenticated("the token has no subject, or a subject of more than %d bytes", maxSubject)
 	}
 	return c, nil
 }
@@ -137,7 +137,7 @@ func (i *Issuer) displayName(c *claims) (string, error) {
 			return name, nil
 		}
 	}
-	return "", refusedError("the token has no claim %q, or the issuer has not verified its value: request a scope with this claim in oidc.scopes, or name another claim in oidc.username_claim",
+	return "", unauthenticated("the token has no claim %q, or the issuer has not verified its value: request a scope with this claim in oidc.scopes, or name another claim in oidc.username_claim",
 		i.config.UsernameClaim)
 }
 
@@ -160,6 +160,6 @@ func listOf(raw json.RawMessage) []string {
 	return nil
 }
 
-func refusedError(format string, args ...any) error {
+func unauthenticated(format string, args ...any) error {
 	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...)
 }

@@ -14,7 +14,7 @@ import (
 // Examination is the result of Examine.
 type Examination struct {
 	Keys  int       // how many keys the issuer publishes that can verify tokens
-	Clock time.Time // the issuer's time; zero if its answers have no date
+	Clock time.Time // the issuer's time; zero if its responses have no date
 	// Missing are the configured scopes that the issuer does not list. It is empty if the issuer lists no scopes at all.
 	Missing []string
 }
@@ -55,7 +55,7 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	return x, "", nil
 }
 
-// dateRecorder is a transport that remembers the date of the last answer.
+// dateRecorder is a transport that remembers the date of the last response.
 type dateRecorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -64,18 +64,18 @@ type dateRecorder struct {
 
 // RoundTrip implements http.RoundTripper.
 func (d *dateRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := d.next.RoundTrip(r)
+	resp, err := d.next.RoundTrip(r)
 	if err == nil {
-		if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 			d.mu.Lock()
 			d.at = at
 			d.mu.Unlock()
 		}
 	}
-	return answer, err
+	return resp, err
 }
 
-// last returns the date of the last answer that had one.
+// last returns the date of the last response that had one.
 func (d *dateRecorder) last() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

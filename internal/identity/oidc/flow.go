@@ -17,7 +17,7 @@ import (
 // AuthURL returns the address at which a person signs in. Afterwards the issuer redirects the browser to the address
 // redirect, with a code and the state. The nonce and the verifier are random secrets. Exchange needs the same two.
 func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
-	p, err := i.get(ctx)
+	p, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -28,13 +28,13 @@ func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier s
 // refresh token, or "" if the issuer returned none. It fails as Authenticate does, and also with UNAUTHENTICATED if the
 // issuer refuses the code.
 func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
-	p, err := i.get(ctx)
+	p, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	tokens, err := i.oauth(p, redirect).Exchange(oidc.ClientContext(ctx, i.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return "", "", i.notExchanged(ctx, err)
+		return "", "", i.exchangeError(ctx, err)
 	}
 	token, _ = tokens.Extra("id_token").(string)
 	c, err := i.verify(ctx, token)
@@ -42,7 +42,7 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 		return "", "", err
 	}
 	if c.Nonce != nonce {
-		return "", "", refusedError("the token belongs to another sign-in: sign in again")
+		return "", "", unauthenticated("the token belongs to another sign-in: sign in again")
 	}
 	if _, err := i.principal(ctx, c); err != nil {
 		return "", "", err
@@ -53,13 +53,13 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 // Refresh exchanges a refresh token for new tokens, and returns them as Exchange does. It returns UNAUTHENTICATED if
 // the issuer has ended the session.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
-	p, err := i.get(ctx)
+	p, err := i.loadMetadata(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	tokens, err := i.oauth(p, "").TokenSource(oidc.ClientContext(ctx, i.client), &oauth2.Token{RefreshToken: old}).Token()
 	if err != nil {
-		return "", "", i.notExchanged(ctx, err)
+		return "", "", i.exchangeError(ctx, err)
 	}
 	token, _ = tokens.Extra("id_token").(string)
 	_, err = i.Authenticate(ctx, token)
@@ -72,11 +72,11 @@ func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
 	if !i.Recognizes(token) {
 		return "", nil
 	}
-	p, err := i.get(ctx)
-	if err != nil || p.end == "" {
+	p, err := i.loadMetadata(ctx)
+	if err != nil || p.endSessionURL == "" {
 		return "", err
 	}
-	u, err := url.Parse(p.end)
+	u, err := url.Parse(p.endSessionURL)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname())) {
 		return "", nil //nolint:nilerr // without https, the token would cross the network unencrypted
 	}
@@ -88,9 +88,9 @@ func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
 }
 
 // oauth returns the OAuth configuration of the page's client.
-func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
+func (i *Issuer) oauth(p *metadata, redirect string) *oauth2.Config {
 	scopes := i.config.Scopes
-	if p.offline && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+	if p.offlineAccess && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
 	}
 	endpoint := p.provider.Endpoint()
@@ -100,16 +100,16 @@ func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
 	return &oauth2.Config{ClientID: i.config.ClientID, ClientSecret: i.config.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
 }
 
-// notExchanged translates an error of the issuer's token endpoint. It omits the issuer's text, which may contain
+// exchangeError translates an error of the issuer's token endpoint. It omits the issuer's text, which may contain
 // secrets.
-func (i *Issuer) notExchanged(ctx context.Context, err error) error {
-	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+func (i *Issuer) exchangeError(ctx context.Context, err error) error {
+	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !ok:
 		return i.unavailable(err)
-	case answer.ErrorCode == "invalid_grant":
-		return refusedError("the issuer has ended the session, or the sign-in took too long: sign in again")
+	case refusal.ErrorCode == "invalid_grant":
+		return unauthenticated("the issuer has ended the session, or the sign-in took too long: sign in again")
 	}
-	i.log.ErrorContext(ctx, "oidc issuer refused the client of the page", slog.String("issuer", i.config.Issuer), slog.String("code", answer.ErrorCode))
+	i.log.ErrorContext(ctx, "oidc issuer refused the client of the page", slog.String("issuer", i.config.Issuer), slog.String("code", refusal.ErrorCode))
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s refused this server's client: set oidc.client_id and its secret to a client that is registered with the issuer", i.config.Issuer)
 }

@@ -24,7 +24,7 @@ func TestFlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, address, "code_challenge_method=S256")
 		require.NotContains(t, address, "the-verifier")
-		u, err := real.Login(t.Context(), "alice", address)
+		u, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		require.Equal(t, "the-state", u.Query().Get("state"))
 		return u.Query().Get("code")

@@ -84,7 +84,7 @@ func FuzzDocuments(f *testing.F) {
 	i := issuer(f, real, nil)
 	_, err := i.Authenticate(f.Context(), token)
 	require.NoError(f, err)
-	own := i.known.keys.current
+	own := i.metadata.keys.current
 	discovery := `{"issuer":"` + real.URL + `","jwks_uri":"` + real.URL + `/keys","scopes_supported":["openid"]}`
 	set, err := json.Marshal(map[string]any{"keys": own})
 	require.NoError(f, err)
@@ -101,7 +101,7 @@ func FuzzDocuments(f *testing.F) {
 			require.Contains(t, []fleet.Reason{fleet.ReasonUnauthenticated, fleet.ReasonBackendUnavailable}, fleet.ReasonOf(err), "%v", err)
 			return
 		}
-		require.True(t, slices.ContainsFunc(i.known.keys.current, func(k jose.JSONWebKey) bool {
+		require.True(t, slices.ContainsFunc(i.metadata.keys.current, func(k jose.JSONWebKey) bool {
 			a, _ := k.Thumbprint(crypto.SHA256)
 			b, _ := own[0].Thumbprint(crypto.SHA256)
 			return bytes.Equal(a, b)

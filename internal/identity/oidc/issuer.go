@@ -16,43 +16,44 @@ import (
 )
 
 const (
-	// refreshEvery is how often the server fetches the issuer's endpoints and keys. It accepts a key that the issuer has
+	// refreshInterval is how often the server fetches the issuer's endpoints and keys. It accepts a key that the issuer has
 	// withdrawn for at most this long.
-	refreshEvery = 15 * time.Minute
-	// retryEvery is how often the server asks an issuer again that does not answer.
-	retryEvery = 5 * time.Second
-	// askTimeout is how long the issuer may take to answer a request.
-	askTimeout = 10 * time.Second
+	refreshInterval = 15 * time.Minute
+	// retryInterval is how often the server asks an issuer again that does not answer.
+	retryInterval = 5 * time.Second
+	// requestTimeout is how long the issuer may take to answer a request.
+	requestTimeout = 10 * time.Second
 )
 
 // Issuer is a client of the issuer. It keeps the metadata and keys that the issuer has published. The issuer need not
 // be reachable when the server starts.
 type Issuer struct {
-	config Config
-	nameOf func(context.Context, fleet.Subject) (string, error)
-	log    *slog.Logger
-	now    func() time.Time
-	client *http.Client
-	limit  *rate.Limiter
-	once   singleflight.Group
+	config  Config
+	nameOf  func(context.Context, fleet.Subject) (string, error)
+	log     *slog.Logger
+	now     func() time.Time
+	client  *http.Client
+	limit   *rate.Limiter
+	fetches singleflight.Group
 
-	mu       sync.Mutex
-	known    *published // nil until the issuer has answered once
-	askedAt  time.Time  // when the issuer last answered
-	failedAt time.Time  // when the last attempt failed; zero if it succeeded
-	failing  time.Time  // since when the issuer cannot be reached; zero while it answers
+	mu           sync.Mutex
+	metadata     *metadata // nil until the issuer has answered once
+	fetchedAt    time.Time // when the issuer last answered
+	failedAt     time.Time // when the last attempt failed; zero if it succeeded
+	failingSince time.Time // since when the issuer cannot be reached; zero while it answers
 
-	life context.Context //nolint:containedctx // Stop ends it; it bounds the requests that several callers share
-	stop context.CancelFunc
-	done chan struct{} // closed when the goroutine of Start has ended; nil before Start
+	ctx    context.Context //nolint:containedctx // Stop ends it; it bounds the requests that several callers share
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the goroutine of Start has ended; nil before Start
 }
 
-// published is the metadata that the issuer publishes.
-type published struct {
+// metadata is what the issuer publishes about itself.
+type metadata struct {
 	provider *oidc.Provider
 	keys     *keys
-	offline  bool   // the issuer supports the scope offline_access, which refresh tokens need
-	end      string // the address at which the issuer ends a browser's session; "" if it has none
+	// offlineAccess is set if the issuer supports the scope offline_access, which refresh tokens need.
+	offlineAccess bool
+	endSessionURL string // the address at which the issuer ends a browser's session; "" if it has none
 }
 
 // New returns an Issuer. It sends no request. nameOf returns the name of a subject's principal, which never changes.
@@ -67,8 +68,8 @@ func New(config Config, nameOf func(context.Context, fleet.Subject) (string, err
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &Issuer{
-		config: config, nameOf: nameOf, log: log, now: now, life: life, stop: stop,
-		client: &http.Client{Timeout: askTimeout}, limit: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst),
+		config: config, nameOf: nameOf, log: log, now: now, ctx: life, cancel: stop,
+		client: &http.Client{Timeout: requestTimeout}, limit: rate.NewLimiter(rate.Every(fetchInterval), fetchBurst),
 	}, nil
 }
 
@@ -80,13 +81,13 @@ func (i *Issuer) Start() {
 	i.done = make(chan struct{})
 	go func() {
 		defer close(i.done)
-		for i.life.Err() == nil {
+		for i.ctx.Err() == nil {
 			if i.isDue() {
-				_, _ = i.fetch(i.life) // fetch records the error itself
+				_, _ = i.fetch(i.ctx) // fetch records the error itself
 			}
 			select {
-			case <-time.After(retryEvery):
-			case <-i.life.Done():
+			case <-time.After(retryInterval):
+			case <-i.ctx.Done():
 			}
 		}
 	}()
@@ -96,12 +97,12 @@ func (i *Issuer) Start() {
 func (i *Issuer) isDue() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.known == nil || !i.failing.IsZero() || i.now().Sub(i.askedAt) >= refreshEvery
+	return i.metadata == nil || !i.failingSince.IsZero() || i.now().Sub(i.fetchedAt) >= refreshInterval
 }
 
 // Stop ends the requests to the issuer, and waits until the goroutine of Start has ended.
 func (i *Issuer) Stop() {
-	i.stop()
+	i.cancel()
 	if i.done != nil {
 		<-i.done
 	}
@@ -111,51 +112,51 @@ func (i *Issuer) Stop() {
 func (i *Issuer) Degraded() []fleet.DegradedPart {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.failing.IsZero() {
+	if i.failingSince.IsZero() {
 		return nil
 	}
 	reason := "the issuer " + i.config.Issuer + " cannot be reached: nobody can sign in with it, and its tokens work only until its keys change"
-	if i.known == nil {
+	if i.metadata == nil {
 		reason = "the issuer " + i.config.Issuer + " cannot be reached, and has not answered since the server started: its tokens are refused"
 	}
-	return []fleet.DegradedPart{{Part: "oidc", Since: i.failing, Reason: reason}}
+	return []fleet.DegradedPart{{Part: "oidc", Since: i.failingSince, Reason: reason}}
 }
 
-// get returns the metadata that the issuer has published. If the issuer has not answered yet, get asks it, but not
-// within retryEvery of a failed attempt.
-func (i *Issuer) get(ctx context.Context) (*published, error) {
+// loadMetadata returns the metadata that the issuer has published. If the issuer has not answered yet, get asks it, but not
+// within retryInterval of a failed attempt.
+func (i *Issuer) loadMetadata(ctx context.Context) (*metadata, error) {
 	i.mu.Lock()
-	known, failedAt := i.known, i.failedAt
+	known, failedAt := i.metadata, i.failedAt
 	i.mu.Unlock()
 	if known != nil {
 		return known, nil
 	}
-	if i.now().Sub(failedAt) < retryEvery {
+	if i.now().Sub(failedAt) < retryInterval {
 		return nil, i.unavailable(nil)
 	}
 	return i.fetch(ctx)
 }
 
 // fetch fetches the issuer's metadata and keys and stores them. Concurrent calls share one request.
-func (i *Issuer) fetch(ctx context.Context) (*published, error) {
-	answer := i.once.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(i.life, 2*askTimeout)
+func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
+	result := i.fetches.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(i.ctx, 2*requestTimeout)
 		defer cancel()
 		p, err := i.discover(ctx)
-		if i.life.Err() == nil {
-			i.note(err)
+		if i.ctx.Err() == nil {
+			i.recordResult(err)
 		}
 		if err != nil {
 			return nil, i.unavailable(err)
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.known, i.askedAt = p, i.now()
+		i.metadata, i.fetchedAt = p, i.now()
 		return p, nil
 	})
 	select {
-	case r := <-answer:
-		p, _ := r.Val.(*published)
+	case r := <-result:
+		p, _ := r.Val.(*metadata)
 		return p, r.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -163,7 +164,7 @@ func (i *Issuer) fetch(ctx context.Context) (*published, error) {
 }
 
 // discover fetches the issuer's metadata and keys.
-func (i *Issuer) discover(ctx context.Context) (*published, error) {
+func (i *Issuer) discover(ctx context.Context) (*metadata, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, i.client), i.config.Issuer)
 	if err != nil {
 		return nil, err
@@ -176,26 +177,26 @@ func (i *Issuer) discover(ctx context.Context) (*published, error) {
 	if err := provider.Claims(&more); err != nil {
 		return nil, err
 	}
-	p := &published{provider: provider, end: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
-	p.offline = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
+	p := &metadata{provider: provider, endSessionURL: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
+	p.offlineAccess = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
 	return p, p.keys.fetch(ctx)
 }
 
-// note records whether the issuer has answered. err is the error of the request. note logs when the issuer stops or
+// recordResult records whether the issuer has answered. err is the error of the request. note logs when the issuer stops or
 // starts answering.
-func (i *Issuer) note(err error) {
+func (i *Issuer) recordResult(err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
-		if !i.failing.IsZero() {
+		if !i.failingSince.IsZero() {
 			i.log.Info("oidc issuer answers again", slog.String("issuer", i.config.Issuer))
 		}
-		i.failing, i.failedAt = time.Time{}, time.Time{}
+		i.failingSince, i.failedAt = time.Time{}, time.Time{}
 		return
 	}
 	i.failedAt = i.now()
-	if i.failing.IsZero() {
-		i.failing = i.failedAt
+	if i.failingSince.IsZero() {
+		i.failingSince = i.failedAt
 		i.log.Warn("oidc issuer cannot be reached, retrying", slog.String("issuer", i.config.Issuer), slog.Any("err", err))
 	}
 }
@@ -203,6 +204,6 @@ func (i *Issuer) note(err error) {
 // unavailable returns the error for a token that cannot be checked now.
 func (i *Issuer) unavailable(cause error) error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s cannot be reached, so its tokens cannot be checked: try again later", i.config.Issuer).WithCause(cause)
-	e.RetryAfter = retryEvery
+	e.RetryAfter = retryInterval
 	return e
 }

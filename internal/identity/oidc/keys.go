@@ -20,8 +20,8 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// names are the names of the algorithms.
-var names = func() (names []string) {
+// algorithmNames are the names of the algorithms.
+var algorithmNames = func() (names []string) {
 	for _, a := range algorithms {
 		names = append(names, string(a))
 	}
@@ -29,14 +29,14 @@ var names = func() (names []string) {
 }()
 
 // A token can name a key that does not exist. These limit how often such tokens make the server fetch the issuer's
-// keys: fetchBurst times at once, then once every fetchEvery.
+// keys: fetchBurst times at once, then once every fetchInterval.
 const (
-	fetchEvery = 10 * time.Second
-	fetchBurst = 3
+	fetchInterval = 10 * time.Second
+	fetchBurst    = 3
 )
 
-// maxKeys is how many bytes of a key set, or of the issuer's metadata, are read.
-const maxKeys = 1 << 20
+// maxDocumentBytes is how many bytes of a key set, or of the issuer's metadata, are read.
+const maxDocumentBytes = 1 << 20
 
 // errForged means that a token is not signed with a key of the issuer.
 var errForged = errors.New("the token is not signed with a key of the issuer")
@@ -78,15 +78,15 @@ func forgedIf(forged bool) error {
 	return nil
 }
 
-// signature checks the signature of one token. It keeps the error of the check, because the library returns only the
+// keySet checks the signature of one token. It keeps the error of the check, because the library returns only the
 // text of the error.
-type signature struct {
+type keySet struct {
 	keys *keys
 	err  error
 }
 
 // VerifySignature implements oidc.KeySet.
-func (s *signature) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
+func (s *keySet) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
 	payload, s.err = s.keys.verifySignature(ctx, token)
 	return payload, s.err
 }
@@ -138,15 +138,15 @@ func getJSON(ctx context.Context, c *http.Client, url string, to any) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.Do(r)
+	resp, err := c.Do(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", url, answer.Status)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, resp.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxKeys)).Decode(to); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocumentBytes)).Decode(to); err != nil {
 		return fmt.Errorf("%s did not answer with JSON: %w", url, err)
 	}
 	return nil

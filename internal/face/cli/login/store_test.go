@@ -41,7 +41,7 @@ func signIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	}))
 	require.NoError(t, err)
 	tokens, err := i.Browser(t.Context(), func(address string) {
-		back, err := provider.Login(t.Context(), "alice", address)
+		back, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		go func() {
 			if r, err := http.Get(back.String()); err == nil { //nolint:gosec,noctx // the address of Browser
@@ -178,7 +178,7 @@ func TestBrowserRefuses(t *testing.T) {
 	i, err := discover(t.Context(), real.URL, oidctest.CLIClientID, []string{"openid"})
 	require.NoError(t, err)
 	_, err = i.Browser(t.Context(), func(address string) {
-		back, err := real.Login(t.Context(), "alice", address)
+		back, err := oidctest.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		forged := *back
 		forged.RawQuery = strings.Replace(back.RawQuery, "state=", "state=x", 1)

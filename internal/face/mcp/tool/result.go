@@ -62,18 +62,18 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 	return success(ctx, b, short.note())
 }
 
-// resultOfEncoded makes the result of a call from an answer that is JSON already.
+// resultOfEncoded makes the result of a call from a response that is JSON already.
 func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.Answer, again func() (proto.Message, error)) *mcp.CallToolResult {
-	b, text, err := a.JSON()
+	j, err := a.JSON()
 	switch {
 	case err != nil:
 		return Failure(ctx, err)
-	case len(b) > maxResult(ctx):
+	case len(j.Data()) > maxResult(ctx):
 		return s.resultOf(ctx, q, a.Message(), again)
 	}
-	r := success(ctx, b, "")
-	if assembled := DeferredResultOf(ctx); assembled != nil {
-		assembled.text = text
+	r := success(ctx, j.Data(), "")
+	if d := DeferredResultOf(ctx); d != nil {
+		d.text = j.Text()
 	}
 	return r
 }

@@ -28,8 +28,8 @@ func WithStartedTasks(ctx context.Context) (context.Context, *StartedTasks) {
 	return context.WithValue(ctx, startedKey{}, s), s
 }
 
-// noteTasks sets the ids of the tasks that the answer m to the request q names.
-func (s Spec) noteTasks(ctx context.Context, q, m proto.Message) {
+// recordTasks sets the ids of the tasks that the answer m to the request q names.
+func (s Spec) recordTasks(ctx context.Context, q, m proto.Message) {
 	started, _ := ctx.Value(startedKey{}).(*StartedTasks)
 	if started == nil || s.Task.Path == "" {
 		return

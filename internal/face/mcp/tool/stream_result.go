@@ -27,7 +27,7 @@ func StreamWithResult[Q, R any, PQ message[Q], PR message[R]](
 		p := progressOf(ctx)
 		err := receive(ctx, call, q, func(m PR) error {
 			if last(m) {
-				s.noteTasks(ctx, q, m)
+				s.recordTasks(ctx, q, m)
 				result = m
 				return nil
 			}

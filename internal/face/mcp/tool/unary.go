@@ -31,7 +31,7 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 		if err != nil {
 			return Failure(ctx, err)
 		}
-		s.noteTasks(ctx, q, m)
+		s.recordTasks(ctx, q, m)
 		again := func() (proto.Message, error) { return call(ctx, q) }
 		if a := offer.Answer(); a != nil {
 			return s.resultOfEncoded(ctx, q, a, again)

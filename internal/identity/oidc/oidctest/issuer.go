@@ -138,14 +138,22 @@ func (i *Issuer) Fetched(path string) int {
 func (i *Issuer) Rotate() { i.store.rotate() }
 
 // SetLifetime sets how long new tokens are valid.
-func (i *Issuer) SetLifetime(d time.Duration) { i.store.setLifetime(d) }
+func (i *Issuer) SetLifetime(d time.Duration) {
+	i.store.mu.Lock()
+	defer i.store.mu.Unlock()
+	i.store.lifetime = d
+}
 
 // RevokeRefreshTokens ends all sessions: existing refresh tokens are refused.
-func (i *Issuer) RevokeRefreshTokens() { i.store.revokeRefreshTokens() }
+func (i *Issuer) RevokeRefreshTokens() {
+	i.store.mu.Lock()
+	defer i.store.mu.Unlock()
+	i.store.revoked = time.Now()
+}
 
 // ApproveDevice signs the user in for the device flow, as a person does who opens the link and enters the user code.
 func (i *Issuer) ApproveDevice(ctx context.Context, userCode, user string) error {
-	return i.store.CompleteDeviceAuthorization(ctx, userCode, i.store.user(user).ID)
+	return i.store.CompleteDeviceAuthorization(ctx, userCode, i.GetUserByUsername(user).ID)
 }
 
 // askUser serves the page with a button for each user.

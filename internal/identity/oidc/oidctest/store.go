@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
-	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"sync"
 	"time"
@@ -39,8 +37,6 @@ func newStore(i *Issuer) *store {
 	return s
 }
 
-func (s *store) user(name string) *storage.User { return s.issuer.GetUserByUsername(name) }
-
 func (s *store) rotate() {
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -49,18 +45,6 @@ func (s *store) rotate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key{uuid.NewString(), private}
-}
-
-func (s *store) setLifetime(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lifetime = d
-}
-
-func (s *store) revokeRefreshTokens() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revoked = time.Now()
 }
 
 func (s *store) expiry() time.Time {
@@ -190,7 +174,7 @@ func (client) GrantTypes() []oidc.GrantType {
 func (c client) RedirectURIGlobs() []string {
 	var globs []string
 	for _, host := range []string{"127.0.0.1", "localhost"} {
-		globs = append(globs, fmt.Sprintf("http://%s/callback", net.JoinHostPort(host, "*")), fmt.Sprintf("http://%s/session/oidc/callback", net.JoinHostPort(host, "*")))
+		globs = append(globs, "http://"+host+":*/callback", "http://"+host+":*/session/oidc/callback")
 	}
 	return globs
 }

@@ -18,12 +18,7 @@ import (
 )
 
 // Login signs the user in at the authorization URL as a browser does. It returns the URL of the last redirect, which
-// contains the code.
-func (i *Issuer) Login(ctx context.Context, user, authorize string) (*url.URL, error) {
-	return Login(ctx, user, authorize)
-}
-
-// Login is like Issuer.Login, for an issuer in another process.
+// contains the code. The issuer may be in another process.
 func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	at, err := url.Parse(authorize)
 	if err != nil {
@@ -77,7 +72,7 @@ func (i *Issuer) Tokens(t testing.TB, user string) *oauth2.Token {
 		Scopes: []string{"openid", "profile", "email", "groups", "offline_access"},
 	}
 	verifier := oauth2.GenerateVerifier()
-	back, err := i.Login(ctx, user, c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
+	back, err := Login(ctx, user, c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
 	require.NoError(t, err)
 	require.NotEmpty(t, back.Query().Get("code"), "%s", back)
 	tokens, err := c.Exchange(ctx, back.Query().Get("code"), oauth2.VerifierOption(verifier))

@@ -28,8 +28,8 @@ func event(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
 	}
 }
 
-// sendTwoAnswers sends three events in two answers, and an answer that only moves the cursor.
-func sendTwoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+// sendThreeMessages sends three events in two messages, and a message that only moves the cursor.
+func sendThreeMessages(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 	for _, a := range []*fleetv1.WatchFleetResponse{
 		{Events: []*fleetv1.Event{event(7, fleetv1.Event_task_started, ""), event(8, fleetv1.Event_task_output, "a\r\nb\n")}, Cursor: "8"},
 		{Events: []*fleetv1.Event{event(9, fleetv1.Event_task_ended, "done")}, Cursor: "11"},
@@ -45,7 +45,7 @@ func sendTwoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 func TestServerSentEvents(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = sendTwoAnswers
+	s.events = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?cursor=6&task_id=t1", "", "Accept", "text/html, text/event-stream;q=0.9")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
@@ -78,10 +78,10 @@ data: {"cursor":"12"}
 	require.False(t, s.request.(*fleetv1.WatchFleetRequest).GetFollow())
 }
 
-func TestLines(t *testing.T) {
+func TestNDJSON(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = sendTwoAnswers
+	s.events = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
 	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}],"cursor":"8"}
@@ -123,7 +123,7 @@ func TestALaterErrorIsTheLastPiece(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	s.events = func(r *fleetv1.WatchFleetRequest, out watchStream) error {
-		if err := sendTwoAnswers(r, out); err != nil {
+		if err := sendThreeMessages(r, out); err != nil {
 			return err
 		}
 		return statusError(codes.NotFound, fleetv1.ErrorReason_TASK_NOT_FOUND, "No task t1.")

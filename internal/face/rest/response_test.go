@@ -16,17 +16,17 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestLargeAnswersAreCompressed checks what a client gets that accepts gzip, and what one gets that does not.
-func TestLargeAnswersAreCompressed(t *testing.T) {
+// TestLargeResponsesAreCompressed checks what a client gets that accepts gzip, and what one gets that does not.
+func TestLargeResponsesAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	large := strings.Repeat("papi ", 1000)
-	answers := map[string]proto.Message{
+	responses := map[string]proto.Message{
 		"ListAgents": &fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: large}}},
 		"ShowAgent":  &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Name: large}},
 		"ShowTask":   &fleetv1.ShowTaskResponse{Task: &fleetv1.TaskDetail{Id: "small"}},
 	}
-	s.answer = func(method string, _ proto.Message) (proto.Message, error) { return answers[method], nil }
+	s.answer = func(method string, _ proto.Message) (proto.Message, error) { return responses[method], nil }
 	f := newTestFace(t, s, Config{})
 	for _, path := range []string{"/v1/agents", "/v1/agents/papi"} {
 		plain := serve(f, "GET", path, "")

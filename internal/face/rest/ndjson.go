@@ -6,7 +6,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// ndjson writes each answer as a line of JSON, for programs that do not support server-sent events. After an error the
+// ndjson writes each message as a line of JSON, for programs that do not support server-sent events. After an error the
 // last line is the error object.
 type ndjson struct{}
 
@@ -14,8 +14,8 @@ func (ndjson) mediaType() string { return "application/x-ndjson" }
 
 func (ndjson) open() []byte { return nil }
 
-func (ndjson) answer(a proto.Message) ([]byte, error) {
-	data, err := wire.Marshal(a)
+func (ndjson) encode(m proto.Message) ([]byte, error) {
+	data, err := wire.Marshal(m)
 	if err != nil {
 		return nil, err
 	}

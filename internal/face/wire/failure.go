@@ -76,7 +76,7 @@ func (r *reader) describeNext() string {
 		r.readAny(r.depth)
 		return "a list"
 	case '"':
-		s, _ := r.scanText()
+		s, _ := r.scanString()
 		return "the string " + strconv.Quote(Shorten(string(s)))
 	case 't', 'f', 'n':
 		word := map[byte]string{'t': "true", 'f': "false", 'n': "null"}[c]
@@ -126,7 +126,7 @@ func (r *reader) failUnknownValue(name string) {
 	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), Shorten(name), hint)
 }
 
-// Shorten shortens a text from a client, so that an error does not echo megabytes, and makes it valid UTF-8.
+// Shorten returns at most the first 100 bytes of a text from a client, as valid UTF-8, so that an error does not echo megabytes.
 func Shorten(s string) string {
 	const most = 100
 	s = strings.ToValidUTF8(s, "?")

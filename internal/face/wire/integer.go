@@ -24,7 +24,7 @@ func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
 	case c == '-' || isDigit(c):
 		text, ok = r.scanNumber()
 	case c == '"' && quoted:
-		if text, ok = r.scanText(); ok && !isNumber(text) {
+		if text, ok = r.scanString(); ok && !isNumber(text) {
 			r.at, ok = begin, false
 			r.failType("a whole number")
 		}

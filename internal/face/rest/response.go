@@ -8,17 +8,17 @@ import (
 	"fleet/internal/face/encoded"
 )
 
-// minGzip is the size in bytes from which answers are compressed. Smaller ones fit into a packet or two.
+// minGzip is the size in bytes from which responses are compressed. Smaller ones fit into a packet or two.
 const minGzip = 1 << 10
 
-// answerWriter writes an answer that is not a stream. It compresses large answers for clients that accept gzip. To a list it adds an
+// responseWriter writes a response that is not a stream. It compresses large responses for clients that accept gzip. To a list it adds an
 // entity tag, and answers 304 without the list if the client has a list with this tag (RFC 9110, section 13.1.2). The tags are weak, so
 // they are those of the compressed list too.
 //
-// The length of a compressed answer cannot reveal a secret to somebody who makes a victim repeat requests (BREACH): another site cannot make
+// The length of a compressed response cannot reveal a secret to somebody who makes a victim repeat requests (BREACH): another site cannot make
 // requests of the caller, since it has neither the token nor, because of SameSite=Strict, the cookie of the page, and a new secret is in
-// one answer only.
-type answerWriter struct {
+// one response only.
+type responseWriter struct {
 	http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // of the request, for its offer
 	isList      bool
@@ -28,24 +28,24 @@ type answerWriter struct {
 	noBody      bool // the body is left out
 }
 
-func newAnswerWriter(w http.ResponseWriter, r *http.Request, rt *route) *answerWriter {
-	return &answerWriter{
-		ResponseWriter: w, ctx: r.Context(), isList: rt.tagged,
+func newResponseWriter(w http.ResponseWriter, r *http.Request, rt *route) *responseWriter {
+	return &responseWriter{
+		ResponseWriter: w, ctx: r.Context(), isList: rt.isList,
 		gzip: acceptsGzip(r.Header.Values("Accept-Encoding")), ifNoneMatch: r.Header.Values("If-None-Match"),
 	}
 }
 
 // Unwrap returns the writer for http.ResponseController.
-func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader sends the status of an error.
-func (w *answerWriter) WriteHeader(status int) {
+func (w *responseWriter) WriteHeader(status int) {
 	w.wroteHeader = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write sends the answer. The gateway writes it in one piece.
-func (w *answerWriter) Write(b []byte) (int, error) {
+// Write sends the response. The gateway writes it in one piece.
+func (w *responseWriter) Write(b []byte) (int, error) {
 	if w.wroteHeader {
 		if w.noBody {
 			return len(b), nil
@@ -80,21 +80,21 @@ func (w *answerWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tagOf returns the entity tag of the body, which is the shared answer unless that is nil.
+// tagOf returns the entity tag of the body, which is the shared response unless that is nil.
 func tagOf(shared *encoded.Answer, body []byte) string {
 	if shared != nil {
-		if tag, err := shared.Tag(); err == nil {
-			return tag // this needs no hash of the body
+		if j, err := shared.JSON(); err == nil {
+			return j.Tag() // this needs no hash of the body
 		}
 	}
 	return encoded.Tag(body)
 }
 
-// gzipOf returns the compressed body, which is the shared answer unless that is nil.
+// gzipOf returns the compressed body, which is the shared response unless that is nil.
 func gzipOf(shared *encoded.Answer, body []byte) []byte {
 	if shared != nil {
-		if packed, err := shared.Gzip(); err == nil {
-			return packed // this is compressed once
+		if j, err := shared.JSON(); err == nil {
+			return j.Gzip() // this is compressed once
 		}
 	}
 	return encoded.Gzip(body)

@@ -1,0 +1,265 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// noDeadline removes a connection's deadline.
+var noDeadline time.Time
+
+// streamFormat is a format for the messages of a stream.
+type streamFormat interface {
+	mediaType() string
+	open() []byte                         // what is written first
+	encode(proto.Message) ([]byte, error) // one message of the service
+	idle() []byte                         // keeps a silent connection open
+	fail(error) []byte                    // written last, after an error
+	end(cursor string) []byte             // written last, after the last message
+}
+
+// streamItem is a message from the service, or the error that ends the stream.
+type streamItem struct {
+	message proto.Message
+	err     error
+}
+
+// lastIsResult reports whether the last message of the method's stream is its result.
+func (rt *route) lastIsResult() bool {
+	last, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_LastIsResult).(bool)
+	return last
+}
+
+// handleStream returns the handler of a method that streams messages. The gateway cannot handle it: it would wrap each message in
+// an envelope, and it does not support server-sent events. The handler reads the next message only after it has written the
+// previous one, so a slow client delays only itself.
+func (f *face) handleStream(rt *route) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		request, err := requestOf(r)
+		var format streamFormat
+		if err == nil {
+			format, err = rt.chooseFormat(r, request)
+		}
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		ctx, err = runtime.AnnotateContext(ctx, f.gateway, r, rt.fullMethod())
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		items := f.receiveAll(ctx, rt, request)
+		defer func() {
+			cancel()
+			for range items { // until the receiver has ended
+			}
+		}()
+		if format == nil {
+			writeResult(w, items)
+			return
+		}
+		if !rt.lastIsResult() {
+			w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
+		}
+		p := &streamWriter{w: w, control: http.NewResponseController(w), format: format, timeout: f.writeTimeout}
+		defer p.close()
+		p.run(ctx, items, f.openingTime, f.config.Heartbeat)
+	}
+}
+
+// chooseFormat returns the format that the client accepts, or nil if the client gets only the result of the method. For an
+// EventSource that reconnects, it sets the cursor of the request.
+func (rt *route) chooseFormat(r *http.Request, request proto.Message) (streamFormat, error) {
+	switch isSSE := accepts(r, sseType); {
+	case rt.lastIsResult() && isSSE:
+		return messageEvents{}, nil
+	case rt.lastIsResult():
+		return nil, nil //nolint:nilnil // nil means the result
+	case !isSSE:
+		return ndjson{}, nil
+	}
+	watch, ok := request.(*fleetv1.WatchFleetRequest)
+	if !ok {
+		return nil, errNotMessage
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		if !utf8.ValidString(last) {
+			return nil, wire.Invalid(invalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
+		}
+		watch.Cursor = last
+	}
+	return sse{}, nil
+}
+
+// callStream calls a method that streams messages.
+func (f *face) callStream(ctx context.Context, rt *route, request proto.Message) (recv func() (proto.Message, error), err error) {
+	s, err := f.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, rt.fullMethod())
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.SendMsg(request), s.CloseSend()); err != nil {
+		return nil, err
+	}
+	return func() (proto.Message, error) {
+		m := rt.response.New().Interface()
+		return m, s.RecvMsg(m)
+	}, nil
+}
+
+// receiveAll calls a method and returns a channel with the messages of its stream and the error that ends it. It closes the
+// channel after the error, or when ctx is done.
+func (f *face) receiveAll(ctx context.Context, rt *route, request proto.Message) <-chan streamItem {
+	items := make(chan streamItem)
+	go func() {
+		defer close(items)
+		recv, err := f.callStream(ctx, rt, request)
+		for {
+			var next streamItem
+			if err == nil {
+				next.message, err = recv()
+			}
+			next.err = err
+			select {
+			case items <- next:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return items
+}
+
+// writeResult writes the last message of the stream.
+func writeResult(w http.ResponseWriter, items <-chan streamItem) {
+	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read, but the result may take long
+	var last proto.Message
+	for next := range items {
+		switch {
+		case next.err == nil:
+			last = next.message
+			continue
+		case !errors.Is(next.err, io.EOF):
+			writeError(w, next.err)
+		case last == nil:
+			writeError(w, errors.New("rest: the stream ended without a result"))
+		default:
+			data, err := codec{}.Marshal(last)
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			w.Header().Set("Content-Type", codec{}.ContentType(nil))
+			_, _ = w.Write(data) // the client may have disconnected
+		}
+		return
+	}
+}
+
+// streamWriter writes a stream to a client.
+type streamWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	format  streamFormat
+	timeout time.Duration // for writing one piece to the client
+	opened  bool
+	cursor  string
+}
+
+// run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
+// time, it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
+func (p *streamWriter) run(ctx context.Context, items <-chan streamItem, opening, heartbeat time.Duration) {
+	_ = p.control.SetReadDeadline(noDeadline) // the request is read; its deadline must not end the stream
+	silence := time.NewTimer(opening)
+	defer silence.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-silence.C:
+			if p.opened {
+				err = p.write(p.format.idle())
+			} else {
+				err = p.write(nil)
+			}
+		case next, ok := <-items:
+			if !ok || p.writeEnd(next) {
+				return
+			}
+			err = p.writeMessage(next.message)
+		}
+		if err != nil {
+			return
+		}
+		silence.Reset(heartbeat)
+	}
+}
+
+// writeEnd writes the end of the stream if next ends it, and reports whether it does.
+func (p *streamWriter) writeEnd(next streamItem) bool {
+	switch {
+	case next.err == nil:
+		return false
+	case errors.Is(next.err, io.EOF):
+		_ = p.write(p.format.end(p.cursor))
+	case p.opened:
+		_ = p.write(p.format.fail(next.err))
+	default:
+		writeError(p.w, next.err)
+	}
+	return true
+}
+
+func (p *streamWriter) writeMessage(m proto.Message) error {
+	data, err := p.format.encode(m)
+	if err != nil {
+		_ = p.write(p.format.fail(err))
+		return err
+	}
+	if c, ok := m.(interface{ GetCursor() string }); ok && c.GetCursor() != "" {
+		p.cursor = c.GetCursor()
+	}
+	return p.write(data)
+}
+
+// write sends a piece at once. It sends the opening before the first piece.
+func (p *streamWriter) write(piece []byte) error {
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.timeout)) // replaces the server's deadline, which is too short for a stream
+	if !p.opened {
+		p.opened = true
+		p.w.Header().Set("Content-Type", p.format.mediaType())
+		p.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
+		p.w.WriteHeader(http.StatusOK)
+		piece = append(p.format.open(), piece...)
+	}
+	if len(piece) > 0 {
+		if _, err := p.w.Write(piece); err != nil {
+			return err
+		}
+	}
+	if err := p.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// close removes the deadline from the connection, since other requests may use it.
+func (p *streamWriter) close() { _ = p.control.SetWriteDeadline(noDeadline) }

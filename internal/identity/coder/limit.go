@@ -1,0 +1,53 @@
+package coder
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Requests for tokens that were never valid here are limited, because such tokens may be invented. Coder allows 512 requests a
+// minute from one address, and all callers of this server share its address. A caller's network has a lower limit than all
+// together, so that somebody who floods the server does not keep others from signing in.
+const (
+	totalRate, totalBurst     = 7, 60
+	networkRate, networkBurst = 4, 30
+	maxNetworks               = 4096 // how many networks are remembered
+)
+
+// unknownTokenLimiter limits how many tokens that were never valid are checked.
+type unknownTokenLimiter struct {
+	total *rate.Limiter
+
+	mu         sync.Mutex
+	perNetwork map[netip.Prefix]*rate.Limiter
+}
+
+func newUnknownTokenLimiter() *unknownTokenLimiter {
+	return &unknownTokenLimiter{total: rate.NewLimiter(totalRate, totalBurst), perNetwork: map[netip.Prefix]*rate.Limiter{}}
+}
+
+// allow reports whether a token from the network may be checked.
+func (f *unknownTokenLimiter) allow(now time.Time, network netip.Prefix) bool {
+	return f.limiter(network).AllowN(now, 1) && f.total.AllowN(now, 1)
+}
+
+// limiter returns the limit of the network.
+func (f *unknownTokenLimiter) limiter(network netip.Prefix) *rate.Limiter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.perNetwork[network]
+	if l == nil {
+		for other := range f.perNetwork { // in random order
+			if len(f.perNetwork) < maxNetworks {
+				break
+			}
+			delete(f.perNetwork, other)
+		}
+		l = rate.NewLimiter(networkRate, networkBurst)
+		f.perNetwork[network] = l
+	}
+	return l
+}
