@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"fleet/cmd/internal/option"
-
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -20,6 +18,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"fleet/cmd/internal/option"
 )
 
 // runPlugin compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.

@@ -107,7 +107,7 @@ func (g generator) eventText(variable string, m *protogen.Message) []any {
 	return []any{toolPackage.Ident("EventText"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
 }
 
-// textsFuncName returns the name of the function that texts writes.
+// textsFuncName returns the name of the function that writeTexts writes.
 func textsFuncName(m *protogen.Method) string {
 	return lowerFirst(m.Parent.GoName) + m.GoName + "Texts"
 }

@@ -65,7 +65,7 @@ func (q query) labelsOf(e parser.Expr) []string {
 	q.t.Helper()
 	switch e := e.(type) {
 	case *parser.VectorSelector:
-		return q.selected(e)
+		return q.checkSelector(e)
 	case *parser.AggregateExpr:
 		require.False(q.t, e.Without, "%s: name the labels with by, not without", q.text)
 		require.Subset(q.t, q.labelsOf(e.Expr), e.Grouping, q.text)
@@ -90,8 +90,8 @@ func (q query) labelsOf(e parser.Expr) []string {
 	return all
 }
 
-// selected checks the metric and the matchers, and returns the labels of the series.
-func (q query) selected(s *parser.VectorSelector) []string {
+// checkSelector checks the metric and the matchers, and returns the labels of the series.
+func (q query) checkSelector(s *parser.VectorSelector) []string {
 	q.t.Helper()
 	known := target
 	if m := metricOf(s.Name); m != nil {

@@ -17,7 +17,7 @@ func TestAResponseIsAssembled(t *testing.T) {
 	ts := serve(t, newStub(), mcp.Config{})
 	want := post(t, ts.URL+"/mcp", call(1, "list_agents", `{}`, "")).result(t).Content[0].Text
 	require.Contains(t, want, `"papi"`)
-	check := func(t *testing.T, a answer) {
+	check := func(t *testing.T, a rpcResponse) {
 		t.Helper()
 		require.Equal(t, id, a.ID)
 		r := a.result(t)
@@ -35,7 +35,7 @@ func TestAResponseIsAssembled(t *testing.T) {
 		t.Parallel()
 		out, err := runStdio(t, newStub(), call(id, "list_agents", `{}`, ""))
 		require.NoError(t, err)
-		var a answer
+		var a rpcResponse
 		require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(out)), &a))
 		check(t, a)
 	})

@@ -39,7 +39,7 @@ func TestANotificationCancelsTheCallOfItsSession(t *testing.T) {
 	ts := serve(t, s, mcp.Config{})
 	mine := post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")
 	other := post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")
-	done := make(chan answer, 1)
+	done := make(chan rpcResponse, 1)
 	go func() {
 		a, _ := tryPost(t.Context(), ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, ""), "Mcp-Session-Id", mine)
 		done <- a

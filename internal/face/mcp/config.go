@@ -40,11 +40,11 @@ type Config struct {
 	// does not list the tools of other methods, and refuses calls of these tools. The caller is the one that Identify
 	// found or, for Stdio, the caller that the connection belongs to. If Rights is nil, every tool is listed.
 	Rights func(ctx context.Context) (mayCall func(method string) bool)
-	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
-	// the same error. If Refused is nil, messages are not counted.
+	// CheckLimits returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
+	// the same error. If CheckLimits is nil, messages are not counted.
 	CheckLimits func(ctx context.Context) error
-	// Take waits until the server may work on a request of the caller that Identify found. leave is called after the
-	// work, once or more. Calls of tools do not use Take, because they wait as calls of the API. If Take is nil,
+	// TakeSlot waits until the server may work on a request of the caller that Identify found. leave is called after the
+	// work, once or more. Calls of tools do not use TakeSlot, because they wait as calls of the API. If TakeSlot is nil,
 	// requests do not wait.
 	TakeSlot func(ctx context.Context) (leave func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -22,17 +21,10 @@ import (
 // endpoint serves one toolset over streamable HTTP. mcp-go interprets the messages. The endpoint limits what it reads,
 // checks the sessions, and sends the progress.
 type endpoint struct {
-	next        http.Handler
-	sessions    sessions
-	tasks       tasks
-	identify    func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
-	checkLimits func(ctx context.Context) error
-	takeSlot    func(ctx context.Context) (leave func(), err error)
-	// challenge is Config.Challenge.
-	challenge func(r *http.Request) string
-	maxBody   int64
-	maxResult int // largest text of a result, in bytes
-	timeout   time.Duration
+	next     http.Handler
+	sessions sessions
+	tasks    tasks
+	config   Config
 }
 
 // maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and list
@@ -47,7 +39,7 @@ func newEndpoint(s *server.MCPServer, sessions sessions, t tasks, c Config) *end
 			server.WithDisableLocalhostProtection(true), // inbound.Guard protects, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: sessions, tasks: t, identify: c.Identify, checkLimits: c.CheckLimits, takeSlot: c.TakeSlot, challenge: c.Challenge, maxBody: c.MaxBody, maxResult: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: sessions, tasks: t, config: c,
 	}
 }
 
@@ -74,49 +66,57 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 }
 
-func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
-	ctx, caller, identifyErr := e.identify(r.Context(), r.Header.Values("Authorization"))
-	maxBody := e.maxBody
-	if e.challenge != nil && wire.HTTPStatus(identifyErr) == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", e.challenge(r))
-		wire.WriteError(w, identifyErr)
-		return
-	}
-	limitErr := e.checkLimits(ctx)
+// readMessage returns the message of a request and its bytes. If the message cannot be processed, readMessage answers the request and
+// returns false.
+func (e *endpoint) readMessage(w http.ResponseWriter, r *http.Request, identifyErr, limitErr error) (m envelope, body []byte, ok bool) {
+	maxBody := e.config.MaxBody
 	if identifyErr != nil || limitErr != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}
 	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			w.Header().Set("Connection", "close")
-			switch {
-			case identifyErr != nil:
-				wire.WriteError(w, identifyErr)
-				return
-			case limitErr != nil:
-				refuseLimited(w, nil, limitErr)
-				return
-			}
-			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
-			return
-		}
+	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
+	if isTooLarge {
+		w.Header().Set("Connection", "close")
+	}
+	switch {
+	case isTooLarge && identifyErr != nil:
+		wire.WriteError(w, identifyErr)
+	case isTooLarge && limitErr != nil:
+		refuseLimited(w, nil, limitErr)
+	case isTooLarge:
+		refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
+	case err != nil:
 		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "the request body ended early: send the message again")
+	default:
+		m, problem := readEnvelope(body)
+		if problem == nil {
+			return m, body, true
+		}
+		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
+	}
+	return m, nil, false
+}
+
+func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
+	ctx, caller, identifyErr := e.config.Identify(r.Context(), r.Header.Values("Authorization"))
+	if e.config.Challenge != nil && wire.HTTPStatus(identifyErr) == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", e.config.Challenge(r))
+		wire.WriteError(w, identifyErr)
 		return
 	}
-	m, problem := readEnvelope(body)
-	if problem != nil {
-		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
+	limitErr := e.config.CheckLimits(ctx)
+	m, body, ok := e.readMessage(w, r, identifyErr, limitErr)
+	if !ok {
 		return
 	}
 	if limitErr != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
 		refuseLimited(w, m.ID, limitErr)
 		return
 	}
-	out := &responseWriter{w: w, timeout: e.timeout, releaseSlot: func() {}}
+	out := &responseWriter{w: w, timeout: e.config.WriteTimeout, releaseSlot: func() {}}
 	if m.needsSlot() {
-		if out.releaseSlot, err = e.takeSlot(ctx); err != nil {
+		var err error
+		if out.releaseSlot, err = e.config.TakeSlot(ctx); err != nil {
 			refuseLimited(w, m.ID, err)
 			return
 		}
@@ -148,18 +148,23 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if m.isTaskMethod() {
-		e.answerTask(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), w, r, m, body)
-		return
+	ctx = withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...)
+	switch {
+	case m.isTaskMethod():
+		e.answerTask(ctx, w, r, m, body)
+	case m.subscribes():
+		e.answerSubscription(ctx, out, r, m, body)
+	default:
+		e.forward(ctx, out, r, m, header, body)
 	}
-	if m.subscribes() {
-		e.answerSubscription(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), out, r, m, body)
-		return
-	}
-	ctx, h := withStartedTask(ctx)
+}
+
+// forward lets mcp-go answer the message.
+func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Request, m envelope, header http.Header, body []byte) {
+	ctx, started := withStartedTask(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
-	ctx, out.result = tool.WithDeferredResult(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
+	ctx, out.result = tool.WithDeferredResult(tool.WithMaxResult(ctx, e.config.MaxResult))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}
@@ -167,7 +172,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	e.next.ServeHTTP(out, r)
 	if ctx.Err() != nil {
-		e.tasks.abandon(ctx, h)
+		e.tasks.abandon(ctx, started)
 	}
 }
 
@@ -177,27 +182,22 @@ func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, 
 	if mismatch == nil && !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		mismatch = &rpcError{Code: mcp.INVALID_REQUEST, Message: "accept text/event-stream, in which notifications are sent"}
 	}
-	out.Header().Set("Content-Type", "application/json") // until there is a stream
 	if mismatch != nil {
-		out.WriteHeader(http.StatusBadRequest)
-		_, _ = out.Write(append(mismatch.response(m.ID), '\n')) // the client may have disconnected
+		writeResponse(out, http.StatusBadRequest, mismatch.response(m.ID))
 		return
 	}
+	out.Header().Set("Content-Type", "application/json") // until there is a stream
 	_, _ = out.Write(e.tasks.listen(ctx, m, out.notify)) // the client may have disconnected
 }
 
 // answerTask answers a request of the extension for tasks.
 func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, m envelope, body []byte) {
-	var response []byte
-	httpStatus := http.StatusBadRequest
 	if mismatch := checkTaskHeaders(r.Header, m, body); mismatch != nil {
-		response = mismatch.response(m.ID)
-	} else {
-		response, httpStatus = e.tasks.respond(ctx, m, body)
+		writeResponse(w, http.StatusBadRequest, mismatch.response(m.ID))
+		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(httpStatus)
-	_, _ = w.Write(append(response, '\n')) // the client may have disconnected
+	response, httpStatus := e.tasks.respond(ctx, m, body)
+	writeResponse(w, httpStatus, response)
 }
 
 // withCallMetadata returns a context whose calls are marked as MCP calls and carry the caller's authorization and other
@@ -217,16 +217,19 @@ func isPrintable(s string) bool {
 
 // refuse answers with a JSON-RPC error.
 func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(httpStatus)
-	_, _ = w.Write(append((&rpcError{Code: code, Message: message}).response(nil), '\n')) // the client may have disconnected
+	writeResponse(w, httpStatus, (&rpcError{Code: code, Message: message}).response(nil))
 }
 
 // refuseLimited answers the message with an error whose data is Fleet's error object.
 func refuseLimited(w http.ResponseWriter, id json.RawMessage, err error) {
 	wire.SetRetryAfter(w.Header(), err)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(wire.HTTPStatus(err))
 	object := wire.ErrorOf(err)
-	_, _ = w.Write(append((&rpcError{codeLimitReached, object.Message, object}).response(id), '\n')) // the client may have disconnected
+	writeResponse(w, wire.HTTPStatus(err), (&rpcError{codeLimitReached, object.Message, object}).response(id))
+}
+
+// writeResponse answers with a JSON-RPC response.
+func writeResponse(w http.ResponseWriter, httpStatus int, response []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(append(response, '\n')) // the client may have disconnected
 }

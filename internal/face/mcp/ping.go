@@ -10,7 +10,7 @@ import (
 // pingTimeout is how long a client may take to answer a ping. A client that does not answer in time gets no more pings.
 const pingTimeout = time.Second
 
-// pinger ask the client to confirm that it has processed what was sent before. The TypeScript clients lose the progress
+// pinger asks the client to confirm that it has processed what was sent before. The TypeScript clients lose the progress
 // of a call if they read it from a pipe together with the call's result: they process the result at once and the
 // notification a moment later, when nothing listens any more. A ping between the two separates them. Over HTTP these
 // clients read one event at a time. In the protocol revisions without sessions a server cannot send requests: see

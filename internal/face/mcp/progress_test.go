@@ -14,7 +14,7 @@ import (
 // Each call of these tests logs ten events, the last one just before it answers.
 const calls, eventsOfCall = 100, 10
 
-func checkProgress(t *testing.T, a answer, name string) {
+func checkProgress(t *testing.T, a rpcResponse, name string) {
 	t.Helper()
 	require.Len(t, a.progress, eventsOfCall, name)
 	for i, p := range a.progress {
@@ -33,7 +33,7 @@ func TestNoProgressIsLostOverHTTP(t *testing.T) {
 		if session { // one session for all calls, which mcp-go would let share one channel
 			headers = []string{"Mcp-Session-Id", post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")}
 		}
-		answers := make([]answer, calls)
+		answers := make([]rpcResponse, calls)
 		g, ctx := errgroup.WithContext(t.Context())
 		g.SetLimit(16)
 		for i := range calls {
@@ -59,9 +59,9 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 	}
 	out, err := runStdio(t, newStub(), in.String())
 	require.NoError(t, err)
-	answers := map[string]*answer{}
+	answers := map[string]*rpcResponse{}
 	for i := range calls {
-		answers[fmt.Sprintf("a%d", i)] = &answer{}
+		answers[fmt.Sprintf("a%d", i)] = &rpcResponse{}
 	}
 	for l := range strings.Lines(out) {
 		name := ""

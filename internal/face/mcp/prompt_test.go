@@ -93,7 +93,7 @@ func (*stub) DownloadTaskPayload(q *fleetv1.DownloadTaskPayloadRequest, out grpc
 }
 
 // ask sends a message over HTTP in the modern revision, or in the older ones.
-func ask(t *testing.T, url, method, name, params string, isModern bool) answer {
+func ask(t *testing.T, url, method, name, params string, isModern bool) rpcResponse {
 	t.Helper()
 	var headers []string
 	if isModern {
@@ -160,7 +160,7 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newStub(), mcp.Config{}).URL + "/mcp"
 	for _, isModern := range []bool{false, true} {
-		read := func(uri string) answer {
+		read := func(uri string) rpcResponse {
 			return ask(t, url, "resources/read", uri, fmt.Sprintf(`"uri":%q`, uri), isModern)
 		}
 		var listed struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is the answer to a message.
-type answer struct {
+// rpcResponse is the response to a message.
+type rpcResponse struct {
 	status   int
 	header   http.Header
 	body     string
@@ -46,7 +46,7 @@ type result struct {
 	} `json:"content"`
 }
 
-func (a answer) result(t *testing.T) result {
+func (a rpcResponse) result(t *testing.T) result {
 	t.Helper()
 	require.NotNil(t, a.Result, a.body)
 	var r result
@@ -55,17 +55,17 @@ func (a answer) result(t *testing.T) result {
 }
 
 // post sends a message. headers alternates names and values.
-func post(t *testing.T, url, message string, headers ...string) answer {
+func post(t *testing.T, url, message string, headers ...string) rpcResponse {
 	t.Helper()
 	a, err := tryPost(t.Context(), url, message, headers...)
 	require.NoError(t, err)
 	return a
 }
 
-func tryPost(ctx context.Context, url, message string, headers ...string) (answer, error) {
+func tryPost(ctx context.Context, url, message string, headers ...string) (rpcResponse, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
 	if err != nil {
-		return answer{}, err
+		return rpcResponse{}, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -78,10 +78,10 @@ func tryPost(ctx context.Context, url, message string, headers ...string) (answe
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return answer{}, err
+		return rpcResponse{}, err
 	}
 	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode, header: resp.Header}
+	a := rpcResponse{status: resp.StatusCode, header: resp.Header}
 	if resp.Header.Get("Content-Type") != "text/event-stream" {
 		b, err := io.ReadAll(resp.Body)
 		a.body = string(b)
@@ -92,7 +92,7 @@ func tryPost(ctx context.Context, url, message string, headers ...string) (answe
 }
 
 // readEvents reads an event stream: progress, with the response as the last event.
-func (a *answer) readEvents(r io.Reader) error {
+func (a *rpcResponse) readEvents(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -108,7 +108,7 @@ func (a *answer) readEvents(r io.Reader) error {
 }
 
 // readMessage reads one message of a server.
-func (a *answer) readMessage(data string) error {
+func (a *rpcResponse) readMessage(data string) error {
 	if a.Result != nil || a.Error != nil {
 		return fmt.Errorf("a message after the response: %s", data)
 	}

@@ -166,12 +166,13 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "an internal error occurred in Fleet; its log has the cause"}).response(m.ID)
 		}
 	}()
+	ctx = metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...)
 	if m.isTaskMethod() {
-		response, _ := s.tasks.respond(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...), m, message)
+		response, _ := s.tasks.respond(ctx, m, message)
 		return response
 	}
 	if m.subscribes() {
-		ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)() // otherwise it would wait for ever
 		return s.tasks.listen(ctx, m, func(n mcp.JSONRPCNotification) error { return s.notify(n, nil) })
@@ -179,7 +180,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	progress := false
 	message, x := replaceInexact(message, m)
 	ctx, refused := withRefusal(ctx)
-	ctx, result := tool.WithDeferredResult(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
+	ctx, result := tool.WithDeferredResult(ctx)
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
 		return s.notify(n, x)

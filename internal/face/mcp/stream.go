@@ -29,7 +29,7 @@ type responseWriter struct {
 	exact       exactNumbersByText   // numbers that are put back into what mcp-go writes
 	id          json.RawMessage      // of the message
 	refusal     *refusal             // what is sent instead of what mcp-go writes
-	releaseSlot func()               // called after the work and before the client reads the answer, once or more; see Config.Take
+	releaseSlot func()               // called after the work and before the client reads the answer, once or more; see Config.TakeSlot
 
 	mu            sync.Mutex
 	isEventStream bool         // notifications were sent

@@ -14,7 +14,7 @@ import (
 
 // tasksExtension is the id of the MCP extension for tasks (SEP-2663). mcp-go has only the tasks of revision 2025-11-25, so the
 // extension is written here: a call of a tool can be answered with a task, and tasks/get, tasks/update and tasks/cancel
-// are about it. A task of MCP is a task of Fleet and has its id, or its id names several of them; see ref. So every server on
+// are about it. A task of MCP is a task of Fleet and has its id, or its id names several of them; see taskRef. So every server on
 // the store answers for it, also after a restart.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 

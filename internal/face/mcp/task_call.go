@@ -112,14 +112,14 @@ type startedTaskKey struct{}
 // startedTask is the task that a call was answered with; its ID is empty if there is none.
 type startedTask struct{ ID string }
 
-// withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the task of the handle must be
+// withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the started task must be
 // stopped, because nobody knows of it.
 func withStartedTask(ctx context.Context) (context.Context, *startedTask) {
 	h := &startedTask{}
 	return context.WithValue(ctx, startedTaskKey{}, h), h
 }
 
-// recordStartedTask sets the handle of the context's call, unless the task is an older one that the call only repeats.
+// recordStartedTask sets the started task of the context's call, unless the task is an older one that the call only repeats.
 func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
 	h, _ := ctx.Value(startedTaskKey{}).(*startedTask)
 	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
@@ -131,7 +131,7 @@ func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
 // abandonTimeout limits how long it may take to stop a task that nobody knows of.
 const abandonTimeout = 10 * time.Second
 
-// abandon stops the task of the handle.
+// abandon stops the started task.
 func (t tasks) abandon(ctx context.Context, h *startedTask) {
 	if h.ID == "" {
 		return

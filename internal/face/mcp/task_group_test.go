@@ -24,7 +24,7 @@ type groupStub struct {
 	mu        sync.Mutex
 	tasks     map[string]*fleetv1.TaskDetail
 	questions map[string]*fleetv1.Question // by the id of the task
-	done      []string                     // what was changed
+	changes   []string                     // what was changed
 }
 
 func (s *groupStub) LandTasks(_ context.Context, q *fleetv1.LandTasksRequest) (*fleetv1.LandTasksResponse, error) {
@@ -71,19 +71,19 @@ func (s *groupStub) ListQuestions(_ context.Context, q *fleetv1.ListQuestionsReq
 func (s *groupStub) AnswerQuestion(_ context.Context, q *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done = append(s.done, "answer "+q.GetQuestionId()+" "+q.GetAnswer())
+	s.changes = append(s.changes, "answer "+q.GetQuestionId()+" "+q.GetAnswer())
 	return &fleetv1.AnswerQuestionResponse{}, nil
 }
 
 func (s *groupStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done = append(s.done, "stop "+q.GetTaskId())
+	s.changes = append(s.changes, "stop "+q.GetTaskId())
 	return &fleetv1.StopTaskResponse{}, nil
 }
 
-// of returns a task, whose work is in the state.
-func of(t fleetv1.Task_Status, state fleetv1.Landing_State) *fleetv1.TaskDetail {
+// newTaskDetail returns a task whose work is in the state.
+func newTaskDetail(t fleetv1.Task_Status, state fleetv1.Landing_State) *fleetv1.TaskDetail {
 	return &fleetv1.TaskDetail{AgentName: "papi", Status: t, Summary: "Do it", Landing: &fleetv1.Landing{State: state}}
 }
 
@@ -95,19 +95,19 @@ func (s *groupStub) start(t *testing.T, tool, arguments string) (url string, res
 	ts := httptest.NewServer(mcp.Handler(facetest.KeepStreams(c), mcp.Config{}))
 	t.Cleanup(ts.Close)
 	url = ts.URL + "/mcp/all"
-	return url, resultIn(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(acceptsTasks)+`}}`, modernHeaders("tools/call", tool)...))
+	return url, resultOf(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(acceptsTasks)+`}}`, modernHeaders("tools/call", tool)...))
 }
 
 func askAbout(t *testing.T, url, method, id, more string) map[string]any {
 	t.Helper()
-	return resultIn(t, post(t, url, about(method, id, more), modernHeaders(method, id)...))
+	return resultOf(t, post(t, url, taskRequest(method, id, more), modernHeaders(method, id)...))
 }
 
 // TestTaskOfALanding follows work until it has landed, also when another task has to mend it first.
 func TestTaskOfALanding(t *testing.T) {
 	t.Parallel()
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{
-		"a": of(fleetv1.Task_completed, fleetv1.Landing_queued), "b": of(fleetv1.Task_completed, fleetv1.Landing_queued),
+		"a": newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_queued), "b": newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_queued),
 	}}
 	_, result := s.start(t, "land_tasks", `{"task_ids":["a","b"],"dry_run":true}`)
 	require.Equal(t, "complete", result["resultType"], "nothing lands")
@@ -115,9 +115,9 @@ func TestTaskOfALanding(t *testing.T) {
 	require.Equal(t, []any{"task", "landing.a.b", "working", "0 of 2 are through; task a lands"}, []any{result["resultType"], result["taskId"], result["status"], result["statusMessage"]})
 	get := func() map[string]any { return askAbout(t, url, "tasks/get", "landing.a.b", "") }
 
-	landed := of(fleetv1.Task_completed, fleetv1.Landing_landed)
+	landed := newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_landed)
 	landed.Landing.Into, landed.Landing.LandedSha = new("main"), new("abc")
-	conflict := of(fleetv1.Task_completed, fleetv1.Landing_conflict)
+	conflict := newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_conflict)
 	conflict.Landing.NextTaskId, conflict.Landing.Problem = new("c"), new("it conflicts")
 	mending := &fleetv1.TaskDetail{AgentName: "papi", Status: fleetv1.Task_running, Summary: "Resolve the conflicts", Waiting: new(true)}
 	s.tasks = map[string]*fleetv1.TaskDetail{"a": landed, "b": conflict, "c": mending}
@@ -127,7 +127,7 @@ func TestTaskOfALanding(t *testing.T) {
 	require.Equal(t, "Agent papi (Resolve the conflicts) asks: Which?", asked["inputRequests"].(map[string]any)["c-1"].(map[string]any)["params"].(map[string]any)["message"])
 	askAbout(t, url, "tasks/update", "landing.a.b", `"inputResponses":{"c-1":{"action":"accept","content":{"answer":"this"}}}`)
 	askAbout(t, url, "tasks/cancel", "landing.a.b", "")
-	require.Equal(t, []string{"answer c-1 this"}, s.done, "a cancelled landing goes on")
+	require.Equal(t, []string{"answer c-1 this"}, s.changes, "a cancelled landing goes on")
 
 	mending.Waiting, mending.Preview = nil, "git rebase"
 	require.Equal(t, "1 of 2 are through; papi: git rebase", get()["statusMessage"])
@@ -153,7 +153,7 @@ func TestTaskOfSeveralTasks(t *testing.T) {
 	words := result["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
 	require.Equal(t, "Tasks of Fleet: a, b. The results come by themselves when all have ended: do not ask for them.", words)
 	askAbout(t, url, "tasks/cancel", "tasks.a.b", "")
-	require.Equal(t, []string{"stop a", "stop b"}, s.done)
+	require.Equal(t, []string{"stop a", "stop b"}, s.changes)
 	s.tasks["a"].Status, s.tasks["a"].Summary = fleetv1.Task_completed, "Done"
 	over := askAbout(t, url, "tasks/get", "tasks.a.b", "")
 	require.Nil(t, over["result"].(map[string]any)["isError"], "one has completed")
@@ -166,7 +166,7 @@ func TestTaskOfSeveralTasks(t *testing.T) {
 
 	for _, id := range []string{"tasks.", "landing.", "tasks.a..b", "landing.a.x", "tasks." + strings.Repeat("a.", 600) + "a"} {
 		for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-			a := post(t, url, about(method, id, ""), modernHeaders(method, id)...)
+			a := post(t, url, taskRequest(method, id, ""), modernHeaders(method, id)...)
 			require.Equal(t, -32602, a.Error.Code, "%s of %.40s", method, id)
 		}
 	}

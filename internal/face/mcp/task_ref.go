@@ -48,7 +48,7 @@ func readRef(id string) (r taskRef, valid bool) {
 	return r, len(id) <= maxTaskID && !slices.Contains(r.ids, "")
 }
 
-// details returns the tasks of the ref as they are now. Of a landing, they are the tasks that have the work now: if another task goes on
+// details returns the tasks that r names as they are now. Of a landing, they are the tasks that have the work now: if another task goes on
 // with it, that one.
 func (t tasks) details(ctx context.Context, r taskRef) ([]*fleetv1.TaskDetail, error) {
 	all := make([]*fleetv1.TaskDetail, len(r.ids))

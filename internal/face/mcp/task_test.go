@@ -184,19 +184,19 @@ func modernHeaders(method, name string) []string {
 	return []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}
 }
 
-// about is a request of the extension about the task.
-func about(method, id, more string) string {
+// taskRequest is a request of the extension about the task.
+func taskRequest(method, id, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, prefixed(",", more), modernMeta(acceptsTasks))
 }
 
 // askTask sends a request of the extension about the task.
-func askTask(t *testing.T, url, method, more string) answer {
+func askTask(t *testing.T, url, method, more string) rpcResponse {
 	t.Helper()
-	return post(t, url, about(method, taskID, more), modernHeaders(method, taskID)...)
+	return post(t, url, taskRequest(method, taskID, more), modernHeaders(method, taskID)...)
 }
 
-// resultIn returns the result of a response without the members that mcp-go adds.
-func resultIn(t *testing.T, a answer) map[string]any {
+// resultOf returns the result of a response without the members that mcp-go adds.
+func resultOf(t *testing.T, a rpcResponse) map[string]any {
 	t.Helper()
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(a.Result, &m), a.body)
@@ -244,7 +244,7 @@ func TestTaskOfACall(t *testing.T) {
 	discover := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta(acceptsTasks)+`}}`, modernHeaders("server/discover", "")...)
 	require.Contains(t, discover.body, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
 
-	created := resultIn(t, post(t, url, runTask(modernMeta(acceptsTasks)), modernHeaders("tools/call", "run_task")...))
+	created := resultOf(t, post(t, url, runTask(modernMeta(acceptsTasks)), modernHeaders("tools/call", "run_task")...))
 	words := created["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
 	require.Contains(t, words, "papi works on another task")
 	delete(created, "_meta")
@@ -254,7 +254,7 @@ func TestTaskOfACall(t *testing.T) {
 	}
 	require.Equal(t, working, created)
 	working["resultType"] = "complete"
-	require.Equal(t, working, resultIn(t, askTask(t, url, "tasks/get", "")))
+	require.Equal(t, working, resultOf(t, askTask(t, url, "tasks/get", "")))
 
 	input, err := structpb.NewStruct(map[string]any{"command": "rm -r build"})
 	require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestTaskOfACall(t *testing.T) {
 			{Id: taskID + "-1", AgentName: "papi", Kind: fleetv1.Question_permission, Status: fleetv1.Question_waiting, Tool: "Bash", Input: input},
 		}
 	})
-	asked := resultIn(t, askTask(t, url, "tasks/get", ""))
+	asked := resultOf(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, "input_required", asked["status"])
 	requests, err := json.Marshal(asked["inputRequests"])
 	require.NoError(t, err)
@@ -278,11 +278,11 @@ func TestTaskOfACall(t *testing.T) {
 
 	const answers = `"inputResponses":{"` + taskID + `-1":{"action":"accept","content":{"decision":"deny","message":"Use make clean"}},"` + taskID + `-2":{"action":"cancel"},"unknown":{"action":"accept"}}`
 	for range 2 { // the second one finds the first question answered
-		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/update", answers)))
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultOf(t, askTask(t, url, "tasks/update", answers)))
 	}
-	require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/update", `"inputResponses":{"`+taskID+`-2":{"action":"accept","content":{"answer":"red","other":"green"}}}`)))
+	require.Equal(t, map[string]any{"resultType": "complete"}, resultOf(t, askTask(t, url, "tasks/update", `"inputResponses":{"`+taskID+`-2":{"action":"accept","content":{"answer":"red","other":"green"}}}`)))
 	require.Equal(t, []string{taskID + "-1 deny Use make clean", taskID + "-2 green "}, s.answers)
-	require.Equal(t, "Bash: rm -r build", resultIn(t, askTask(t, url, "tasks/get", ""))["statusMessage"])
+	require.Equal(t, "Bash: rm -r build", resultOf(t, askTask(t, url, "tasks/get", ""))["statusMessage"])
 
 	s.set(func(d *fleetv1.TaskDetail) {
 		exit := int32(1)
@@ -291,7 +291,7 @@ func TestTaskOfACall(t *testing.T) {
 		d.Changes = &fleetv1.TaskChanges{Files: 2, Insertions: 10, Deletions: 3, Branch: "fleet/papi"}
 		d.Checks = &fleetv1.TaskChecks{Results: []*fleetv1.TaskCheck{{Command: "make", Status: fleetv1.TaskCheck_passed}, {Command: "make test", Status: fleetv1.TaskCheck_failed, ExitCode: &exit}}}
 	})
-	ended := resultIn(t, askTask(t, url, "tasks/get", ""))
+	ended := resultOf(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, "completed", ended["status"], "failed is for errors of the protocol")
 	require.Equal(t, map[string]any{"resultType": "complete", "isError": true, "content": []any{
 		map[string]any{"type": "text", "text": "Three tests fail.\n\nTask " + taskID + " of papi: failed: its checks failed.\nReason: CHECKS_FAILED.\n" +
@@ -305,9 +305,9 @@ func TestTaskIsCancelled(t *testing.T) {
 	s := newTaskStub()
 	url := s.serve(t)
 	for range 2 {
-		require.Equal(t, map[string]any{"resultType": "complete"}, resultIn(t, askTask(t, url, "tasks/cancel", "")))
+		require.Equal(t, map[string]any{"resultType": "complete"}, resultOf(t, askTask(t, url, "tasks/cancel", "")))
 	}
-	cancelled := resultIn(t, askTask(t, url, "tasks/get", ""))
+	cancelled := resultOf(t, askTask(t, url, "tasks/get", ""))
 	require.Equal(t, []any{"cancelled", "stopped by alice"}, []any{cancelled["status"], cancelled["statusMessage"]})
 	require.NotContains(t, cancelled, "result")
 }
@@ -318,15 +318,15 @@ func TestRefusedTaskRequests(t *testing.T) {
 	url := s.serve(t)
 	const unknown = "00000000-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		a := post(t, url, about(method, unknown, ""), modernHeaders(method, unknown)...)
+		a := post(t, url, taskRequest(method, unknown, ""), modernHeaders(method, unknown)...)
 		require.Equal(t, 400, a.status)
 		require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"there is no such task"}}`, a.body)
-		require.Equal(t, -32602, post(t, url, about(method, "", ""), modernHeaders(method, "")...).Error.Code)
+		require.Equal(t, -32602, post(t, url, taskRequest(method, "", ""), modernHeaders(method, "")...).Error.Code)
 		for _, headers := range [][]string{
 			modernHeaders(method, unknown), modernHeaders("tasks/list", taskID), modernHeaders(method, "")[:4],
 			{"Mcp-Method", method, "Mcp-Name", taskID},
 		} {
-			a := post(t, url, about(method, taskID, ""), headers...)
+			a := post(t, url, taskRequest(method, taskID, ""), headers...)
 			require.Equal(t, []any{400, -32020}, []any{a.status, a.Error.Code}, "%s", headers)
 		}
 	}
@@ -381,10 +381,10 @@ func TestTasksOnStdio(t *testing.T) {
 	require.Contains(t, out.String(), `"resultType":"task"`)
 	require.Contains(t, out.String(), `"taskId":"`+taskID+`"`)
 	out.Reset()
-	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(about("tasks/cancel", taskID, "")+"\n"), &out))
+	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(taskRequest("tasks/cancel", taskID, "")+"\n"), &out))
 	require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, out.String())
 	out.Reset()
-	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(about("tasks/get", taskID, "")+"\n"), &out))
+	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(taskRequest("tasks/get", taskID, "")+"\n"), &out))
 	require.Contains(t, out.String(), `"status":"cancelled"`)
 }
 
@@ -409,7 +409,7 @@ func TestQuestionDuringACall(t *testing.T) {
 		s := newTaskStub()
 		s.ended, s.questions, s.task.Waiting = make(chan struct{}), question(), new(true)
 		url := s.serve(t)
-		asked := resultIn(t, post(t, url, runTask(modernMeta(acceptsForms)), headers...))
+		asked := resultOf(t, post(t, url, runTask(modernMeta(acceptsForms)), headers...))
 		require.Equal(t, "input_required", asked["resultType"])
 		require.Contains(t, asked["inputRequests"], taskID+"-1")
 		state, err := json.Marshal(asked["requestState"])

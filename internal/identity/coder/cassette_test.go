@@ -29,18 +29,18 @@ const (
 	address   = "http://coder.test" // the deployment's address in cassettes
 )
 
-// deployment is a real Coder whose answers are recorded or replayed.
-type deployment struct {
+// recordedDeployment is a real Coder whose answers are recorded or replayed.
+type recordedDeployment struct {
 	*testing.T
-	users *coder.Users
-	at    time.Time         // the source's current time
-	names map[string]string // ids of tokens, with their replacements in the cassette
+	users    *coder.Users
+	now      time.Time         // the source's current time
+	tokenIDs map[string]string // ids of tokens, with their replacements in the cassette
 }
 
 // newDeployment returns a deployment that uses the cassette with the test's name.
-func newDeployment(t *testing.T) *deployment {
+func newDeployment(t *testing.T) *recordedDeployment {
 	t.Helper()
-	d := &deployment{T: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), names: map[string]string{}}
+	d := &recordedDeployment{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), tokenIDs: map[string]string{}}
 	o := &recorder.Options{
 		CassetteName: filepath.Join(cassettes, t.Name()[strings.Index(t.Name(), "/")+1:]), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
 	}
@@ -55,7 +55,7 @@ func newDeployment(t *testing.T) *deployment {
 		return err == nil && r.Method == i.Method && r.URL.Path == u.Path && r.URL.RawQuery == u.RawQuery
 	})
 	r.AddHook(d.scrub, recorder.BeforeSaveHook)
-	d.users, err = coder.New(coder.Config{URL: where}, subjects{}, coder.Options{Transport: r, Now: func() time.Time { return d.at }})
+	d.users, err = coder.New(coder.Config{URL: where}, fakeNames{}, coder.Options{Transport: r, Now: func() time.Time { return d.now }})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		d.users.Close()
@@ -65,10 +65,10 @@ func newDeployment(t *testing.T) *deployment {
 }
 
 // scrub removes credentials from a recorded request and its answer, and everything that differs between recordings.
-func (d *deployment) scrub(i *cassette.Interaction) error {
+func (d *recordedDeployment) scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Response.Headers, i.Response.Duration = nil, http.Header{"Content-Type": i.Response.Headers["Content-Type"]}, 0
 	i.Request.URL, i.Request.Host, i.Request.RemoteAddr = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), address, 1), "", ""
-	for id, stands := range d.names {
+	for id, stands := range d.tokenIDs {
 		i.Request.URL, i.Response.Body = strings.ReplaceAll(i.Request.URL, id, stands), strings.ReplaceAll(i.Response.Body, id, stands)
 	}
 	return nil
@@ -76,7 +76,7 @@ func (d *deployment) scrub(i *cassette.Interaction) error {
 
 // token returns a new token of the test bed's user, and a function that revokes it. In a cassette the id of the token
 // is the letter repeated ten times. In a replay, token returns such a token without creating one.
-func (d *deployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
+func (d *recordedDeployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
 	d.Helper()
 	if !*record {
 		return strings.Repeat(letter, 10) + "-" + strings.Repeat(letter, 22), func() {}
@@ -89,7 +89,7 @@ func (d *deployment) token(user, letter string, scope codersdk.APIKeyScope) (sec
 	})
 	require.NoError(d, err)
 	id, _, _ := strings.Cut(key.Key, "-")
-	d.names[id] = strings.Repeat(letter, 10)
+	d.tokenIDs[id] = strings.Repeat(letter, 10)
 	done := false
 	revoke = func() {
 		if !done {
@@ -126,10 +126,10 @@ func TestRecorded(t *testing.T) {
 		_, err := d.users.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
 		revoke()
-		d.at = d.at.Add(29 * time.Second)
+		d.now = d.now.Add(29 * time.Second)
 		_, err = d.users.Authenticate(t.Context(), secret)
 		require.NoError(t, err, "the answer must be remembered for 30 seconds")
-		d.at = d.at.Add(time.Second)
+		d.now = d.now.Add(time.Second)
 		_, err = d.users.Authenticate(t.Context(), secret)
 		requireReason(t, fleet.ReasonUnauthenticated, err, "unknown, expired or revoked")
 	})

@@ -13,14 +13,14 @@ import (
 	"fleet/internal/identity/coder"
 )
 
-// reply answers requests with the status: those for groups with the groups, and others with the body.
-type reply struct {
+// fixedResponses answers requests with the status: those for groups with the groups, and others with the body.
+type fixedResponses struct {
 	status       int
 	body, groups []byte
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r reply) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r fixedResponses) RoundTrip(request *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(request.URL.Path, "/groups") {
 		r.body = r.groups
 	}
@@ -41,7 +41,7 @@ func FuzzWhois(f *testing.F) {
 		if status < 200 || status > 599 {
 			t.Skip()
 		}
-		u, err := coder.New(coder.Config{URL: "https://coder.example.com"}, subjects{}, coder.Options{Transport: reply{status, body, groups}})
+		u, err := coder.New(coder.Config{URL: "https://coder.example.com"}, fakeNames{}, coder.Options{Transport: fixedResponses{status, body, groups}})
 		require.NoError(t, err)
 		defer u.Close()
 		p, err := u.Authenticate(t.Context(), alicesToken)

@@ -23,17 +23,17 @@ import (
 
 const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
 
-// subjects gives each subject the name that the subject would get first.
-type subjects struct{}
+// fakeNames gives each subject the name that the subject would get first.
+type fakeNames struct{}
 
-func (subjects) NameOf(_ context.Context, s fleet.Subject) (string, error) {
+func (fakeNames) NameOf(_ context.Context, s fleet.Subject) (string, error) {
 	return s.PrincipalName(), nil
 }
 
-func source(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
+func newUsers(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
 	t.Helper()
 	c.URL = d.URL
-	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
+	u, err := coder.New(c, fakeNames{}, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
 		network, _ := ctx.Value(networkKey{}).(netip.Prefix)
 		return network
 	}})
@@ -59,7 +59,7 @@ func TestPrincipal(t *testing.T) {
 	d := codertest.New(t)
 	d.Add("Alice", alicesToken)
 	d.Groups = []codersdk.Group{{Name: "devs", OrganizationName: "acme"}}
-	p, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	p, err := newUsers(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	require.Equal(t, "coder:alice", p.Name)
 	require.Equal(t, fleet.ScopeRun, p.Scope)
@@ -70,7 +70,7 @@ func TestPrincipal(t *testing.T) {
 
 func TestForm(t *testing.T) {
 	t.Parallel()
-	u := source(t, codertest.New(t), coder.Config{})
+	u := newUsers(t, codertest.New(t), coder.Config{})
 	for secret, want := range map[string]bool{
 		alicesToken: true, "fleet_" + alicesToken: false, alicesToken + "a": false, "a" + alicesToken: false, "": false, "a-b": false,
 		"eyJhbGciOiJSUzI1NiJ9.e30.c2ln": false, "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaa\n": false, uuid.NewString(): false,
@@ -104,7 +104,7 @@ func TestRoles(t *testing.T) {
 			d := codertest.New(t)
 			d.Add("alice", alicesToken, c.roles...)
 			d.Groups = c.groups
-			p, err := source(t, d, coder.Config{Roles: roles, DefaultRole: c.other}).Authenticate(t.Context(), alicesToken)
+			p, err := newUsers(t, d, coder.Config{Roles: roles, DefaultRole: c.other}).Authenticate(t.Context(), alicesToken)
 			if c.denied {
 				requireReason(t, fleet.ReasonPermissionDenied, err, `"alice"`, "no role")
 				return
@@ -134,7 +134,7 @@ func TestNarrowTokens(t *testing.T) {
 			k := d.Keys[alicesToken]
 			narrow(&k)
 			d.Keys[alicesToken] = k
-			_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+			_, err := newUsers(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
 			requireReason(t, fleet.ReasonUnauthenticated, err, "restricted")
 		})
 	}
@@ -147,7 +147,7 @@ func TestSuspended(t *testing.T) {
 	u := d.Users[alicesToken]
 	u.Status = codersdk.UserStatusSuspended
 	d.Users[alicesToken] = u
-	_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	_, err := newUsers(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonUnauthenticated, err, "suspended")
 }
 
@@ -156,7 +156,7 @@ func TestRemembered(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
-	u := source(t, d, coder.Config{})
+	u := newUsers(t, d, coder.Config{})
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -187,7 +187,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
-	u := source(t, d, coder.Config{})
+	u := newUsers(t, d, coder.Config{})
 	_, err := u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	for _, status := range []int{http.StatusBadGateway, http.StatusTooManyRequests, http.StatusInternalServerError} {
@@ -215,7 +215,7 @@ func TestRedirect(t *testing.T) {
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
 	d.Moved = elsewhere.URL
-	_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	_, err := newUsers(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonUnauthenticated, err)
 	require.False(t, leaked.Load())
 }
@@ -226,7 +226,7 @@ func TestFlood(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
-	u := source(t, d, coder.Config{})
+	u := newUsers(t, d, coder.Config{})
 	_, err := u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	d.Later(time.Minute) // alice's answer is outdated
@@ -256,6 +256,6 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, c.Validate(), want)
 	}
 	require.NoError(t, coder.Config{}.Validate())
-	_, err := coder.New(coder.Config{}, subjects{}, coder.Options{})
+	_, err := coder.New(coder.Config{}, fakeNames{}, coder.Options{})
 	require.ErrorContains(t, err, "CODER_URL")
 }

@@ -29,26 +29,26 @@ var quotedPlaceholder = []byte(`"` + placeholder + `"`)
 
 // WithDeferredResult returns a context for one call, whose response must be passed through Append.
 func WithDeferredResult(ctx context.Context) (context.Context, *DeferredResult) {
-	a := &DeferredResult{}
-	return context.WithValue(ctx, deferredKey{}, a), a
+	d := &DeferredResult{}
+	return context.WithValue(ctx, deferredKey{}, d), d
 }
 
 // DeferredResultOf returns the DeferredResult of the context's call; nil if it has none.
 func DeferredResultOf(ctx context.Context) *DeferredResult {
-	a, _ := ctx.Value(deferredKey{}).(*DeferredResult)
-	return a
+	d, _ := ctx.Value(deferredKey{}).(*DeferredResult)
+	return d
 }
 
 // SetTask makes the response a task with these members, which are a JSON object. mcp-go gets a result without content.
-func (a *DeferredResult) SetTask(members []byte) { a.result, a.task = nil, bytes.TrimSpace(members) }
+func (d *DeferredResult) SetTask(members []byte) { d.result, d.task = nil, bytes.TrimSpace(members) }
 
 // Append appends the response to b, with the result in place of two placeholders: as text, and then as structured
 // content. These are the last two placeholders in the response, because an id may equal the placeholder too.
-func (a *DeferredResult) Append(b, written []byte) []byte {
-	if a != nil && a.task != nil {
-		return append(b, bytes.Replace(written, noContent, a.task[1:len(a.task)-1], 1)...)
+func (d *DeferredResult) Append(b, written []byte) []byte {
+	if d != nil && d.task != nil {
+		return append(b, bytes.Replace(written, noContent, d.task[1:len(d.task)-1], 1)...)
 	}
-	if a == nil || a.result == nil {
+	if d == nil || d.result == nil {
 		return append(b, written...)
 	}
 	structured := bytes.LastIndex(written, quotedPlaceholder)
@@ -56,14 +56,14 @@ func (a *DeferredResult) Append(b, written []byte) []byte {
 	if text < 0 { // not the response to the call
 		return append(b, written...)
 	}
-	b = slices.Grow(b, len(written)+len(a.result)*5/2) // in the text each quote has a backslash
+	b = slices.Grow(b, len(written)+len(d.result)*5/2) // in the text each quote has a backslash
 	b = append(b, written[:text]...)
-	if a.text != nil {
-		b = append(b, a.text...)
+	if d.text != nil {
+		b = append(b, d.text...)
 	} else {
-		b = wire.AppendString(b, string(a.result))
+		b = wire.AppendString(b, string(d.result))
 	}
 	b = append(b, written[text+len(quotedPlaceholder):structured]...)
-	b = append(b, a.result...)
+	b = append(b, d.result...)
 	return append(b, written[structured+len(quotedPlaceholder):]...)
 }

@@ -135,7 +135,7 @@ func EventText(text, kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// JSON returns the JSON form of a message, as the text of a message that has none.
+// JSON returns the message as JSON, for the progress of a stream whose messages have no text field.
 func JSON(m proto.Message) string {
 	b, err := wire.Marshal(m)
 	if err != nil {

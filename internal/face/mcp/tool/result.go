@@ -83,8 +83,8 @@ func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.A
 // becomes a second text.
 func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{}
-	if a := DeferredResultOf(ctx); a != nil {
-		a.result = b
+	if d := DeferredResultOf(ctx); d != nil {
+		d.result = b
 		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(placeholder)}, placeholder
 	} else {
 		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(string(b))}, json.RawMessage(b)

@@ -49,7 +49,7 @@ func stream(a *fakeStream) streamCall {
 	}
 }
 
-func listField(texts ...string) *structpb.ListValue {
+func newList(texts ...string) *structpb.ListValue {
 	l := &structpb.ListValue{}
 	for _, s := range texts {
 		l.Values = append(l.Values, structpb.NewStringValue(s))
@@ -65,7 +65,7 @@ func stringsOf(l *structpb.ListValue) []string {
 	return texts
 }
 
-// run calls a tool with progress requested, and returns its answer and its progress.
+// run calls a tool with progress requested, and returns its result.
 func run(t *testing.T, x tool.Tool, notify tool.Notify) *mcp.CallToolResult {
 	t.Helper()
 	r := mcp.CallToolRequest{Params: mcp.CallToolParams{Meta: &mcp.Meta{ProgressToken: "t"}}}
@@ -74,7 +74,7 @@ func run(t *testing.T, x tool.Tool, notify tool.Notify) *mcp.CallToolResult {
 	return result
 }
 
-func textField(r *mcp.CallToolResult) string { return r.Content[0].(mcp.TextContent).Text }
+func textOf(r *mcp.CallToolResult) string { return r.Content[0].(mcp.TextContent).Text }
 
 func recorder(into *[]string) tool.Notify {
 	return func(n mcp.JSONRPCNotification) error {
@@ -86,26 +86,26 @@ func recorder(into *[]string) tool.Notify {
 func TestAStreamsMessagesAreMerged(t *testing.T) {
 	t.Parallel()
 	var said []string
-	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{listField("a", "b"), listField(), listField("c")}, err: io.EOF}), stringsOf), recorder(&said))
+	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{newList("a", "b"), newList(), newList("c")}, err: io.EOF}), stringsOf), recorder(&said))
 	require.False(t, r.IsError)
-	require.JSONEq(t, `["a","b","c"]`, textField(r))
+	require.JSONEq(t, `["a","b","c"]`, textOf(r))
 	require.Equal(t, []string{"a", "b", "c"}, said)
 }
 
 func TestAStreamThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	var said []string
-	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{listField("a")}, err: status.Error(codes.Unavailable, "gone")}), stringsOf), recorder(&said))
+	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{newList("a")}, err: status.Error(codes.Unavailable, "gone")}), stringsOf), recorder(&said))
 	require.True(t, r.IsError)
 	require.Nil(t, r.StructuredContent)
-	require.JSONEq(t, `{"error":"BACKEND_UNAVAILABLE","message":"gone","details":null}`, textField(r))
+	require.JSONEq(t, `{"error":"BACKEND_UNAVAILABLE","message":"gone","details":null}`, textOf(r))
 	require.Equal(t, []string{"a"}, said)
 }
 
 func TestAStreamThatIsTooLongEnds(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", tool.DefaultMaxResult/3+1)
-	a := &fakeStream{messages: []*structpb.ListValue{listField(large), listField(large), listField(large), listField(large)}, err: errors.New("not reached")}
+	a := &fakeStream{messages: []*structpb.ListValue{newList(large), newList(large), newList(large), newList(large)}, err: errors.New("not reached")}
 	r := run(t, tool.Stream(tool.Spec{}, stream(a), stringsOf), func(mcp.JSONRPCNotification) error { return nil })
 	require.False(t, r.IsError)
 	require.Len(t, a.messages, 1, "the tool must stop reading when the result is full")
@@ -113,7 +113,7 @@ func TestAStreamThatIsTooLongEnds(t *testing.T) {
 
 func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
 	t.Parallel()
-	a := &fakeStream{messages: []*structpb.ListValue{listField("a"), listField("b")}, err: io.EOF}
+	a := &fakeStream{messages: []*structpb.ListValue{newList("a"), newList("b")}, err: io.EOF}
 	r := run(t, tool.Stream(tool.Spec{}, stream(a), stringsOf), func(mcp.JSONRPCNotification) error { return errors.New("gone") })
 	require.True(t, r.IsError)
 	require.Len(t, a.messages, 1)
@@ -192,7 +192,7 @@ func TestUnencodedArguments(t *testing.T) {
 		r, err := x.Handler(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: c.arguments}})
 		require.NoError(t, err)
 		require.True(t, r.IsError)
-		require.Contains(t, textField(r), c.want)
+		require.Contains(t, textOf(r), c.want)
 	}
 }
 
