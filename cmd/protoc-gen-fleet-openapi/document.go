@@ -192,10 +192,28 @@ func (b *builder) setBody(op *openapi3.Operation, in *protogen.Message, pathName
 
 // setResponses adds the responses of the method.
 func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb string) error {
-	list := verb == http.MethodGet && isList(m)
 	ok := openapi3.NewResponse().WithDescription(commentText(m.Output.Comments))
+	op.Responses = openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}), openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil))
+	if err := b.setContent(op, ok, m); err != nil {
+		return err
+	}
+	if verb == http.MethodGet && isList(m) {
+		addHeader(op, "If-None-Match", "The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were "+
+			"last listed do not count.")
+		tag := &openapi3.Header{Parameter: openapi3.Parameter{Description: "Identifies the list, for If-None-Match.", Schema: openapi3.NewStringSchema().NewRef()}}
+		ok.Headers = openapi3.Headers{"ETag": &openapi3.HeaderRef{Value: tag}}
+		notModified := openapi3.NewResponse().WithDescription("The client has this list.")
+		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: notModified})
+	}
+	for _, status := range []string{"4XX", "5XX"} {
+		op.Responses.Set(status, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+	}
+	return nil
+}
+
+// setContent sets the content of the successful response, which depends on whether and what the method streams.
+func (b *builder) setContent(op *openapi3.Operation, ok *openapi3.Response, m *protogen.Method) error {
 	schema := ref(string(m.Output.Desc.Name()))
-	var partial *openapi3.Response
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
 	if !download {
 		b.component(m.Output, inResponse)
@@ -209,7 +227,8 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 			"text/plain":               openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema()),
 			"application/octet-stream": openapi3.NewMediaType().WithSchema(binary),
 		}
-		partial = openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
+		partial := openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
+		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: partial})
 	case download:
 		ok.WithDescription("The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406.")
 		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
@@ -237,26 +256,6 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 		}
 	default:
 		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
-	}
-	if list {
-		addHeader(op, "If-None-Match", "The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were "+
-			"last listed do not count.")
-		tag := &openapi3.Header{Parameter: openapi3.Parameter{Description: "Identifies the list, for If-None-Match.", Schema: openapi3.NewStringSchema().NewRef()}}
-		ok.Headers = openapi3.Headers{"ETag": &openapi3.HeaderRef{Value: tag}}
-	}
-	op.Responses = openapi3.NewResponses(
-		openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}),
-		openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil),
-	)
-	if list {
-		notModified := openapi3.NewResponse().WithDescription("The client has this list.")
-		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: notModified})
-	}
-	if partial != nil {
-		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: partial})
-	}
-	for _, status := range []string{"4XX", "5XX"} {
-		op.Responses.Set(status, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (s *groupStub) start(t *testing.T, tool, arguments string) (url string, res
 	ts := httptest.NewServer(mcp.Handler(facetest.KeepStreams(c), mcp.Config{}))
 	t.Cleanup(ts.Close)
 	url = ts.URL + "/mcp/all"
-	return url, resultOf(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(acceptsTasks)+`}}`, modernHeaders("tools/call", tool)...))
+	return url, resultOf(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(tasksCapability)+`}}`, modernHeaders("tools/call", tool)...))
 }
 
 func askAbout(t *testing.T, url, method, id, more string) map[string]any {

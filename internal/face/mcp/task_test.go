@@ -165,7 +165,7 @@ func modernMeta(capabilities string) string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
 }
 
-const acceptsTasks = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+const tasksCapability = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
 // runTask is the call of run_task with these members beside its arguments.
 func runTask(more string) string {
@@ -186,7 +186,7 @@ func modernHeaders(method, name string) []string {
 
 // taskRequest is a request of the extension about the task.
 func taskRequest(method, id, more string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, prefixed(",", more), modernMeta(acceptsTasks))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, prefixed(",", more), modernMeta(tasksCapability))
 }
 
 // askTask sends a request of the extension about the task.
@@ -213,8 +213,8 @@ func TestClientsWithoutTheExtension(t *testing.T) {
 	require.True(t, strings.HasPrefix(legacy, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+text), legacy)
 	require.NotContains(t, legacy, "resultType")
 	for _, more := range []string{
-		`"_meta":{}`, `"_meta":{"io.modelcontextprotocol/clientCapabilities":` + acceptsTasks + `}`, `"task":{"ttl":1000}`,
-		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":` + acceptsTasks + `}`,
+		`"_meta":{}`, `"_meta":{"io.modelcontextprotocol/clientCapabilities":` + tasksCapability + `}`, `"task":{"ttl":1000}`,
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":` + tasksCapability + `}`,
 	} {
 		require.Equal(t, legacy, post(t, url, runTask(more)).body, more)
 	}
@@ -233,7 +233,7 @@ func TestClientsWithoutTheExtension(t *testing.T) {
 	// An agent cannot ask for the end of a task, so its call waits.
 	s := newTaskStub()
 	s.agent = true
-	require.Equal(t, modern, post(t, s.serve(t), runTask(modernMeta(acceptsTasks)), headers...).body)
+	require.Equal(t, modern, post(t, s.serve(t), runTask(modernMeta(tasksCapability)), headers...).body)
 }
 
 // TestTaskOfACall follows a task from the call to its end.
@@ -241,10 +241,10 @@ func TestTaskOfACall(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
 	url := s.serve(t)
-	discover := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta(acceptsTasks)+`}}`, modernHeaders("server/discover", "")...)
+	discover := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta(tasksCapability)+`}}`, modernHeaders("server/discover", "")...)
 	require.Contains(t, discover.body, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
 
-	created := resultOf(t, post(t, url, runTask(modernMeta(acceptsTasks)), modernHeaders("tools/call", "run_task")...))
+	created := resultOf(t, post(t, url, runTask(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...))
 	words := created["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
 	require.Contains(t, words, "papi works on another task")
 	delete(created, "_meta")
@@ -348,7 +348,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(ts.Close)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ts.URL+"/mcp", strings.NewReader(runTask(modernMeta(acceptsTasks))))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ts.URL+"/mcp", strings.NewReader(runTask(modernMeta(tasksCapability))))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -375,7 +375,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 func TestTasksOnStdio(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
-	in := strings.NewReader(runTask(modernMeta(acceptsTasks)) + "\n")
+	in := strings.NewReader(runTask(modernMeta(tasksCapability)) + "\n")
 	var out strings.Builder
 	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, &out))
 	require.Contains(t, out.String(), `"resultType":"task"`)
@@ -388,7 +388,7 @@ func TestTasksOnStdio(t *testing.T) {
 	require.Contains(t, out.String(), `"status":"cancelled"`)
 }
 
-const acceptsForms = `{"elicitation":{"form":{},"url":{}}}`
+const formsCapability = `{"elicitation":{"form":{},"url":{}}}`
 
 // TestQuestionDuringACall lets a client that takes no tasks, but shows forms, answer a question of the task for which its call waits.
 func TestQuestionDuringACall(t *testing.T) {
@@ -409,13 +409,13 @@ func TestQuestionDuringACall(t *testing.T) {
 		s := newTaskStub()
 		s.ended, s.questions, s.task.Waiting = make(chan struct{}), question(), new(true)
 		url := s.serve(t)
-		asked := resultOf(t, post(t, url, runTask(modernMeta(acceptsForms)), headers...))
+		asked := resultOf(t, post(t, url, runTask(modernMeta(formsCapability)), headers...))
 		require.Equal(t, "input_required", asked["resultType"])
 		require.Contains(t, asked["inputRequests"], taskID+"-1")
 		state, err := json.Marshal(asked["requestState"])
 		require.NoError(t, err)
 		close(s.ended)
-		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(acceptsForms)), headers...)
+		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
 		require.Equal(t, plain, again.body, "the result is that of a client without forms")
 		require.Equal(t, c.want, s.answers)
 		require.Len(t, s.requests, 4, "each call begins the task, and then waits")
@@ -428,12 +428,12 @@ func TestQuestionDuringACall(t *testing.T) {
 	s.ended, s.questions = make(chan struct{}), question()
 	close(s.ended)
 	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(`{"elicitation":{"url":{}}}`)), headers...).body)
-	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+acceptsForms+`}`))
+	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+formsCapability+`}`))
 	require.Contains(t, legacy.body, "It is so")
 	require.Equal(t, []string{"", ""}, s.requests)
 	// An agent answers no questions, so its call is made once.
 	s = newTaskStub()
 	s.agent = true
-	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(acceptsForms)), headers...).body)
+	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(formsCapability)), headers...).body)
 	require.Len(t, s.requests, 1)
 }
