@@ -94,14 +94,14 @@ func TestCoderRevocation(t *testing.T) {
 	}()
 	waittest.Until(t, "a waiting stream gives no signal", func() bool { return f.guard.under.Load() == 1 })
 	before := d.Requests.Load()
-	asked, cancel := d.Asked.Subscribe()
+	asked, cancel := d.RequestReceived.Subscribe()
 	defer cancel()
 	d.Change(func() { d.Status = http.StatusBadGateway })
-	d.Later(30 * time.Second)
+	d.Advance(30 * time.Second)
 	waittest.UntilSignalled(t, asked, func() bool { return d.Requests.Load() > before })
 	require.Empty(t, ended)
 	d.Change(func() { d.Status = 0; delete(d.Users, coderAlice) })
-	d.Later(30 * time.Second)
+	d.Advance(30 * time.Second)
 	r := <-ended
 	require.NotNil(t, r.err)
 	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
@@ -131,7 +131,7 @@ func TestCoderRightsLost(t *testing.T) {
 			_, err = stream.Recv() // the stream has begun
 			require.NoError(t, err)
 			d.Change(func() { lose(d) })
-			d.Later(30 * time.Second)
+			d.Advance(30 * time.Second)
 			for err == nil {
 				_, err = stream.Recv()
 			}
@@ -158,7 +158,7 @@ func TestCoderNames(t *testing.T) {
 		d.Users[coderAlice] = u
 	})
 	d.Add("ALICE", mallory)
-	d.Later(30 * time.Second)
+	d.Advance(30 * time.Second)
 	require.Equal(t, "coder:alice", nameOf(coderAlice))
 	require.Equal(t, "coder:alice~2", nameOf(mallory))
 	id, err := f.service.SubjectOf(t.Context(), "coder", "coder:alice")

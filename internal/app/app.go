@@ -194,10 +194,10 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
 		Webhooks: state.Webhooks{
 			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
-			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.Delivered,
+			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.DeliveryAttempted,
 		},
 	}
 	if err := a.openIssuer(o); err != nil {
@@ -245,7 +245,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.limits = o.Limits
 	a.calls = admission.NewInterceptor(admission.Config{
-		Auth: auth, Log: log, Remote: inbound.Remote, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
+		Auth: auth, Log: log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
 	})
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream

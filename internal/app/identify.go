@@ -31,7 +31,7 @@ func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ contex
 // tap identifies the caller of a gRPC call when its header has arrived.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if admission.OpenToAll(info.FullMethodName) {
-		if c := inbound.From(ctx); c != nil && !c.OpenCall() {
+		if c := inbound.From(ctx); c != nil && !c.AllowOpenCall() {
 			return nil, admission.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
 		}
 		return ctx, nil
@@ -54,7 +54,7 @@ func admitted(ctx context.Context, err error) (context.Context, error) {
 // localUser returns a check for callers without a token: they must be the user who runs this process. It returns nil,
 // for no check, if the server accepts every user of this machine or the system cannot tell users apart.
 func localUser(cfg Config, o Options) func(context.Context) error {
-	if cfg.AnyLocalUser || !inbound.TellsUsers {
+	if cfg.AnyLocalUser || !inbound.CanFindUser {
 		return nil
 	}
 	own := os.Geteuid()

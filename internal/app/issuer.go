@@ -70,9 +70,9 @@ func (s signIn) Refresh(ctx context.Context, refresh string) (token, next string
 	return token, next, callError(err)
 }
 
-// EndURL implements page.Issuer.
-func (s signIn) EndURL(ctx context.Context, token string) (string, error) {
-	address, err := s.issuer.EndURL(ctx, token)
+// EndSessionURL implements page.Issuer.
+func (s signIn) EndSessionURL(ctx context.Context, token string) (string, error) {
+	address, err := s.issuer.EndSessionURL(ctx, token)
 	return address, callError(err)
 }
 

@@ -128,5 +128,5 @@ func refuseProgram(w http.ResponseWriter, status int, message string) {
 	if status == http.StatusInternalServerError {
 		reason = "INTERNAL"
 	}
-	wire.WriteObject(w, status, wire.Error{Reason: reason, Message: message})
+	wire.WriteErrorObject(w, status, wire.Error{Reason: reason, Message: message})
 }

@@ -299,7 +299,7 @@ func (s *Server) warnNobody(ctx context.Context) {
 
 // warn logs a warning if the server accepts more callers than its settings seem to say.
 func (s *Server) warn(ctx context.Context) {
-	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
+	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.CanFindUser {
 		s.log.WarnContext(ctx, "every user of this machine is served, because this system does not tell which user opened a connection; use auth tokens if there are other users",
 			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))
 	}

@@ -111,8 +111,8 @@ func TestMetrics(t *testing.T) {
 	tel.CallEnded(t.Context(), "/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
 	tel.EventSent(time.Second)
 	tel.TaskStarted(time.Millisecond)
-	tel.Ticked(fleet.TickLate, 3)
-	tel.Delivered(fleet.DeliveryWaiting, time.Second)
+	tel.ScheduleTicked(fleet.TickLate, 3)
+	tel.DeliveryAttempted(fleet.DeliveryWaiting, time.Second)
 
 	got := scrape(t, tel)
 	for series, want := range map[string]float64{

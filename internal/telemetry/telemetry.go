@@ -74,11 +74,13 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TaskStarted records that a task of the queue has started. delay is the time since its agent was free.
 func (t *Telemetry) TaskStarted(delay time.Duration) { t.startDelay.Observe(delay.Seconds()) }
 
-// Ticked records that schedules have dealt with ticks.
-func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outcome).Add(float64(n)) }
+// ScheduleTicked records that schedules have dealt with ticks.
+func (t *Telemetry) ScheduleTicked(outcome string, n int) {
+	t.ticks.WithLabelValues(outcome).Add(float64(n))
+}
 
-// Delivered records an attempt to send a delivery to a webhook, which may have failed.
-func (t *Telemetry) Delivered(outcome fleet.DeliveryStatus, took time.Duration) {
+// DeliveryAttempted records an attempt to send a delivery to a webhook, which may have failed.
+func (t *Telemetry) DeliveryAttempted(outcome fleet.DeliveryStatus, took time.Duration) {
 	t.attempts.WithLabelValues(string(outcome)).Inc()
 	t.attemptTime.Observe(took.Seconds())
 }

@@ -97,12 +97,12 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
 	b.sees("No agents yet")
-	asked := issuer.Fetched("/oauth/token")
+	asked := issuer.RequestCount("/oauth/token")
 	session := `{headers: {'Fleet-Session': JSON.parse(localStorage['fleet-session']).session}}`
 	require.NoError(t, b.until(`() => fetch('/session', `+session+`).then(r => r.json()).then(s => !s.signed_in)`), "the token must expire")
 	s.papiOf(t, token)
 	b.sees("papi") // the event stream must still deliver it
-	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.Fetched("/oauth/token") > asked })
+	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.RequestCount("/oauth/token") > asked })
 	require.NotContains(t, b.text(), "Your session has ended")
 
 	issuer.RevokeRefreshTokens()

@@ -17,9 +17,9 @@ import (
 	"fleet/internal/face/wire"
 )
 
-func response() *encoded.Answer {
+func response() *encoded.Response {
 	stale, next := "down", "2"
-	return &encoded.Answer{
+	return &encoded.Response{
 		Part: encoded.NewPart(&fleetv1.ListAgentsResponse{
 			Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "quote \" <b>"}}, TotalCount: 3, NextCursor: &next,
 		}),
@@ -64,7 +64,7 @@ func TestCodec(t *testing.T) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	a := response()
-	check := func(a *encoded.Answer) *encoded.JSON {
+	check := func(a *encoded.Response) *encoded.JSON {
 		t.Helper()
 		want, err := wire.Marshal(a.Message())
 		require.NoError(t, err)
@@ -82,16 +82,16 @@ func TestJSON(t *testing.T) {
 	unpacked, err := io.ReadAll(z)
 	require.NoError(t, err)
 	require.Equal(t, string(first.Line), string(unpacked))
-	require.Same(t, &packed[0], &check(&encoded.Answer{Part: a.Part, Live: a.Live}).Gzip()[0], "the response must be compressed only once")
+	require.Same(t, &packed[0], &check(&encoded.Response{Part: a.Part, Live: a.Live}).Gzip()[0], "the response must be compressed only once")
 	require.Same(t, first, check(a), "the part must be encoded only once")
-	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
+	later := &encoded.Response{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
 	require.NotEqual(t, string(first.Line), string(check(later).Line))
 	check(a)
-	check(&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{}), Live: &fleetv1.ListAgentsResponse{}})
+	check(&encoded.Response{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{}), Live: &fleetv1.ListAgentsResponse{}})
 
-	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
+	_, err = (&encoded.Response{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
 	require.Error(t, err)
-	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).JSON()
+	_, err = (&encoded.Response{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).JSON()
 	require.ErrorContains(t, err, "the first field of fleet.v1.Agent is not a list")
 }
 
@@ -99,8 +99,8 @@ func TestPut(t *testing.T) {
 	t.Parallel()
 	require.False(t, encoded.Put(t.Context(), response()))
 	ctx, offer := encoded.NewOffer(t.Context())
-	require.Nil(t, offer.Answer())
+	require.Nil(t, offer.Response())
 	a := response()
 	require.True(t, encoded.Put(ctx, a))
-	require.Same(t, a, offer.Answer())
+	require.Same(t, a, offer.Response())
 }

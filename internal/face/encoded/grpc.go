@@ -13,7 +13,7 @@ import (
 func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, offer := NewOffer(ctx)
 	resp, err := next(ctx, req)
-	if a := offer.Answer(); a != nil && err == nil {
+	if a := offer.Response(); a != nil && err == nil {
 		return a, nil
 	}
 	return resp, err
@@ -26,7 +26,7 @@ type Codec struct{ encoding.CodecV2 }
 // encoding of the merged message. So an Answer becomes the encoded part, which is not copied, followed by the encoded
 // live fields.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*Answer)
+	a, ok := v.(*Response)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}

@@ -58,7 +58,7 @@ type JSON struct {
 func (j *JSON) Data() []byte { end := len(j.Line) - 1; return j.Line[:end:end] }
 
 // JSON returns the response as JSON. It reuses the JSON of the previous response unless the live fields have changed since.
-func (a *Answer) JSON() (*JSON, error) {
+func (a *Response) JSON() (*JSON, error) {
 	if a.json != nil {
 		return a.json, nil
 	}

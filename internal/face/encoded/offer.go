@@ -3,7 +3,7 @@ package encoded
 import "context"
 
 // Offer receives the response to a call from a service that responds with Put.
-type Offer struct{ response *Answer }
+type Offer struct{ response *Response }
 
 type offerKey struct{}
 
@@ -19,9 +19,9 @@ func OfferOf(ctx context.Context) *Offer {
 	return o
 }
 
-// Answer returns the response from Put. It returns nil if the service responded with a message or failed. Call it after
+// Response returns the response from Put. It returns nil if the service responded with a message or failed. Call it after
 // the call has ended. The offer may be nil.
-func (o *Offer) Answer() *Answer {
+func (o *Offer) Response() *Response {
 	if o == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (o *Offer) Answer() *Answer {
 }
 
 // Put responds to the call if its context has an offer. If it returns false, the service must respond with a message.
-func Put(ctx context.Context, a *Answer) bool {
+func Put(ctx context.Context, a *Response) bool {
 	o := OfferOf(ctx)
 	if o != nil {
 		o.response = a

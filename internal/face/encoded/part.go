@@ -25,8 +25,8 @@ func NewPart(m proto.Message) *Part {
 	}
 }
 
-// Answer is the response to one call. Live is a message of the same type as the part's, with the fields that change more often.
-type Answer struct {
+// Response is the response to one call. Live is a message of the same type as the part's, with the fields that change more often.
+type Response struct {
 	Part *Part
 	Live proto.Message
 
@@ -34,7 +34,7 @@ type Answer struct {
 }
 
 // Message returns the whole response as a new message.
-func (a *Answer) Message() proto.Message {
+func (a *Response) Message() proto.Message {
 	m := proto.Clone(a.Part.message)
 	proto.Merge(m, a.Live)
 	return m

@@ -33,7 +33,7 @@ func TestTag(t *testing.T) {
 func TestTagOfResponse(t *testing.T) {
 	t.Parallel()
 	a := response()
-	tagOf := func(a *encoded.Answer) string {
+	tagOf := func(a *encoded.Response) string {
 		j, err := a.JSON()
 		require.NoError(t, err)
 		require.Equal(t, encoded.Tag(j.Line), j.Tag())
@@ -43,6 +43,6 @@ func TestTagOfResponse(t *testing.T) {
 
 	live := fullMessage()
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
-	require.Equal(t, tag, tagOf(&encoded.Answer{Part: a.Part, Live: live}), "the tag must stay the same if only the time of the last poll differs")
-	require.NotEqual(t, tag, tagOf(&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}))
+	require.Equal(t, tag, tagOf(&encoded.Response{Part: a.Part, Live: live}), "the tag must stay the same if only the time of the last poll differs")
+	require.NotEqual(t, tag, tagOf(&encoded.Response{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}))
 }

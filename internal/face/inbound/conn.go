@@ -66,8 +66,8 @@ func (c *Conn) Extend(d time.Duration) {
 	}
 }
 
-// OpenCall counts a call that needs no identity, and reports whether the connection may make it.
-func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.openCalls.Add(1) <= maxOpenCalls }
+// AllowOpenCall counts a call that needs no identity, and reports whether the connection may make it.
+func (c *Conn) AllowOpenCall() bool { return c.admitted.Load() || c.openCalls.Add(1) <= maxOpenCalls }
 
 // Close closes the connection.
 func (c *Conn) Close() error {

@@ -113,11 +113,11 @@ func TestOpenCalls(t *testing.T) {
 	t.Parallel()
 	_, server := connect(t, Limits{})
 	for range maxOpenCalls {
-		require.True(t, server.OpenCall())
+		require.True(t, server.AllowOpenCall())
 	}
-	require.False(t, server.OpenCall())
+	require.False(t, server.AllowOpenCall())
 	server.Admit()
-	require.True(t, server.OpenCall())
+	require.True(t, server.AllowOpenCall())
 }
 
 // TestBodiesHaveADeadline checks that a stalled body ends its request, and that the work after a complete body has no

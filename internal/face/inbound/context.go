@@ -44,8 +44,8 @@ func From(ctx context.Context) *Conn {
 	return nil
 }
 
-// Remote returns the remote address of the call's connection, or "" if the call did not come over a connection.
-func Remote(ctx context.Context) string {
+// RemoteAddr returns the remote address of the call's connection, or "" if the call did not come over a connection.
+func RemoteAddr(ctx context.Context) string {
 	if c := From(ctx); c != nil {
 		return c.RemoteAddr().String()
 	}

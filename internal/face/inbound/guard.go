@@ -42,7 +42,7 @@ func Guard(next http.Handler, hosts []string, isOpen func(path string) bool) htt
 // refuse answers with PERMISSION_DENIED. The format has one %s, for the quoted value.
 func refuse(w http.ResponseWriter, key, value, format string) {
 	value = wire.Shorten(value)
-	wire.WriteObject(w, http.StatusForbidden, wire.Error{
+	wire.WriteErrorObject(w, http.StatusForbidden, wire.Error{
 		Reason: "PERMISSION_DENIED", Message: fmt.Sprintf(format, strconv.Quote(value)), Details: map[string]any{key: value},
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsUsers reports whether User works on this system.
-const TellsUsers = true
+// CanFindUser reports whether User works on this system.
+const CanFindUser = true
 
 // scanMu lets one goroutine at a time read the tables, so that many new connections use at most one CPU.
 var scanMu sync.Mutex

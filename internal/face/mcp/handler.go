@@ -34,7 +34,7 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 		}
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		wire.WriteObject(w, http.StatusNotFound, wire.Error{
+		wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{
 			Reason:  "UNIMPLEMENTED",
 			Message: "there is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + joinNames(sets),
 			Details: map[string]any{"available": joinNames(sets)},

@@ -99,7 +99,7 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET " + endPath:
 		s.endIssuerSession(w, r)
 	default:
-		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
+		wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
 	}
 }
 
@@ -118,23 +118,23 @@ func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) createSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token, Code string }
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
-		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
+		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
 		return
 	}
 	token := strings.TrimSpace(body.Token)
 	if body.Code != "" {
 		var err error
 		if token, err = s.links.redeem(r.Context(), body.Code); err != nil {
-			wire.WriteObject(w, http.StatusServiceUnavailable, errStore)
+			wire.WriteErrorObject(w, http.StatusServiceUnavailable, errStore)
 			return
 		}
 		if token == "" {
-			wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
+			wire.WriteErrorObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
 			return
 		}
 	}
 	if token == "" {
-		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
+		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
 		return
 	}
 	if err := s.config.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
@@ -199,12 +199,12 @@ func (s *Sessions) createLink(w http.ResponseWriter, r *http.Request) {
 	if token != "" { // a server that requires no token needs no code
 		var err error
 		if code, err = s.links.newCode(r.Context(), token); err != nil {
-			wire.WriteObject(w, http.StatusServiceUnavailable, errStore)
+			wire.WriteErrorObject(w, http.StatusServiceUnavailable, errStore)
 			return
 		}
 		if code == "" {
 			w.Header().Set("Retry-After", strconv.Itoa(linkSeconds))
-			wire.WriteObject(w, http.StatusTooManyRequests, wire.Error{
+			wire.WriteErrorObject(w, http.StatusTooManyRequests, wire.Error{
 				Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute", Details: map[string]any{"retry_after_seconds": linkSeconds},
 			})
 			return

@@ -26,9 +26,9 @@ type Issuer interface {
 	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error)
 	// Refresh returns a new token and refresh token.
 	Refresh(ctx context.Context, refresh string) (token, next string, err error)
-	// EndURL returns the address at which the browser ends its session with the issuer. It returns "" if the issuer has
+	// EndSessionURL returns the address at which the browser ends its session with the issuer. It returns "" if the issuer has
 	// no such address, or if the token is not from the issuer.
-	EndURL(ctx context.Context, token string) (string, error)
+	EndSessionURL(ctx context.Context, token string) (string, error)
 }
 
 // The paths of a sign-in with the issuer.
@@ -56,7 +56,7 @@ type signInAttempt struct {
 // signIn sends the browser to the issuer. ?to= is the path to go to afterwards, and ?mark= the mark of the attempt.
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	if s.config.Issuer == nil {
-		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
+		wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
 		return
 	}
 	base := s.baseURL(r)
@@ -123,7 +123,7 @@ func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
 	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
 	if refresh == "" || s.config.Issuer == nil {
-		wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
+		wire.WriteErrorObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return
 	}
 	token, next, err := s.config.Issuer.Refresh(r.Context(), refresh)
@@ -131,7 +131,7 @@ func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		wire.WriteError(w, err)
 	case len(token) > maxToken:
-		wire.WriteObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tokenTooLong})
+		wire.WriteErrorObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tokenTooLong})
 	default:
 		http.SetCookie(w, s.cookie(r, key, cookieMaxAge))
 		writeJSON(w, sealTokens(key, token, next))

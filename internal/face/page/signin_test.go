@@ -39,7 +39,7 @@ func (f *fakeIssuer) Refresh(_ context.Context, refresh string) (string, string,
 	return f.token, "refresh-2", f.err
 }
 
-func (f *fakeIssuer) EndURL(_ context.Context, token string) (string, error) {
+func (f *fakeIssuer) EndSessionURL(_ context.Context, token string) (string, error) {
 	if token != f.token {
 		return "", f.err
 	}

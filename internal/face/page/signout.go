@@ -36,7 +36,7 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	if s.config.Issuer == nil || token == "" {
 		return ""
 	}
-	address, err := s.config.Issuer.EndURL(r.Context(), token)
+	address, err := s.config.Issuer.EndSessionURL(r.Context(), token)
 	if err != nil {
 		return ""
 	}

@@ -46,7 +46,7 @@ func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers read it before they sign in
 	endpoint := strings.TrimPrefix(r.URL.Path, Path)
 	if endpoint != "" && !slices.Contains(p.Endpoints, endpoint) {
-		wire.WriteObject(w, http.StatusNotFound, wire.Error{
+		wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{
 			Reason: "NOT_FOUND", Message: "there is no resource " + endpoint + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", "),
 		})
 		return

@@ -24,7 +24,7 @@ func (codec) ContentType(any) string { return "application/json" }
 
 // Marshal returns the message as one line of JSON.
 func (codec) Marshal(v any) ([]byte, error) {
-	if a, ok := v.(*encoded.Answer); ok {
+	if a, ok := v.(*encoded.Response); ok {
 		j, err := a.JSON()
 		if err != nil {
 			return nil, err

@@ -29,7 +29,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fleet"`)
 	}
-	wire.WriteObject(w, status, wire.ErrorOf(err))
+	wire.WriteErrorObject(w, status, wire.ErrorOf(err))
 }
 
 // writeJSON writes the JSON. It ignores a write error, which means that the client has disconnected.
@@ -68,7 +68,7 @@ func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runt
 	if near := f.nearest(r.Method, path); near != "" {
 		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", request, near)
 	}
-	wire.WriteObject(w, http.StatusNotFound, wire.Error{
+	wire.WriteErrorObject(w, http.StatusNotFound, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "routes": routes},
 	})
 }
@@ -82,7 +82,7 @@ func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []s
 		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", request, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
-	wire.WriteObject(w, http.StatusMethodNotAllowed, wire.Error{
+	wire.WriteErrorObject(w, http.StatusMethodNotAllowed, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "allowed": verbs},
 	})
 }

@@ -44,7 +44,7 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Retry-After", "1")
-	wire.WriteObject(w, http.StatusServiceUnavailable, wire.Error{
+	wire.WriteErrorObject(w, http.StatusServiceUnavailable, wire.Error{
 		Reason:  "BACKEND_UNAVAILABLE",
 		Message: "the server is not ready: " + why,
 		Details: details,

@@ -53,7 +53,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 		return w.ResponseWriter.Write(b)
 	}
 	w.wroteHeader = true
-	h, shared := w.Header(), encoded.OfferOf(w.ctx).Answer()
+	h, shared := w.Header(), encoded.OfferOf(w.ctx).Response()
 	h.Set("Vary", "Accept-Encoding")
 	if w.isList {
 		tag := tagOf(shared, b)
@@ -81,7 +81,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 }
 
 // tagOf returns the entity tag of the body, which is the shared response unless that is nil.
-func tagOf(shared *encoded.Answer, body []byte) string {
+func tagOf(shared *encoded.Response, body []byte) string {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {
 			return j.Tag() // this needs no hash of the body
@@ -91,7 +91,7 @@ func tagOf(shared *encoded.Answer, body []byte) string {
 }
 
 // gzipOf returns the compressed body, which is the shared response unless that is nil.
-func gzipOf(shared *encoded.Answer, body []byte) []byte {
+func gzipOf(shared *encoded.Response, body []byte) []byte {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {
 			return j.Gzip() // this is compressed once

@@ -152,7 +152,7 @@ func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 
 // encodedResponse returns the response that the service has put into the offer of the call, instead of its message.
 func encodedResponse(ctx context.Context, m proto.Message) (any, error) {
-	if a := encoded.OfferOf(ctx).Answer(); a != nil {
+	if a := encoded.OfferOf(ctx).Response(); a != nil {
 		return a, nil
 	}
 	return m, nil

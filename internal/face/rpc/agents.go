@@ -43,7 +43,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	part, _ := l.Derive(func() any { return encoded.NewPart(rowsOf(l.AgentRows)) }).(*encoded.Part)
 	live := &fleetv1.ListAgentsResponse{Places: placesOf(l.Places)}
 	live.ObservedAt, live.StaleReason = observedOf(l.Places)
-	answer := &encoded.Answer{Part: part, Live: live}
+	answer := &encoded.Response{Part: part, Live: live}
 	if encoded.Put(ctx, answer) {
 		return live, nil
 	}

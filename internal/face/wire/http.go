@@ -12,11 +12,11 @@ import (
 // Retry-After has it.
 func WriteError(w http.ResponseWriter, err error) {
 	SetRetryAfter(w.Header(), err)
-	WriteObject(w, HTTPStatus(err), ErrorOf(err))
+	WriteErrorObject(w, HTTPStatus(err), ErrorOf(err))
 }
 
-// WriteObject answers an HTTP request with the error object.
-func WriteObject(w http.ResponseWriter, status int, e Error) {
+// WriteErrorObject answers an HTTP request with the error object.
+func WriteErrorObject(w http.ResponseWriter, status int, e Error) {
 	data := append(e.JSON(), '\n')
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

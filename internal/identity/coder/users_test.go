@@ -168,10 +168,10 @@ func TestRemembered(t *testing.T) {
 	asked := d.Requests.Load()
 	require.EqualValues(t, 3, asked, "one check must request the user, the key and the groups once")
 	d.Change(func() { delete(d.Users, alicesToken) })
-	d.Later(29 * time.Second)
+	d.Advance(29 * time.Second)
 	_, err := u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
-	d.Later(time.Second)
+	d.Advance(time.Second)
 	_, err = u.Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonUnauthenticated, err, "does not accept")
 	asked = d.Requests.Load()
@@ -192,16 +192,16 @@ func TestUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	for _, status := range []int{http.StatusBadGateway, http.StatusTooManyRequests, http.StatusInternalServerError} {
 		d.Change(func() { d.Status = status })
-		d.Later(30 * time.Second)
+		d.Advance(30 * time.Second)
 		_, err = u.Authenticate(t.Context(), alicesToken)
 		requireReason(t, fleet.ReasonBackendUnavailable, err, "try again")
 	}
 	d.Change(func() { d.Status = 0 })
-	d.Later(10 * time.Second)
+	d.Advance(10 * time.Second)
 	_, err = u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
 	d.Close()
-	d.Later(30 * time.Second)
+	d.Advance(30 * time.Second)
 	_, err = u.Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonBackendUnavailable, err, "cannot be reached")
 }
@@ -214,7 +214,7 @@ func TestRedirect(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	d := codertest.New(t)
 	d.Add("alice", alicesToken)
-	d.Moved = elsewhere.URL
+	d.RedirectTo = elsewhere.URL
 	_, err := newUsers(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
 	requireReason(t, fleet.ReasonUnauthenticated, err)
 	require.False(t, leaked.Load())
@@ -229,7 +229,7 @@ func TestFlood(t *testing.T) {
 	u := newUsers(t, d, coder.Config{})
 	_, err := u.Authenticate(t.Context(), alicesToken)
 	require.NoError(t, err)
-	d.Later(time.Minute) // alice's answer is outdated
+	d.Advance(time.Minute) // alice's answer is outdated
 	begun := d.Requests.Load()
 	for range 12_000 { // more than are remembered
 		made := strings.ReplaceAll(uuid.NewString(), "-", "")

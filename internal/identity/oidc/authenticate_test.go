@@ -200,7 +200,7 @@ func TestKeyRotation(t *testing.T) {
 		_, err = i.Authenticate(t.Context(), token)
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	}
-	require.LessOrEqual(t, real.Fetched("/keys"), 2+fetchBurst)
+	require.LessOrEqual(t, real.RequestCount("/keys"), 2+fetchBurst)
 }
 
 // TestUnreachable checks a server that starts before its issuer, and a server whose issuer becomes unreachable.

@@ -15,8 +15,8 @@ import (
 type Examination struct {
 	Keys  int       // how many keys the issuer publishes that can verify tokens
 	Clock time.Time // the issuer's time; zero if its responses have no date
-	// Missing are the configured scopes that the issuer does not list. It is empty if the issuer lists no scopes at all.
-	Missing []string
+	// MissingScopes are the configured scopes that the issuer does not list. It is empty if the issuer lists no scopes at all.
+	MissingScopes []string
 }
 
 // Examine checks that the issuer publishes what a server needs: its metadata and its keys. If there is an error, next
@@ -49,7 +49,7 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	x.Keys = len(k.current)
 	for _, scope := range i.config.Scopes {
 		if len(about.Scopes) > 0 && !slices.Contains(about.Scopes, scope) {
-			x.Missing = append(x.Missing, scope)
+			x.MissingScopes = append(x.MissingScopes, scope)
 		}
 	}
 	return x, "", nil

@@ -66,9 +66,9 @@ func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string
 	return token, tokens.RefreshToken, err
 }
 
-// EndURL returns the address at which a browser ends its session with the issuer. The token is the ID token of that
-// session. EndURL returns "" if the issuer has no such address, or if the token is not a JWT.
-func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
+// EndSessionURL returns the address at which a browser ends its session with the issuer. The token is the ID token of that
+// session. EndSessionURL returns "" if the issuer has no such address, or if the token is not a JWT.
+func (i *Issuer) EndSessionURL(ctx context.Context, token string) (string, error) {
 	if !i.Recognizes(token) {
 		return "", nil
 	}

@@ -42,7 +42,7 @@ func TestFlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p.Name, q.Name)
 	require.True(t, q.ExpiresAt.After(p.ExpiresAt))
-	end, err := i.EndURL(t.Context(), later)
+	end, err := i.EndSessionURL(t.Context(), later)
 	require.NoError(t, err)
 	u, err := url.Parse(end)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestFlow(t *testing.T) {
 	require.Less(t, ended.StatusCode, 400, "the issuer must accept the address")
 	_, _, err = i.Refresh(t.Context(), next)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%v", err)
-	end, err = i.EndURL(t.Context(), "fleet_token")
+	end, err = i.EndSessionURL(t.Context(), "fleet_token")
 	require.NoError(t, err)
 	require.Empty(t, end, "there must be no address for a token that is not the issuer's")
 

@@ -71,7 +71,7 @@ func TestToken(t *testing.T) {
 
 	real.SetLifetime(3 * time.Hour)
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) }
-	fetches := real.Fetched("/oauth/token")
+	fetches := real.RequestCount("/oauth/token")
 	var all sync.WaitGroup
 	tokens := make([]string, 5)
 	for n := range tokens {
@@ -83,7 +83,7 @@ func TestToken(t *testing.T) {
 		require.Equal(t, tokens[0], token)
 	}
 	require.NotEqual(t, first, tokens[0])
-	require.Equal(t, fetches+1, real.Fetched("/oauth/token"), "the token must be refreshed once, because the issuer accepts a refresh token only once")
+	require.Equal(t, fetches+1, real.RequestCount("/oauth/token"), "the token must be refreshed once, because the issuer accepts a refresh token only once")
 
 	real.RevokeRefreshTokens()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })

@@ -63,7 +63,7 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 }
 
 // resultOfEncoded makes the result of a call from a response that is JSON already.
-func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.Answer, again func() (proto.Message, error)) *mcp.CallToolResult {
+func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.Response, again func() (proto.Message, error)) *mcp.CallToolResult {
 	j, err := a.JSON()
 	switch {
 	case err != nil:

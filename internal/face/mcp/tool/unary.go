@@ -33,7 +33,7 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 		}
 		s.recordTasks(ctx, q, m)
 		again := func() (proto.Message, error) { return call(ctx, q) }
-		if a := offer.Answer(); a != nil {
+		if a := offer.Response(); a != nil {
 			return s.resultOfEncoded(ctx, q, a, again)
 		}
 		return s.resultOf(ctx, q, m, again)

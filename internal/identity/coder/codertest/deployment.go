@@ -20,9 +20,9 @@ import (
 // Deployment answers requests about the holder of a token as Coder 2.30 does.
 type Deployment struct {
 	*httptest.Server
-	Requests atomic.Int64       // number of requests so far
-	Asked    notify.Subscribers // notified of each request
-	now      atomic.Int64       // Unix nanoseconds
+	Requests        atomic.Int64       // number of requests so far
+	RequestReceived notify.Subscribers // notified of each request
+	now             atomic.Int64       // Unix nanoseconds
 
 	mu sync.Mutex
 	State
@@ -30,11 +30,11 @@ type Deployment struct {
 
 // State has the users of a deployment. It also says in which way its answers fail.
 type State struct {
-	Users  map[string]codersdk.User   // by token
-	Keys   map[string]codersdk.APIKey // by token
-	Groups []codersdk.Group           // the groups of every user; nil means that the deployment has no licence for groups
-	Status int                        // the status of all answers; 0 means that the deployment works
-	Moved  string                     // if not empty, all requests are redirected to this address
+	Users      map[string]codersdk.User   // by token
+	Keys       map[string]codersdk.APIKey // by token
+	Groups     []codersdk.Group           // the groups of every user; nil means that the deployment has no licence for groups
+	Status     int                        // the status of all answers; 0 means that the deployment works
+	RedirectTo string                     // if not empty, all requests are redirected to this address
 }
 
 // New returns a deployment without users. It is closed at the end of the test.
@@ -50,7 +50,7 @@ func New(t *testing.T) *Deployment {
 // ServeHTTP implements http.Handler.
 func (d *Deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.Requests.Add(1)
-	d.Asked.Notify()
+	d.RequestReceived.Notify()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	token := r.Header.Get(codersdk.SessionTokenHeader)
@@ -61,8 +61,8 @@ func (d *Deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(v)
 	}
 	switch {
-	case d.Moved != "":
-		http.Redirect(w, r, d.Moved, http.StatusTemporaryRedirect)
+	case d.RedirectTo != "":
+		http.Redirect(w, r, d.RedirectTo, http.StatusTemporaryRedirect)
 	case d.Status != 0:
 		answer(d.Status, codersdk.Response{Message: "the token is " + token})
 	case !ok:
@@ -99,8 +99,8 @@ func (d *Deployment) Change(do func()) {
 	do()
 }
 
-// Later sets the clock forward.
-func (d *Deployment) Later(by time.Duration) { d.now.Add(int64(by)) }
+// Advance sets the clock forward.
+func (d *Deployment) Advance(by time.Duration) { d.now.Add(int64(by)) }
 
 // Now returns the time of the clock.
 func (d *Deployment) Now() time.Time { return time.Unix(0, d.now.Load()) }

@@ -127,8 +127,8 @@ func (i *Issuer) Stop() {
 	}
 }
 
-// Fetched returns how often the path was requested.
-func (i *Issuer) Fetched(path string) int {
+// RequestCount returns how often the path was requested.
+func (i *Issuer) RequestCount(path string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.fetched[path]
