@@ -173,7 +173,7 @@ func TestTwoShims(t *testing.T) {
 		switch s := handshake(t, hands); {
 		case s.Started:
 			started++
-		case s.Taken:
+		case s.AlreadyClaimed:
 			taken++
 		}
 	}

@@ -35,7 +35,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	var handshake shim.Handshake
 	err = json.NewDecoder(pipe).Decode(&handshake)
 	switch {
-	case err == nil && handshake.Shared:
+	case err == nil && handshake.NamespaceFailed:
 		host.shareProcesses(errors.New(handshake.Error))
 		return host.launch(ctx, agent, h, run, env)
 	case err == nil && handshake.Error != "":
@@ -94,10 +94,10 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	// A program that is not confined may have tasks that concern other processes of the machine.
 	separate := spec.Sandbox != nil && !host.processesShared.Load()
 	if separate {
-		process.Separate(cmd.SysProcAttr)
+		process.AddNamespace(cmd.SysProcAttr)
 	}
 	err = cmd.Start()
-	if separate && process.Inseparable(err) {
+	if separate && process.IsNamespaceError(err) {
 		host.shareProcesses(err)
 		_ = r.Close()
 		return host.spawn(run, env)

@@ -43,7 +43,7 @@ func testMounts(t *testing.T, network sandbox.Network) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	c, err := shim.Run(w.runDir(a, r)).Claim()
 	require.NoError(t, err)
-	if !c.Separate {
+	if !c.PIDNamespace {
 		t.Skip("this machine allows no user namespaces")
 	}
 	info, err := os.Stat(theirs)

@@ -165,10 +165,10 @@ func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, se
 	require.NoError(t, syscall.Kill(supervisorPID(t, run), syscall.SIGKILL))
 	output, o := w.follow(a, r)
 	requireGone(t, mark)
-	if c.Separate {
+	if c.PIDNamespace {
 		require.NotContains(t, output, "seen", "a program must not see the command lines of other processes, such as this test")
 	}
-	return o, c.Separate
+	return o, c.PIDNamespace
 }
 
 // TestShimHangs checks that a run can be killed when its supervisor hangs.

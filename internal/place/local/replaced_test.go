@@ -114,7 +114,7 @@ func TestKilledSupervisor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "the process that supervised the run was killed; "+map[bool]string{
 		true: "all processes of the run", false: "the processes of the run that were found",
-	}[c.Separate]+" were killed too", o.Reason)
+	}[c.PIDNamespace]+" were killed too", o.Reason)
 
 	r = w.start(a, `echo begun; sleep 3600`)
 	w.followUntil(a, r, "begun")

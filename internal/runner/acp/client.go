@@ -103,7 +103,7 @@ func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 		if !more {
 			return nil
 		}
-		in.ConfirmTaken(m.ID)
+		in.Ack(m.ID)
 		prompt = m.Text
 	}
 	return nil

@@ -353,7 +353,7 @@ func (c *conversation) confirmTaken(u string) {
 	}
 	delete(c.unconfirmed, u)
 	if mailboxID != "" {
-		c.mailbox.ConfirmTaken(mailboxID)
+		c.mailbox.Ack(mailboxID)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -60,11 +59,8 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	t.Setenv("FAKE_CLAUDE", "1")
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	ours, theirs, err := mailbox.Pair()
+	ours, fd, err := mailbox.Pair()
 	require.NoError(t, err)
-	fd, err := syscall.Dup(int(theirs.Fd()))
-	require.NoError(t, err)
-	require.NoError(t, theirs.Close())
 	s := mailbox.NewSender(ours, func(string) {})
 	t.Cleanup(s.Close)
 	j := &Job{Argv: []string{exe}, ID: "run", Prompt: script, Messages: fd}

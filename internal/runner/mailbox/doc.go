@@ -24,12 +24,11 @@ type senderLine struct {
 	Closed bool `json:"closed,omitempty"`
 }
 
-// receipt is a line from the Receiver. Taken is the id of a message that the program has taken. Done asks the Sender to
-// close. It has no effect unless Read is the number of messages that the Sender has written.
+// receipt is a line from the Receiver.
 type receipt struct {
-	Taken string `json:"taken,omitempty"`
-	Done  bool   `json:"done,omitempty"`
-	Read  int    `json:"read,omitempty"`
+	MessageID string `json:"taken,omitempty"` // of a message that the program has taken
+	Close     bool   `json:"done,omitempty"`  // asks the Sender to close if it has written no more messages than ReadCount
+	ReadCount int    `json:"read,omitempty"`
 }
 
 // Errors of Send.
@@ -38,17 +37,17 @@ var (
 	ErrNotRead = errors.New("messages are not read")
 )
 
-// Pair returns two connected sockets: one for a Sender, and one for the process with the Receiver.
-func Pair() (ours, theirs *os.File, err error) {
+// Pair returns two connected sockets: one for NewSender, and the file descriptor of one for the process that calls Open.
+func Pair() (sender *os.File, receiver int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, 0, os.NewSyscallError("socketpair", err)
 	}
 	for _, fd := range fds {
 		syscall.CloseOnExec(fd)
 	}
 	_ = syscall.SetNonblock(fds[0], true) // so that writes have deadlines, and Close ends a read
-	return os.NewFile(uintptr(fds[0]), "mailbox"), os.NewFile(uintptr(fds[1]), "mailbox of the client"), nil
+	return os.NewFile(uintptr(fds[0]), "mailbox"), fds[1], nil
 }

@@ -15,11 +15,8 @@ import (
 // newPair returns a connected Sender and Receiver, and the messages that the Sender has recorded as taken.
 func newPair(t *testing.T) (*Sender, *Receiver, func() []string) {
 	t.Helper()
-	ours, theirs, err := Pair()
+	ours, fd, err := Pair()
 	require.NoError(t, err)
-	fd, err := syscall.Dup(int(theirs.Fd())) // Open owns its file descriptor
-	require.NoError(t, err)
-	require.NoError(t, theirs.Close())
 	var mu sync.Mutex
 	var taken []string
 	s := NewSender(ours, func(id string) {
@@ -48,11 +45,11 @@ func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	}
 	require.Equal(t, Message{"m1", "hello\nyou"}, <-r.Messages())
 	require.Empty(t, taken())
-	r.ConfirmTaken("another one")
-	r.ConfirmTaken("m1")
+	r.Ack("another one")
+	r.Ack("m1")
 	require.NoError(t, <-sent)
 	require.NoError(t, <-sent)
-	r.ConfirmTaken("m1")
+	r.Ack("m1")
 	_, more := r.Next()
 	require.False(t, more, "the repeated message must arrive once")
 	require.Equal(t, []string{"m1"}, taken())
@@ -79,7 +76,7 @@ func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 		received := 0
 		for m, more := r.Next(); more; m, more = r.Next() {
 			received++
-			r.ConfirmTaken(m.ID)
+			r.Ack(m.ID)
 		}
 		for range senders {
 			if <-refused {
@@ -103,9 +100,9 @@ func TestMessageThatNobodyTakes(t *testing.T) {
 
 func TestClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	ours, theirs, err := Pair()
+	ours, fd, err := Pair()
 	require.NoError(t, err)
-	defer func() { _ = theirs.Close() }()
+	defer func() { _ = syscall.Close(fd) }()
 	s := NewSender(ours, func(string) {})
 	defer s.Close()
 	began := time.Now()
@@ -124,7 +121,7 @@ func TestNoMailbox(t *testing.T) {
 	r := Open(0)
 	_, more := r.Next()
 	require.False(t, more)
-	r.ConfirmTaken("m")
+	r.Ack("m")
 	r.Close()
 }
 
@@ -132,14 +129,14 @@ func FuzzReceipts(f *testing.F) {
 	f.Add([]byte(`{"taken":"m1"}` + "\n" + `{"done":true,"read":1}` + "\n"))
 	f.Add([]byte("\n{\n{}\n"))
 	f.Fuzz(func(t *testing.T, receipts []byte) {
-		ours, theirs, err := Pair()
+		ours, fd, err := Pair()
 		require.NoError(t, err)
+		theirs := os.NewFile(uintptr(fd), "mailbox of the client")
 		taken := 0
 		s := NewSender(ours, func(id string) {
 			require.Equal(t, "m1", id)
 			taken++
 		})
-		_ = theirs.SetWriteDeadline(time.Time{})
 		go func() {
 			_, _ = theirs.Write(receipts)
 			_ = theirs.Close()

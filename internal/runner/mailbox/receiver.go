@@ -14,8 +14,8 @@ type Receiver struct {
 	messages chan Message
 	closed   chan struct{} // closed when no more messages will come
 
-	mu   sync.Mutex
-	read int
+	mu        sync.Mutex
+	readCount int
 }
 
 // Open returns the Receiver for the socket with the file descriptor. If fd is 0, no messages come.
@@ -69,7 +69,7 @@ func (r *Receiver) receive() {
 			if !offered {
 				offered = true
 				r.mu.Lock()
-				r.read++
+				r.readCount++
 				r.mu.Unlock()
 			}
 		}
@@ -86,16 +86,16 @@ func (r *Receiver) receive() {
 	}
 }
 
-// ConfirmTaken confirms that the program has taken the message.
-func (r *Receiver) ConfirmTaken(id string) { r.send(receipt{Taken: id}) }
+// Ack confirms that the program has taken the message.
+func (r *Receiver) Ack(id string) { r.send(receipt{MessageID: id}) }
 
 // RequestClose asks the sender to accept no more messages. Afterwards, either another message comes, or Closed is closed. Call
 // RequestClose again after each message.
 func (r *Receiver) RequestClose() {
 	r.mu.Lock()
-	read := r.read
+	n := r.readCount
 	r.mu.Unlock()
-	r.send(receipt{Done: true, Read: read})
+	r.send(receipt{Close: true, ReadCount: n})
 }
 
 // Next returns the next message. It returns false if the sender has no message and will send no more. The client must

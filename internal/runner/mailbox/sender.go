@@ -16,19 +16,19 @@ const maxReceipt = 4 << 10
 
 // Sender is the supervisor's side of a mailbox.
 type Sender struct {
-	conn    *os.File
-	onTaken func(id string)
+	conn  *os.File
+	onAck func(id string)
 
 	mu      sync.Mutex
-	written int
+	written int                      // number of messages
 	pending map[string]chan struct{} // closed when the message was taken, by its id
 	closed  bool
 	ended   chan struct{} // closed when the mailbox accepts no more messages
 }
 
-// NewSender returns a Sender that uses the socket. It calls taken once for each message that the program has taken.
-func NewSender(conn *os.File, taken func(id string)) *Sender {
-	s := &Sender{conn: conn, onTaken: taken, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
+// NewSender returns a Sender that uses the socket. It calls onAck once for each message that the program has taken.
+func NewSender(conn *os.File, onAck func(id string)) *Sender {
+	s := &Sender{conn: conn, onAck: onAck, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
 	go s.receive()
 	return s
 }
@@ -99,15 +99,15 @@ func (s *Sender) receive() {
 func (s *Sender) handle(r receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if taken := s.pending[r.Taken]; taken != nil {
+	if taken := s.pending[r.MessageID]; taken != nil {
 		select {
 		case <-taken:
 		default:
-			s.onTaken(r.Taken)
+			s.onAck(r.MessageID)
 			close(taken)
 		}
 	}
-	if r.Done && r.Read == s.written && !s.closed {
+	if r.Close && r.ReadCount == s.written && !s.closed {
 		s.closed = true
 		_ = s.write(senderLine{Closed: true})
 	}

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Separate changes the attributes of a child so that it becomes the init process of a new pid namespace: when the child
-// ends, the kernel kills all its descendants. They also have System V shared memory and message queues of their own. Ordinary users can create such a namespace only in a user namespace. The
-// child must call Enter first.
-func Separate(attr *syscall.SysProcAttr) {
+// AddNamespace changes the attributes of a child so that it becomes the init process of a new pid namespace: when the child
+// ends, the kernel kills all its descendants. The descendants also have their own System V shared memory and message queues.
+// Ordinary users can create such a namespace only in a user namespace. The child must call EnterNamespace first.
+func AddNamespace(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -23,9 +23,9 @@ func Separate(attr *syscall.SysProcAttr) {
 	}
 }
 
-// Inseparable reports whether err, an error of starting a child, means that this system does not allow the namespaces of
-// Separate.
-func Inseparable(err error) bool {
+// IsNamespaceError reports whether err, an error of starting a child, means that this system does not allow the namespaces of
+// AddNamespace.
+func IsNamespaceError(err error) bool {
 	for _, e := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS} {
 		if errors.Is(err, e) {
 			return true
@@ -34,10 +34,10 @@ func Inseparable(err error) bool {
 	return false
 }
 
-// Enter prepares a process that was started with the attributes of Separate. It mounts a /proc that shows only the
-// processes of the namespace, and returns the process as the rest of the machine sees it. separate is false if the
-// process has no namespace of its own.
-func Enter() (outside ID, separate bool, err error) {
+// EnterNamespace prepares a process that was started with the attributes of AddNamespace. It mounts a /proc that shows only the
+// processes of the namespace, and returns the process as the rest of the machine sees it. exists is false if the process has no
+// namespace of its own.
+func EnterNamespace() (outside ID, exists bool, err error) {
 	self, err := os.Readlink("/proc/self") // still the /proc of the parent
 	if err != nil {
 		return ID{}, false, err

@@ -4,14 +4,14 @@ package process
 
 import "syscall"
 
-// Separate does nothing: this system has no pid namespaces.
-func Separate(*syscall.SysProcAttr) {}
+// AddNamespace does nothing: this system has no pid namespaces.
+func AddNamespace(*syscall.SysProcAttr) {}
 
 // Tag does nothing on this system.
 func Tag(string) error { return nil }
 
-// Inseparable returns false, because Separate does nothing.
-func Inseparable(error) bool { return false }
+// IsNamespaceError returns false, because AddNamespace does nothing.
+func IsNamespaceError(error) bool { return false }
 
-// Enter returns false: this system has no pid namespaces.
-func Enter() (outside ID, separate bool, err error) { return ID{}, false, nil }
+// EnterNamespace returns false: this system has no pid namespaces.
+func EnterNamespace() (outside ID, exists bool, err error) { return ID{}, false, nil }

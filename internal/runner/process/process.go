@@ -6,6 +6,7 @@ package process
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -92,26 +93,32 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in,
-// except the groups of the process and of the caller. It returns the number of descendants that it found. Call it until
-// it returns 0, because a killed process may have started other processes before.
+// KillDescendants kills all current descendants of the process like KillGroups, but not the group of the process. It returns
+// the number of descendants that it found. Call it until it returns 0, because a killed process may have started other
+// processes before.
 func KillDescendants(root int) (int, error) {
 	found, err := Descendants(root)
-	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
-	for _, e := range found {
-		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
-		if !groups[e.Group] {
-			groups[e.Group] = true
-			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
-		}
-	}
-	for _, e := range found {
-		_ = e.Signal(syscall.SIGKILL)
-	}
+	KillGroups(found, root)
 	return len(found), err
 }
 
-// isValidMark reports whether the variable can mark processes. An empty one would match every process of the machine.
+// KillGroups sends SIGKILL to the processes, and to the process groups that they are in, except the excluded groups and the
+// group of the caller.
+func KillGroups(entries []Entry, excluded ...int) {
+	done := append(excluded, syscall.Getpgrp())
+	for _, e := range entries {
+		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
+		if !slices.Contains(done, e.Group) {
+			done = append(done, e.Group)
+			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
+		}
+	}
+	for _, e := range entries {
+		_ = e.Signal(syscall.SIGKILL)
+	}
+}
+
+// isValidMark reports whether the variable can mark processes. An empty variable would match every process of the machine.
 func isValidMark(variable string) bool {
 	name, value, ok := strings.Cut(variable, "=")
 	return ok && name != "" && strings.Trim(value, "/") != ""

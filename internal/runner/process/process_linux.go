@@ -125,8 +125,8 @@ func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// SignalAtParentsEnd changes the attributes so that the child gets the signal, and not SIGKILL, when the thread that started it ends.
-func SignalAtParentsEnd(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
+// SetParentDeathSignal changes the attributes so that the child gets the signal, and not SIGKILL, when the thread that started it ends.
+func SetParentDeathSignal(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
 
-// Adopts reports whether AdoptOrphans works on this system.
-const Adopts = true
+// AdoptsOrphans reports whether AdoptOrphans works on this system.
+const AdoptsOrphans = true

@@ -54,8 +54,8 @@ func AdoptOrphans() error { return nil }
 // Attributes returns attributes for a child that leads its own process group.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// SignalAtParentsEnd does nothing on this system. A child does not notice the end of its parent.
-func SignalAtParentsEnd(*syscall.SysProcAttr, syscall.Signal) {}
+// SetParentDeathSignal does nothing on this system. A child does not notice the end of its parent.
+func SetParentDeathSignal(*syscall.SysProcAttr, syscall.Signal) {}
 
-// Adopts reports whether AdoptOrphans works on this system.
-const Adopts = false
+// AdoptsOrphans reports whether AdoptOrphans works on this system.
+const AdoptsOrphans = false

@@ -52,12 +52,12 @@ func TestIdentity(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrProcessDone)
 }
 
-func TestFamily(t *testing.T) {
+func TestDescendantsAndMembers(t *testing.T) {
 	t.Parallel()
 	cmd := startSleeper(t)
-	family, err := Descendants(os.Getpid())
+	descendants, err := Descendants(os.Getpid())
 	require.NoError(t, err)
-	require.Contains(t, pidsOf(family), cmd.Process.Pid)
+	require.Contains(t, pidsOf(descendants), cmd.Process.Pid)
 
 	self, err := Self()
 	require.NoError(t, err)
@@ -74,16 +74,25 @@ func TestKillMarked(t *testing.T) {
 	}
 	other, cmd := startSleeper(t, "FLEET_MARK=other"), startSleeper(t, "FLEET_MARK=this one")
 	require.Zero(t, KillMarked("FLEET_MARK=this one"))
+	requireKilled(t, cmd)
+	requireAlive(t, other)
+}
+
+func requireKilled(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
 	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
-	id, err := Of(other.Process.Pid)
+}
+
+func requireAlive(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	id, err := Of(cmd.Process.Pid)
 	require.NoError(t, err)
 	require.True(t, id.Alive())
 }
 
-// TestInvalidMark checks that no process is killed because of a variable that says nothing. The check must precede any look at
-// other processes: this test would kill itself first.
+// TestInvalidMark checks the check that precedes KillMarked. Without it, an empty variable would kill every process, also this test.
 func TestInvalidMark(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"os/exec"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,22 +17,12 @@ func TestTag(t *testing.T) {
 		require.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: tag, Max: tag}, nil))
 		return cmd
 	}
-	gone := func(cmd *exec.Cmd) {
-		var exit *exec.ExitError
-		require.ErrorAs(t, cmd.Wait(), &exit)
-		require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
-	}
-	alive := func(cmd *exec.Cmd) {
-		id, err := Of(cmd.Process.Pid)
-		require.NoError(t, err)
-		require.True(t, id.Alive())
-	}
 	dir := "DIR=" + t.TempDir()
 	one, two, other := start(dir+"/one/"), start(dir+"/two/"), start(dir+"x/one/")
 	require.Zero(t, KillMarked(dir+"/one/"))
-	gone(one)
-	alive(two)
+	requireKilled(t, one)
+	requireAlive(t, two)
 	require.Zero(t, KillMarked(dir+"/"))
-	gone(two)
-	alive(other)
+	requireKilled(t, two)
+	requireAlive(t, other)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"fleet/internal/place/agentfile"
@@ -25,10 +26,10 @@ var (
 	ErrClosed     = errors.New("the run no longer waits for the answer")
 )
 
-// answerTimeout is how long a shim may take to its first answer. That a message was taken, it may say much later.
-const answerTimeout = messageTimeout + 3*time.Second
+// replyTimeout is how long a shim may take until its first reply. The second reply to a message may come much later.
+const replyTimeout = messageTimeout + 3*time.Second
 
-// pingTimeout is how long a shim may take to answer a ping.
+// pingTimeout is how long a shim may take to reply to Answers.
 const pingTimeout = 2 * time.Second
 
 // Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends
@@ -65,7 +66,7 @@ func (r Run) hasMessage(id string) bool {
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
-// Answers reports whether the shim answers. A suspended shim does not answer.
+// Answers reports whether the shim responds. A suspended shim does not.
 func (r Run) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -81,33 +82,18 @@ func (r Run) Answers(ctx context.Context) bool {
 }
 
 // sendRequest sends the request and waits for its reply, and for a message also for the time when the child takes it.
-func (r Run) sendRequest(ctx context.Context, o controlRequest) error {
-	within, cancel := context.WithTimeout(ctx, answerTimeout)
+func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
+	within, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	conn, err := r.dial(within, o)
+	conn, err := r.dial(within, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	stop := context.AfterFunc(within, func() { _ = conn.SetReadDeadline(expired) })
-	defer func() { stop() }()
-	replies := json.NewDecoder(conn)
-	read := func() (re reply, err error) {
-		if err := replies.Decode(&re); err != nil {
-			if os.IsTimeout(err) {
-				return re, ErrNoAnswer
-			}
-			return re, ErrEnded // the run ended before it answered
-		}
-		return re, nil
-	}
-	re, err := read()
+	from := bufio.NewReader(conn)
+	re, err := readReply(within, conn, from)
 	if err == nil && re.Accepted {
-		if !stop() {
-			return ErrNoAnswer
-		}
-		stop = context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })
-		re, err = read()
+		re, err = readReply(ctx, conn, from)
 	}
 	if err != nil {
 		return err
@@ -129,27 +115,31 @@ func (r Run) sendRequest(ctx context.Context, o controlRequest) error {
 	return ErrEnded
 }
 
+// readReply returns the next reply. It returns ErrEnded if the run ended before it replied.
+func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })
+	line, err := from.ReadBytes('\n')
+	switch {
+	case !stop():
+		return reply{}, ErrNoAnswer
+	case err != nil || json.Unmarshal(line, &re) != nil:
+		return reply{}, ErrEnded
+	}
+	return re, nil
+}
+
 // Attach connects a person's terminal with the program. The caller must close the result. It returns ErrEnded if the run has ended
 // or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has used it.
 func (r Run) Attach(ctx context.Context) (*TerminalConn, error) {
-	within, cancel := context.WithTimeout(ctx, answerTimeout)
+	within, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
 	conn, err := r.dial(within, controlRequest{Op: "attach"})
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(within, func() { _ = conn.SetReadDeadline(expired) })
 	from := bufio.NewReader(conn)
-	line, err := from.ReadBytes('\n')
-	var re reply
-	switch {
-	case err == nil && !stop():
-		err = ErrNoAnswer
-	case os.IsTimeout(err):
-		err = ErrNoAnswer
-	case err != nil || json.Unmarshal(line, &re) != nil:
-		err = ErrEnded
-	case re.Error != "":
+	re, err := readReply(within, conn, from)
+	if err == nil && re.Error != "" {
 		err = ErrNoTerminal
 	}
 	if err != nil {
@@ -176,10 +166,7 @@ func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 			if _, err := conn.Read(b); err != nil {
 				return
 			}
-			select {
-			case more <- struct{}{}:
-			default:
-			}
+			notify(more)
 		}
 	}()
 	return more, nil
@@ -219,13 +206,13 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 	if err != nil || c == nil {
 		return e, err
 	}
-	hopeless := time.After(killTimeout)
+	giveUp := time.After(killTimeout)
 	for again := minPoll; c.Shim.Alive(); again = min(2*again, maxPoll) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-hopeless: // nothing else can end the shim
-			if err := c.Shim.Signal(killSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		case <-giveUp: // nothing else can end the shim
+			if err := c.Shim.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return e, err
 			}
 			return e, nil
@@ -271,7 +258,7 @@ const (
 var expired = time.Unix(1, 0)
 
 // dial connects to the control socket and sends the request.
-func (r Run) dial(ctx context.Context, o controlRequest) (net.Conn, error) {
+func (r Run) dial(ctx context.Context, req controlRequest) (net.Conn, error) {
 	path, clean, err := shortSocket(r.Path("control"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrEnded
@@ -290,7 +277,7 @@ func (r Run) dial(ctx context.Context, o controlRequest) (net.Conn, error) {
 	// For a suspended shim, the system accepts a connection, and data up to the size of its buffer.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(expired) })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(o); err != nil {
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
 		_ = conn.Close()
 		if os.IsTimeout(err) {
 			return nil, ErrNoAnswer

@@ -20,10 +20,10 @@ type controlRequest struct {
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	// settled is closed when the child begins no more work, or will not say so.
-	settled chan struct{}
-	ID      string `json:"id,omitempty"` // id of the message, or of the answered question
-	Text    string `json:"text,omitempty"`
+	// confirmed is closed when the child begins no more work, or does not report it.
+	confirmed chan struct{}
+	ID        string `json:"id,omitempty"` // id of the message, or of the answered question
+	Text      string `json:"text,omitempty"`
 	// Message and By are for an answer: its message, and the name of who answers.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`
@@ -84,34 +84,34 @@ func (c *control) serve() {
 
 func (c *control) handle(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	var o controlRequest
+	var req controlRequest
 	from := json.NewDecoder(conn)
-	if err := from.Decode(&o); err != nil {
+	if err := from.Decode(&req); err != nil {
 		return
 	}
-	switch o.Op {
+	switch req.Op {
 	case "attach":
 		c.attach(conn, from)
 	case "watch":
 		c.watch(conn)
 	case "interrupt":
-		o.settled = make(chan struct{})
+		req.confirmed = make(chan struct{})
 		select {
-		case c.interrupts <- o:
-			<-o.settled
+		case c.interrupts <- req:
+			<-req.confirmed
 			_ = json.NewEncoder(conn).Encode(reply{})
 		case <-c.done:
 			_ = json.NewEncoder(conn).Encode(reply{Error: errEnded})
 		}
 	case "message":
 		_ = json.NewEncoder(conn).Encode(reply{Accepted: true})
-		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(o.ID, o.Text)})
+		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(req.ID, req.Text)})
 	case "answer":
-		re := reply{Error: errUnknown}
+		r := reply{Error: errUnknown}
 		if c.questions != nil {
-			re.Error = c.questions.answer(o)
+			r.Error = c.questions.answer(req)
 		}
-		_ = json.NewEncoder(conn).Encode(re)
+		_ = json.NewEncoder(conn).Encode(r)
 	}
 }
 
@@ -139,10 +139,7 @@ func (c *control) notifyWatchers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.watchers {
-		select {
-		case w <- struct{}{}:
-		default:
-		}
+		notify(w)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -40,8 +39,8 @@ func FuzzModelRequests(f *testing.F) {
 	})
 }
 
-// FuzzShown checks that shown returns a valid object or nil for any input of a tool.
-func FuzzShown(f *testing.F) {
+// FuzzShownInput checks that shownInput returns a valid object or nil for any input of a tool.
+func FuzzShownInput(f *testing.F) {
 	f.Add([]byte(`{"command":"ls","n":1,"a":{"b":null}}`))
 	f.Add([]byte(`{"\u0000":"\ud800","a":"` + string(bytes.Repeat([]byte("x"), maxValue+1)) + `"}`))
 	f.Add([]byte(`[1]`))
@@ -55,7 +54,7 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// fixedConn is a connection that delivers one order and keeps the reply.
+// fixedConn is a connection that delivers one request and keeps the reply.
 type fixedConn struct {
 	net.Conn
 	in  bytes.Reader
@@ -66,9 +65,9 @@ func (c *fixedConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *fixedConn) Close() error                { return nil }
 func (c *fixedConn) Write(b []byte) (int, error) { c.out.Write(b); return 0, io.ErrClosedPipe } // so that a watch ends
 
-// FuzzOrder checks that an order on the control socket gets at most one final reply, and that it is at most one message
-// for the child. It also checks that the journal and the child have the same answer to a question.
-func FuzzOrder(f *testing.F) {
+// FuzzControlRequest checks that a request on the control socket gets at most one final reply, and that the child gets at most
+// one message. It also checks that the journal and the child have the same answer to a question.
+func FuzzControlRequest(f *testing.F) {
 	for _, o := range []string{
 		`{"op":"message","id":"m1","text":"a\nb"}`, `{"op":"message","text":"\ud800","id":"a\nb"}`, `{"op":"answer","id":"1","text":"allow","by":"alice"}`,
 		`{"op":"answer","id":"1","text":"yes","message":"\u0000"}`, `{"op":"interrupt","kill":true,"linger":-1}`, `{"op":"watch"}`, `{"op":1}`, `{`,
@@ -79,11 +78,8 @@ func FuzzOrder(f *testing.F) {
 	close(ended)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		t.Chdir(t.TempDir())
-		ours, theirs, err := mailbox.Pair()
+		ours, fd, err := mailbox.Pair()
 		require.NoError(t, err)
-		fd, err := syscall.Dup(int(theirs.Fd()))
-		require.NoError(t, err)
-		require.NoError(t, theirs.Close())
 		child, got := mailbox.Open(fd), make(chan int)
 		go func() {
 			n := 0
@@ -91,7 +87,7 @@ func FuzzOrder(f *testing.F) {
 				select {
 				case m := <-child.Messages():
 					n++
-					child.ConfirmTaken(m.ID)
+					child.Ack(m.ID)
 				case <-child.Closed():
 					got <- n
 					return

@@ -26,11 +26,11 @@ const HandshakeFD = 3
 
 // Handshake is the first message of a shim.
 type Handshake struct {
-	Started bool   `json:"started,omitempty"`
-	Taken   bool   `json:"taken,omitempty"` // the run is claimed by another shim, so this shim does nothing
-	Error   string `json:"error,omitempty"` // why the child did not start
-	// Shared means that the shim could not prepare its own pid namespace. It has not claimed the run.
-	Shared bool `json:"shared,omitempty"`
+	Started        bool   `json:"started,omitempty"`
+	AlreadyClaimed bool   `json:"taken,omitempty"` // by another shim, so this shim does nothing
+	Error          string `json:"error,omitempty"` // why the child did not start
+	// NamespaceFailed means that the shim could not prepare its own pid namespace. It has not claimed the run.
+	NamespaceFailed bool `json:"shared,omitempty"`
 }
 
 // Main is the main function of the shim. It executes the run in the directory args[0]. The child gets the shim's
@@ -53,7 +53,7 @@ func Main(args []string) int {
 }
 
 func supervise(run Run, pipe io.WriteCloser) error {
-	tell := func(h Handshake) {
+	report := func(h Handshake) {
 		_ = json.NewEncoder(pipe).Encode(h)
 		_ = pipe.Close()
 	}
@@ -67,12 +67,12 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	self, separate, err := process.Enter()
+	self, pidNamespace, err := process.EnterNamespace()
 	if err != nil {
-		tell(Handshake{Shared: separate, Error: err.Error()})
+		report(Handshake{NamespaceFailed: pidNamespace, Error: err.Error()})
 		return err
 	}
-	if !separate {
+	if !pidNamespace {
 		if self, err = process.Self(); err != nil {
 			return err
 		}
@@ -86,22 +86,22 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	signal.Notify(died, syscall.SIGCHLD)
 	signal.Notify(sigterm, syscall.SIGTERM)
 
-	switch err := writeOnce(run.Path("claim"), Claim{Shim: self, Separate: separate}); {
+	switch err := writeOnce(run.Path("claim"), Claim{Shim: self, PIDNamespace: pidNamespace}); {
 	case errors.Is(err, os.ErrExist):
-		tell(Handshake{Taken: true})
+		report(Handshake{AlreadyClaimed: true})
 		return nil
 	case err != nil:
 		return err
 	}
 	if err := process.AdoptOrphans(); err != nil {
-		return notStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), tell)
+		return notStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), report)
 	}
-	s, err := start(run, spec, separate)
+	s, err := start(run, spec, pidNamespace)
 	if err != nil {
-		return notStarted(run, spec, err, tell)
+		return notStarted(run, spec, err, report)
 	}
 	spec.log("started") // before the handshake, so that this line precedes the line about the end
-	tell(Handshake{Started: true})
+	report(Handshake{Started: true})
 	exit := s.loop(died, sigterm)
 	s.control.finish()
 	if s.control.questions != nil {
@@ -117,112 +117,37 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	return err
 }
 
-func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {
+func notStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
 	run.removeSecrets(spec.Secrets)
 	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})
-	tell(Handshake{Error: cause.Error()})
+	report(Handshake{Error: cause.Error()})
 	return errors.Join(cause, err)
 }
 
-// start opens the files of the run, and starts the child and the goroutines that serve it.
-func start(run Run, spec Spec, separate bool) (*supervisor, error) {
+// start opens the files of the run, and starts the child and the goroutines that serve it. If it fails, the shim must end, which
+// closes the files.
+func start(run Run, spec Spec, pidNamespace bool) (*supervisor, error) {
 	listener, err := net.Listen("unix", "control")
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{run: run, spec: spec, separate: separate, control: &control{
+	s := &supervisor{run: run, spec: spec, pidNamespace: pidNamespace, end: Exited, control: &control{
 		listener:   listener,
 		interrupts: make(chan controlRequest),
 		done:       make(chan struct{}),
 		sentIDs:    map[string]bool{},
 		watchers:   map[chan struct{}]struct{}{},
 	}}
-	var ours, childs []*os.File // files for the shim, and files for the child, which the shim closes after the start
-	defer func() {
-		for _, f := range childs {
-			_ = f.Close()
-		}
-	}()
-	fail := func(err error) (*supervisor, error) {
-		for _, f := range ours {
-			_ = f.Close()
-		}
+	files, err := s.openFiles()
+	if err == nil {
+		err = s.startChild(files)
+	}
+	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if spec.Questions != nil {
-		if s.control.questions, err = newQuestions(*spec.Questions, run, s.control.notifyWatchers); err != nil {
-			return fail(err)
-		}
-		ours = append(ours, s.control.questions.pipe, s.control.questions.journal)
-	}
-	stdin, err := s.openInput()
-	if err != nil {
-		return fail(err)
-	}
-	childs = append(childs, stdin)
-	if slices.Contains(spec.Secrets, spec.StdinFile) { // otherwise processes of the child could read it
-		if err := os.Remove(run.Path(spec.StdinFile)); err != nil {
-			return fail(err)
-		}
-	}
-	files := []*os.File{stdin, nil, nil}
-	var theirs *os.File
-	switch {
-	case spec.Mailbox:
-		var own *os.File
-		if own, theirs, err = mailbox.Pair(); err == nil {
-			s.control.mailbox = mailbox.NewSender(own, recordMessage)
-		}
-	case spec.Messages:
-		theirs, s.control.messages, err = os.Pipe()
-	}
-	if err != nil {
-		return fail(err)
-	}
-	if theirs != nil {
-		childs, files = append(childs, theirs), append(files, theirs) // as MessagesFD
-	}
-	sink := func(name string, limit int64) (*os.File, error) {
-		to, err := newOutput(name, limit, spec.MaxOutput, s.control.notifyWatchers)
-		if err != nil {
-			return nil, err
-		}
-		r, w, err := os.Pipe()
-		if err != nil {
-			return nil, errors.Join(err, to.file.Close())
-		}
-		ours, childs = append(ours, r, to.file), append(childs, w)
-		s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
-		return w, nil
-	}
-	attributes := process.Attributes()
-	if spec.Finishes {
-		process.SignalAtParentsEnd(attributes, syscall.SIGTERM)
-	}
-	if spec.Terminal != nil {
-		var tty *os.File
-		if s.control.terminal, tty, err = newTerminal(*spec.Terminal); err != nil {
-			return fail(err)
-		}
-		ours, childs = append(ours, s.control.terminal.pty), append(childs, tty)
-		files[0], files[1], files[2] = tty, tty, tty
-		attributes.Setpgid, attributes.Setsid, attributes.Setctty = false, true, true // a session leads its own process group
-	} else if files[1], files[2], err = s.openOutputs(sink); err != nil {
-		return fail(err)
-	}
-	s.started = time.Now().UTC()
-	p, err := startChild(spec, &os.ProcAttr{Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: attributes})
-	if err != nil {
-		return fail(err)
-	}
-	s.pid = p.Pid
-	process.LowerPriority(s.pid)
-	_ = p.Release()                                            // the supervisor waits for all its children itself
-	if id, err := process.Of(s.pid); err == nil && !separate { // the kernel kills the processes of a namespace
-		if err := writeOnce(run.Path("child"), id); err != nil {
-			s.problem = err.Error()
-		}
+	for _, f := range files {
+		_ = f.Close()
 	}
 	for _, p := range s.pumps {
 		go p.run()
@@ -234,36 +159,115 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 	return s, nil
 }
 
-// openOutputs makes the files for the child's output.
-func (s *supervisor) openOutputs(sink func(name string, limit int64) (*os.File, error)) (stdout, stderr *os.File, err error) {
-	if stdout, err = sink("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
-		return nil, nil, err
+// openFiles opens the files of the run, and returns those for the child, by file descriptor.
+func (s *supervisor) openFiles() (files []*os.File, err error) {
+	if s.spec.Questions != nil {
+		if s.control.questions, err = newQuestions(*s.spec.Questions, s.run, s.control.notifyWatchers); err != nil {
+			return nil, err
+		}
+	}
+	stdin, err := s.openInput()
+	if err != nil {
+		return nil, err
+	}
+	files = []*os.File{stdin, nil, nil}
+	if messages, err := s.openMessages(); err != nil {
+		return nil, err
+	} else if messages != nil {
+		files = append(files, messages) // as MessagesFD
+	}
+	if s.spec.Terminal != nil {
+		_ = stdin.Close()
+		var tty *os.File
+		s.control.terminal, tty, err = newTerminal(*s.spec.Terminal)
+		files[0], files[1], files[2] = tty, tty, tty
+		return files, err
+	}
+	if files[1], err = s.openOutput("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
+		return nil, err
 	}
 	if s.spec.Requests {
 		s.modelRequests = newModelRequests(s.pumps[0].to)
 		s.pumps[0].modelRequests = s.modelRequests
 	}
-	if !s.spec.SplitStderr {
-		return stdout, stdout, nil
+	if files[2] = files[1]; s.spec.SplitStderr {
+		files[2], err = s.openOutput("stderr", s.spec.MaxOutput)
 	}
-	stderr, err = sink("stderr", s.spec.MaxOutput)
-	return stdout, stderr, err
+	return files, err
 }
 
-func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
-	if spec.Sandbox != nil {
-		return sandbox.Start(*spec.Sandbox, spec.Program, spec.Argv, attr)
+// openInput opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.
+func (s *supervisor) openInput() (*os.File, error) {
+	path := os.DevNull
+	if s.spec.StdinFile != "" {
+		path = filepath.Base(s.spec.StdinFile)
 	}
-	return os.StartProcess(spec.Program, spec.Argv, attr)
+	stdin, err := os.Open(path)
+	if err == nil && slices.Contains(s.spec.Secrets, s.spec.StdinFile) { // otherwise processes of the child could read it
+		err = os.Remove(s.run.Path(s.spec.StdinFile))
+	}
+	return stdin, err
 }
 
 // MessagesFD is the file descriptor from which the child reads messages: one per line, or as a mailbox.Receiver.
 const MessagesFD = 3
 
-// openInput opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.
-func (s *supervisor) openInput() (*os.File, error) {
-	if s.spec.StdinFile != "" {
-		return os.Open(filepath.Base(s.spec.StdinFile))
+// openMessages returns the file for MessagesFD, or nil if the child reads no messages.
+func (s *supervisor) openMessages() (child *os.File, err error) {
+	switch {
+	case s.spec.Mailbox:
+		own, fd, err := mailbox.Pair()
+		if err != nil {
+			return nil, err
+		}
+		s.control.mailbox = mailbox.NewSender(own, recordMessage)
+		return os.NewFile(uintptr(fd), "mailbox of the child"), nil
+	case s.spec.Messages:
+		child, s.control.messages, err = os.Pipe()
 	}
-	return os.Open(os.DevNull)
+	return child, err
+}
+
+// openOutput returns a pipe to the output with the name.
+func (s *supervisor) openOutput(name string, limit int64) (*os.File, error) {
+	to, err := newOutput(name, limit, s.spec.MaxOutput, s.control.notifyWatchers)
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
+	return w, nil
+}
+
+func (s *supervisor) startChild(files []*os.File) error {
+	attr := &os.ProcAttr{Dir: s.spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes()}
+	if s.spec.Finishes {
+		process.SetParentDeathSignal(attr.Sys, syscall.SIGTERM)
+	}
+	if s.spec.Terminal != nil {
+		attr.Sys.Setpgid, attr.Sys.Setsid, attr.Sys.Setctty = false, true, true // a session leads its own process group
+	}
+	s.started = time.Now().UTC()
+	var p *os.Process
+	var err error
+	if s.spec.Sandbox != nil {
+		p, err = sandbox.Start(*s.spec.Sandbox, s.spec.Program, s.spec.Argv, attr)
+	} else {
+		p, err = os.StartProcess(s.spec.Program, s.spec.Argv, attr)
+	}
+	if err != nil {
+		return err
+	}
+	s.pid = p.Pid
+	process.LowerPriority(s.pid)
+	_ = p.Release()                                                  // the supervisor waits for all its children itself
+	if id, err := process.Of(s.pid); err == nil && !s.pidNamespace { // the kernel kills the processes of a namespace
+		if err := writeOnce(s.run.Path("child"), id); err != nil {
+			s.problem = err.Error()
+		}
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ const (
 	maxText     = 16 << 10 // size of a question, in bytes
 	maxInput    = 64 << 10 // size of a tool's input in the journal, in bytes
 	maxOptions  = 20
-	maxWord     = 200 // size of the name of a tool or an option, in bytes
+	maxLabel    = 200 // size of the name of a tool or an option, in bytes
 )
 
 // PolicyName is recorded as the answerer of a request for permission that the run's rules have answered.
@@ -44,7 +44,7 @@ const PolicyName = "policy"
 
 // questions accepts the questions of the child, and passes the answers to it.
 type questions struct {
-	spec   QuestionConfig
+	config QuestionConfig
 	run    Run
 	onGrow func() // called when the journal has grown
 	pipe   *os.File
@@ -69,7 +69,7 @@ type openQuestion struct {
 }
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
-func newQuestions(spec QuestionConfig, run Run, onGrow func()) (*questions, error) {
+func newQuestions(config QuestionConfig, run Run, onGrow func()) (*questions, error) {
 	for _, dir := range []string{question.Dir, question.Answers} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func newQuestions(spec QuestionConfig, run Run, onGrow func()) (*questions, erro
 		return nil, errors.Join(err, pipe.Close())
 	}
 	return &questions{
-		spec: spec, run: run, onGrow: onGrow, pipe: pipe, journal: journal, done: make(chan struct{}),
+		config: config, run: run, onGrow: onGrow, pipe: pipe, journal: journal, done: make(chan struct{}),
 		idsByName: map[string]string{}, open: map[string]*openQuestion{}, closed: map[string]string{},
 	}, nil
 }
@@ -136,17 +136,15 @@ func (a *questions) ask(name string) {
 	}
 	now := time.Now().UTC()
 	r := question.Record{
-		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: question.Waiting, Kind: q.Kind, Text: truncateUTF8(q.Text, maxText), Tool: truncateUTF8(q.Tool, maxWord),
-		Input: shownInput(q.Input), AskedAt: now, ExpiresAt: now.Add(a.spec.Timeout),
+		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: question.Waiting, Kind: q.Kind, Text: truncateUTF8(q.Text, maxText), Tool: truncateUTF8(q.Tool, maxLabel),
+		Input: shownInput(q.Input), AskedAt: now, ExpiresAt: now.Add(a.config.Timeout),
 	}
 	for _, o := range q.Options[:min(len(q.Options), maxOptions)] {
-		r.Options = append(r.Options, truncateUTF8(o, maxWord))
+		r.Options = append(r.Options, truncateUTF8(o, maxLabel))
 	}
 	if q.Kind == question.KindPermission {
-		r.Rules = a.spec.Suggest(q.Rules, q.Tool, q.Text, q.ToolKind, q.Input)
-	}
-	if q.Kind == question.KindPermission {
-		if allowed, decided, why := a.spec.Decide(q.Tool, q.Text, q.ToolKind, q.Input); decided {
+		r.Rules = a.config.Suggest(q.Rules, q.Tool, q.Text, q.ToolKind, q.Input)
+		if allowed, decided, why := a.config.Decide(q.Tool, q.Text, q.ToolKind, q.Input); decided {
 			r.Status, r.Answer, r.Message, r.By, r.AnsweredAt = question.Answered, question.Deny, why, PolicyName, now
 			if allowed {
 				r.Answer = question.Allow
@@ -167,7 +165,7 @@ func (a *questions) ask(name string) {
 		a.refuse(name, "cannot store the question: the disk of this machine may be full")
 	default:
 		a.idsByName[name] = r.ID
-		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, rules: r.Rules, timer: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
+		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, rules: r.Rules, timer: time.AfterFunc(a.config.Timeout, func() { a.expire(r.ID) })}
 	}
 }
 
@@ -212,33 +210,33 @@ func (a *questions) expire(id string) {
 	a.writeAnswer(q.name, question.Answer{Status: question.Expired})
 }
 
-// answer passes the answer to the child. It returns the error for the reply, or an empty text.
-func (a *questions) answer(o controlRequest) string {
+// answer passes the answer to the child. It returns the error for the reply, or an empty string.
+func (a *questions) answer(req controlRequest) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	q := a.open[o.ID]
+	q := a.open[req.ID]
 	switch {
-	case a.closed[o.ID] == question.Answered:
+	case a.closed[req.ID] == question.Answered:
 		return ""
 	case a.finished:
 		return errEnded
-	case a.closed[o.ID] != "":
+	case a.closed[req.ID] != "":
 		return errClosed
 	case q == nil:
 		return errUnknown
 	}
-	text := o.Text
+	text := req.Text
 	if q.kind == question.KindPermission && text != question.Allow {
 		text = question.Deny
 	}
-	r := question.Record{ID: o.ID, Status: question.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
+	r := question.Record{ID: req.ID, Status: question.Answered, Answer: text, Message: req.Message, By: req.By, AnsweredAt: time.Now().UTC()}
 	if err := a.record(r); err != nil {
 		return errStore
 	}
-	if text == question.Allow && o.Remember {
-		a.spec.Allow = append(a.spec.Allow, q.rules...)
+	if text == question.Allow && req.Remember {
+		a.config.Allow = append(a.config.Allow, q.rules...)
 	}
-	a.close(o.ID, question.Answered)
+	a.close(req.ID, question.Answered)
 	a.writeAnswer(q.name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 	return ""
 }
@@ -346,7 +344,7 @@ func shownInput(input json.RawMessage) json.RawMessage {
 		if len(text) > maxValue {
 			text = fmt.Sprintf("%s… (%d bytes)", truncateUTF8(text, maxValue), len(text))
 		}
-		name = truncateUTF8(name, maxWord)
+		name = truncateUTF8(name, maxLabel)
 		if total += len(name) + len(text); total > maxInput/2 {
 			break
 		}

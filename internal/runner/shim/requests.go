@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -13,9 +14,9 @@ import (
 //
 // If a child prints no such events, modelRequests reports no active request.
 type modelRequests struct {
-	to   io.Writer
-	line []byte // the start of a line that may be one of these events
-	pass bool   // the rest of the current line is passed on
+	to     io.Writer
+	line   []byte // the start of a line that may be one of these events
+	passOn bool   // the rest of the current line is passed on
 
 	mu          sync.Mutex
 	active      map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
@@ -52,43 +53,33 @@ func (r *modelRequests) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// handlePart handles a part of one line. whole means that the line ends with it.
-func (r *modelRequests) handlePart(piece []byte, whole bool) {
-	if r.pass {
+// handlePart handles a part of one line. last means that the line ends with it.
+func (r *modelRequests) handlePart(piece []byte, last bool) {
+	if r.passOn {
 		_, _ = r.to.Write(piece)
-		r.pass = !whole
+		r.passOn = !last
 		return
 	}
 	r.line = append(r.line, piece...)
 	switch known := r.isEvent(); {
-	case known && whole:
+	case known && last:
 		r.event(r.line)
 		r.line = r.line[:0]
-	case known && len(r.line) <= maxRequestLine, !whole && r.mayBeEvent():
+	case known && len(r.line) <= maxRequestLine, !last && r.mayBeEvent():
 	default:
 		r.flush()
-		r.pass = !whole
+		r.passOn = !last
 	}
 }
 
 // isEvent reports whether the line is one of the events.
 func (r *modelRequests) isEvent() bool {
-	for _, l := range requestLines {
-		if bytes.HasPrefix(r.line, l) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(requestLines, func(prefix []byte) bool { return bytes.HasPrefix(r.line, prefix) })
 }
 
-// mayBeEvent reports whether the line may still become one of the events.
+// mayBeEvent reports whether the line may still become one of the events, or the result.
 func (r *modelRequests) mayBeEvent() bool {
-	for _, l := range requestLines {
-		if bytes.HasPrefix(l, r.line) {
-			return true
-		}
-	}
-	return bytes.HasPrefix(resultLine, r.line)
+	return bytes.HasPrefix(resultLine, r.line) || slices.ContainsFunc(requestLines, func(prefix []byte) bool { return bytes.HasPrefix(prefix, r.line) })
 }
 
 // flush passes on the part of a line that was held back.
@@ -135,6 +126,7 @@ func (r *modelRequests) event(line []byte) {
 	}
 }
 
+// notify sends to the channel, unless an earlier notification is still unread.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -24,8 +24,8 @@ type Run string
 type Claim struct {
 	Void bool       `json:"void,omitempty"` // no shim supervises the run, and none ever will
 	Shim process.ID `json:"shim"`
-	// Separate means that the shim is the init process of the run's pid namespace, so no process of the run survives it.
-	Separate bool `json:"separate,omitempty"`
+	// PIDNamespace means that the shim is the init process of the run's pid namespace, so no process of the run survives it.
+	PIDNamespace bool `json:"separate,omitempty"`
 }
 
 // FilesDir is the directory in a run's directory to which the program writes its results.
@@ -89,11 +89,11 @@ type lossRecord struct {
 	At time.Time `json:"at"`
 }
 
-// isFinishing reports whether the shim was killed, and the child still completes its active request to the model, which is paid for. The
-// first call asks the child to end, in case the system does not. It may take Spec.Grace for that.
+// isFinishing reports whether the child of a killed shim still completes its active request to the model, which is paid for. The
+// first call asks the child to end, in case the system does not. The child may take Spec.Grace for that.
 func (r Run) isFinishing(c *Claim) (bool, error) {
 	spec, err := r.Spec()
-	if err != nil || !spec.Finishes || c.Separate || machineRestarted(c.Shim) {
+	if err != nil || !spec.Finishes || c.PIDNamespace || machineRestarted(c.Shim) {
 		return false, nil //nolint:nilerr // the files were replaced, so the run ends at once
 	}
 	child, err := readOptional[process.ID](r.Path("child"))
@@ -152,7 +152,7 @@ func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
 
 // killTree kills the shim and all its descendants. It returns true only if certainly none of them is left.
 func killTree(shim process.ID) bool {
-	if !process.Adopts || !shim.Alive() {
+	if !process.AdoptsOrphans || !shim.Alive() {
 		return false
 	}
 	// A suspended shim cannot act any more, but it still adopts the orphans of killed processes.
@@ -166,7 +166,7 @@ func killTree(shim process.ID) bool {
 			time.Sleep(killInterval)
 		}
 	}
-	return shim.Signal(killSignal) == nil && clean
+	return shim.Signal(syscall.SIGKILL) == nil && clean
 }
 
 // machineRestarted reports whether the machine was restarted since the process ran.
@@ -186,7 +186,7 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 	switch {
 	case c != nil && machineRestarted(c.Shim):
 		e.Reason = "the machine was restarted during the run"
-	case c != nil && c.Separate:
+	case c != nil && c.PIDNamespace:
 		e.Reason += "; all processes of the run were killed too"
 	default:
 		if child, err := readOptional[process.ID](r.Path("child")); err == nil && child != nil {
@@ -212,6 +212,14 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 	r.removeSpares()
 	logEnd(spec, e)
 	return r.Exit()
+}
+
+// killGroup kills the process group that the process leads, if the pid still belongs to the process. A zombie keeps its
+// pid, so its group cannot belong to another process.
+func killGroup(leader process.ID) {
+	if now, err := process.Of(leader.PID); err == nil && now == leader {
+		_ = syscall.Kill(-leader.PID, syscall.SIGKILL)
+	}
 }
 
 // removeSecrets removes files with secrets.
@@ -246,7 +254,7 @@ func writeOnce(path string, v any) error {
 	}
 	tmp, err := scratch.WriteTemp(path, b)
 	if isFull(err) {
-		tmp, err = writeReserve(filepath.Dir(path), b)
+		tmp, err = writeSpare(filepath.Dir(path), b)
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +20,8 @@ const (
 	killInterval = 10 * time.Millisecond
 	// killTimeLimit is how long SIGKILL is repeated. Processes that are left after that time hang in the kernel.
 	killTimeLimit = 10 * time.Second
-	// settleTimeout is how long an interrupt waits until a child that talks to a model has ended its turn.
-	settleTimeout = time.Second
+	// turnTimeout is how long an interrupt waits until a child that talks to a model has ended its turn.
+	turnTimeout = time.Second
 )
 
 // supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
@@ -30,159 +31,146 @@ type supervisor struct {
 	spec Spec
 	pid  int
 
-	separate bool // the shim is the init process of a pid namespace with all processes of the run
-	started  time.Time
-	control  *control
-	pumps    []*pump
-	problem  string
+	pidNamespace bool // the shim is the init process of a pid namespace with all processes of the run
+	started      time.Time
+	control      *control
+	pumps        []*pump
+	problem      string
 
 	modelRequests *modelRequests // nil if the output has no events about requests to the model
 
-	end      End
-	reason   string
-	exited   bool // the child has ended and was waited for
-	status   syscall.WaitStatus
-	orphans  bool // the shim has other children
-	termSent bool // SIGTERM was sent to the processes that the child left behind
-	killing  bool
+	end        End
+	reason     string
+	exited     bool // the child has ended and was waited for
+	status     syscall.WaitStatus
+	hasOrphans bool // the shim has other children
+	termSent   bool // SIGTERM was sent to the processes that the child left behind
+	killing    bool
 
-	settling []chan<- struct{} // interrupts whose clients wait until the child begins no more work
+	killTimer    <-chan time.Time  // when the processes are killed
+	lingerUntil  time.Time         // until when the loop waits for an active request to the model
+	lingerTimer  <-chan time.Time  // at lingerUntil
+	requestEnded <-chan struct{}   // the event that ends this wait earlier
+	unconfirmed  []chan<- struct{} // interrupts whose clients wait until the child begins no more work
+	confirmTimer <-chan time.Time  // when these clients have waited long enough
 }
 
 // loop runs until the child, its descendants and its output have ended, and returns how the run ended. died gets a
 // value when a child has died, and sigterm when the shim must end.
 func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
-	s.end = Exited
-	var deadline, kill, again, hopeless, impatient, unsettled <-chan time.Time
-	var quiet, result, hangup <-chan struct{}
+	defer s.confirmInterrupts()
+	var deadline, killAgain, giveUp <-chan time.Time
+	var turnEnded, disconnected <-chan struct{}
 	if s.modelRequests != nil {
-		result = s.modelRequests.result
+		turnEnded = s.modelRequests.result
 	}
 	if s.control.terminal != nil {
-		hangup = s.control.terminal.hangup
+		disconnected = s.control.terminal.disconnected
 	}
-	defer s.settle()
-	var patience time.Time // until when the loop waits for an active request
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
 	}
 	for {
 		s.reap()
-		if s.exited {
-			s.settle()
-			leftovers := s.leftovers()
-			if !s.orphans && len(leftovers) == 0 {
-				break
-			}
-			if !s.termSent {
-				s.termSent = true
-				signalAll(leftovers, syscall.SIGTERM)
-				kill = time.After(leftoverGrace)
-			}
+		if s.exited && !s.endLeftovers() {
+			return s.finish()
 		}
 		if s.killing {
 			s.killAll()
-			again = time.After(killInterval)
-			if hopeless == nil {
-				hopeless = time.After(killTimeLimit)
+			killAgain = time.After(killInterval)
+			if giveUp == nil {
+				giveUp = time.After(killTimeLimit)
 			}
 		}
 		select {
 		case <-died:
 		case <-sigterm:
-			if !s.exited && s.end == Exited {
-				s.end, s.reason = Lost, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run"
-				s.terminate()
-				kill = time.After(s.spec.Grace)
+			if s.end == Exited {
+				s.stop(Lost, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run")
 			}
-		case <-hangup:
-			hangup = nil
+		case <-disconnected:
+			disconnected = nil
 			_ = s.control.terminal.pty.Close() // the kernel sends SIGHUP to the program in the foreground
-			if !s.exited {
-				s.interrupt("nobody uses its terminal any more")
-				kill = time.After(s.spec.Grace)
-			}
+			s.stop(Interrupted, "nobody uses its terminal any more")
 		case <-deadline:
-			if !s.exited { // the child may have been interrupted before, and may not have ended
-				if s.end == Exited {
-					s.end = Deadline
-				}
-				s.terminate()
-				kill = time.After(s.spec.Grace)
-			}
-		case o := <-s.control.interrupts:
-			s.settling = append(s.settling, o.settled)
-			switch {
-			case s.exited:
-				s.settle()
-			case !o.Kill && s.modelRequests != nil && s.modelRequests.isBusy():
-				s.end, s.reason = s.endReason(o.Reason)
-				linger := o.Linger
-				if linger == 0 {
-					linger = s.spec.Grace * 3 / 4 // the rest of the grace period is for SIGTERM
-				}
-				if until := time.Now().Add(linger); quiet == nil || until.Before(patience) {
-					quiet, patience, impatient = s.modelRequests.quiet, until, time.After(linger)
-				}
-				s.settle()
-			default:
-				s.interrupt(o.Reason)
-				if s.modelRequests == nil || o.Kill {
-					s.settle()
-				} else {
-					unsettled = time.After(settleTimeout)
-				}
-			}
-			s.killing = s.killing || o.Kill
-		case <-result:
-			s.settle()
-		case <-unsettled:
-			s.settle()
-		case <-quiet:
-			if !s.exited && !s.modelRequests.isBusy() {
+			s.stop(Deadline, "")
+		case req := <-s.control.interrupts:
+			s.handleInterrupt(req)
+		case <-turnEnded:
+			s.confirmInterrupts()
+		case <-s.confirmTimer:
+			s.confirmInterrupts()
+		case <-s.requestEnded:
+			if !s.modelRequests.isBusy() {
 				s.terminate()
 			}
-		case <-impatient:
-			if !s.exited {
-				s.terminate()
-			}
-		case <-kill:
+		case <-s.lingerTimer:
+			s.terminate()
+		case <-s.killTimer:
 			s.killing = true
-		case <-again:
-		case <-hopeless:
+		case <-killAgain:
+		case <-giveUp:
 			s.problem = "processes of the run could not be killed: they hang in the kernel"
 			return s.finish()
 		}
 	}
-	return s.finish()
 }
 
-// settle answers the clients of interrupts.
-func (s *supervisor) settle() {
-	for _, c := range s.settling {
+// handleInterrupt asks the child to end, or first waits for its active request to the model.
+func (s *supervisor) handleInterrupt(req controlRequest) {
+	s.unconfirmed = append(s.unconfirmed, req.confirmed)
+	s.killing = s.killing || req.Kill
+	if s.exited {
+		s.confirmInterrupts()
+		return
+	}
+	s.setEnd(Interrupted, req.Reason)
+	switch {
+	case req.Kill || s.modelRequests == nil:
+		s.terminate()
+	case s.modelRequests.isBusy():
+		linger := cmp.Or(req.Linger, s.spec.Grace*3/4) // the rest of the grace period is for SIGTERM
+		if until := time.Now().Add(linger); s.requestEnded == nil || until.Before(s.lingerUntil) {
+			s.requestEnded, s.lingerUntil, s.lingerTimer = s.modelRequests.quiet, until, time.After(linger)
+		}
+	default:
+		s.terminate()
+		s.confirmTimer = time.After(turnTimeout)
+		return
+	}
+	s.confirmInterrupts()
+}
+
+// confirmInterrupts answers the clients of interrupts.
+func (s *supervisor) confirmInterrupts() {
+	for _, c := range s.unconfirmed {
 		close(c)
 	}
-	s.settling = nil
+	s.unconfirmed = nil
 }
 
-// interrupt asks the child to end because of a request.
-func (s *supervisor) interrupt(reason string) {
-	s.end, s.reason = s.endReason(reason)
-	s.terminate()
-}
-
-// endReason returns the end and the reason of a run that is interrupted now. If the run was asked to end before, the first
-// end and reason stay.
-func (s *supervisor) endReason(reason string) (End, string) {
-	if s.end == Exited {
-		return Interrupted, reason
+// stop asks the child to end, and kills it after the grace period.
+func (s *supervisor) stop(end End, reason string) {
+	if !s.exited {
+		s.setEnd(end, reason)
+		s.terminate()
+		s.killTimer = time.After(s.spec.Grace)
 	}
-	return s.end, s.reason
 }
 
-// terminate sends SIGTERM to the child's process group. The shim has not waited for the child yet, so the group still
-// belongs to the child.
+// setEnd sets how the run ends. If the run was asked to end before, the first end and reason stay.
+func (s *supervisor) setEnd(end End, reason string) {
+	if s.end == Exited {
+		s.end, s.reason = end, reason
+	}
+}
+
+// terminate sends SIGTERM to the child's process group. After the shim has waited for the child, the group could belong to
+// another process.
 func (s *supervisor) terminate() {
+	if s.exited {
+		return
+	}
 	_ = syscall.Kill(-s.pid, syscall.SIGTERM)
 	if s.control.terminal != nil {
 		_ = syscall.Kill(-s.pid, syscall.SIGHUP) // a shell on a terminal ignores SIGTERM, and passes this on to its jobs
@@ -198,10 +186,10 @@ func (s *supervisor) reap() {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil: // ECHILD: no child is left, and therefore no descendant
-			s.orphans = false
+			s.hasOrphans = false
 			return
 		case pid == 0:
-			s.orphans = true
+			s.hasOrphans = true
 			return
 		case pid == s.pid:
 			s.exited, s.status = true, status
@@ -209,16 +197,33 @@ func (s *supervisor) reap() {
 	}
 }
 
+// endLeftovers asks the processes that the child left behind to end. It returns false if there are none.
+func (s *supervisor) endLeftovers() bool {
+	s.confirmInterrupts()
+	leftovers := s.leftovers()
+	if !s.hasOrphans && len(leftovers) == 0 {
+		return false
+	}
+	if !s.termSent {
+		s.termSent = true
+		for _, e := range leftovers {
+			_ = e.Signal(syscall.SIGTERM)
+		}
+		s.killTimer = time.After(leftoverGrace)
+	}
+	return true
+}
+
 // leftovers returns the processes that the child left behind.
 func (s *supervisor) leftovers() []process.Entry {
-	if s.orphans {
+	if s.hasOrphans {
 		found, err := process.Descendants(os.Getpid())
 		if err != nil {
 			s.problem = err.Error()
 		}
 		return found
 	}
-	if process.Adopts {
+	if process.AdoptsOrphans {
 		return nil // a shim that adopts orphans and has no children has no descendants
 	}
 	found, _ := process.Members(s.pid)
@@ -227,29 +232,14 @@ func (s *supervisor) leftovers() []process.Entry {
 
 // killAll sends SIGKILL to the child and all its current descendants, once.
 func (s *supervisor) killAll() {
-	if s.separate { // one call, which a program that keeps forking cannot escape
+	if s.pidNamespace { // one call, which a program that keeps forking cannot escape
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return
 	}
 	if !s.exited {
 		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
 	}
-	found := s.leftovers()
-	groups := map[int]bool{}
-	for _, e := range found {
-		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
-		if e.Group != os.Getpid() && !groups[e.Group] {
-			groups[e.Group] = true
-			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
-		}
-	}
-	signalAll(found, syscall.SIGKILL)
-}
-
-func signalAll(entries []process.Entry, sig syscall.Signal) {
-	for _, e := range entries {
-		_ = e.Signal(sig)
-	}
+	process.KillGroups(s.leftovers())
 }
 
 // finish stops reading the output, and returns how the run ended. It does not wait for unrelated processes to which the

@@ -36,14 +36,14 @@ type terminalInput struct {
 	Rows    uint16 `json:"rows,omitempty"`
 }
 
-// terminal connects the child's pseudo-terminal with one client. When the client has gone, the terminal cannot be used again, and
-// the supervisor ends the run.
+// terminal connects the child's pseudo-terminal with one client. After the client has disconnected, the terminal cannot be used
+// again, and the supervisor ends the run.
 type terminal struct {
-	pty    *os.File
-	hangup chan struct{} // closed when nobody uses the terminal any more
-	hangUp func()
-	timer  *time.Timer
-	copied chan struct{} // closed when all output was sent
+	pty          *os.File
+	disconnected chan struct{} // closed when nobody uses the terminal any more
+	disconnect   func()        // closes disconnected
+	timer        *time.Timer
+	drained      chan struct{} // closed when all output was sent
 
 	mu    sync.Mutex
 	conn  net.Conn
@@ -65,11 +65,11 @@ func newTerminal(size Terminal) (*terminal, *os.File, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, childs.Close())
 	}
-	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), hangup: make(chan struct{}), copied: make(chan struct{})}
-	t.hangUp = sync.OnceFunc(func() { close(t.hangup) })
+	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), disconnected: make(chan struct{}), drained: make(chan struct{})}
+	t.disconnect = sync.OnceFunc(func() { close(t.disconnected) })
 	t.timer = time.AfterFunc(attachTimeout, func() {
 		if t.reserve(nil) {
-			t.hangUp()
+			t.disconnect()
 		}
 	})
 	t.resize(size.Columns, size.Rows)
@@ -95,12 +95,12 @@ func (t *terminal) reserve(conn net.Conn) bool {
 	return true
 }
 
-// serve passes output to the client, and input from it, until the client has gone or close was called. That the child has closed
-// the terminal does not end it, because then the child usually ends by itself.
+// serve passes output to the client, and input from it, until the client disconnects or close is called. It continues after the
+// child has closed the terminal, because then the child usually ends by itself.
 func (t *terminal) serve(conn net.Conn, from *json.Decoder) {
-	defer t.hangUp()
+	defer t.disconnect()
 	go func() {
-		defer close(t.copied)
+		defer close(t.drained)
 		_, _ = io.Copy(conn, struct{ io.Reader }{t.pty}) // not with sendfile, which does not wait for a terminal
 	}()
 	for {
@@ -128,7 +128,7 @@ func (t *terminal) close() {
 	if conn != nil {
 		_ = conn.SetWriteDeadline(time.Now().Add(lastOutputTimeout))
 		select {
-		case <-t.copied:
+		case <-t.drained:
 		case <-time.After(lastOutputTimeout):
 		}
 		_ = conn.Close()

@@ -12,17 +12,17 @@ import (
 // A run's spare files reserve disk space for the files that must be written even if the disk is full: claim, child and
 // exit.json.
 const (
-	spareCount  = 3
-	reserveSize = 4096 // one block; more than any of these files needs
+	spareCount = 3
+	spareSize  = 4096 // one block; more than any of these files needs
 )
 
-func reserveName(i int) string { return fmt.Sprintf(".spare-%d", i) }
+func spareName(i int) string { return fmt.Sprintf(".spare-%d", i) }
 
 // ReserveFiles returns the names and the content of a run's spare files. They are written before the shim is started.
 func ReserveFiles() map[string]string {
 	files := map[string]string{}
 	for i := range spareCount {
-		files[reserveName(i)] = strings.Repeat("\n", reserveSize)
+		files[spareName(i)] = strings.Repeat("\n", spareSize)
 	}
 	return files
 }
@@ -30,24 +30,24 @@ func ReserveFiles() map[string]string {
 // removeSpares removes the unused spare files.
 func (r Run) removeSpares() {
 	for i := range spareCount {
-		_ = os.Remove(r.Path(reserveName(i)))
+		_ = os.Remove(r.Path(spareName(i)))
 	}
 }
 
-// writeReserve writes the data into a spare file of the directory, and returns the file's new path. It returns ENOSPC
+// writeSpare writes the data into a spare file of the directory, and returns the file's new path. It returns ENOSPC
 // if no spare file can be used.
-func writeReserve(dir string, data []byte) (string, error) {
+func writeSpare(dir string, data []byte) (string, error) {
 	for i := range spareCount {
-		path := filepath.Join(dir, reserveName(i))
+		path := filepath.Join(dir, spareName(i))
 		taken := path + fmt.Sprintf("-%d", os.Getpid())
-		if len(data) > reserveSize || os.Rename(path, taken) != nil {
+		if len(data) > spareSize || os.Rename(path, taken) != nil {
 			continue
 		}
 		f, err := os.OpenFile(taken, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue // the agent has replaced the spare file
 		}
-		if info, serr := f.Stat(); serr != nil || !info.Mode().IsRegular() || info.Size() != reserveSize {
+		if info, serr := f.Stat(); serr != nil || !info.Mode().IsRegular() || info.Size() != spareSize {
 			_ = f.Close()
 			continue
 		}
