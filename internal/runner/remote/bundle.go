@@ -26,7 +26,7 @@ type bundles struct {
 	byID map[string]*bundle // by the agent's uid and the bundle's id, which the caller chooses
 }
 
-// bundle is an unlinked file, which disappears when the process ends.
+// bundle is a bundle that is kept for its readers.
 type bundle struct {
 	lock chan struct{} // held while the bundle is created
 	file *os.File      // nil until the bundle is created
@@ -86,15 +86,11 @@ func (b *bundle) create(ctx context.Context, write func(context.Context, io.Writ
 	if partlySent {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent was restarted while it sent a bundle: ask for the bundle again")
 	}
-	f, err := os.CreateTemp("", "fleet-bundle-*")
+	f, err := unlinkedFile()
 	if err != nil {
 		return err
 	}
-	err = os.Remove(f.Name())
-	if err == nil {
-		err = write(ctx, f)
-	}
-	if err == nil {
+	if err = write(ctx, f); err == nil {
 		b.size, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
@@ -103,6 +99,18 @@ func (b *bundle) create(ctx context.Context, write func(context.Context, io.Writ
 	}
 	b.file = f
 	return nil
+}
+
+// unlinkedFile creates a file without a name, which disappears when the process ends.
+func unlinkedFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "fleet-transfer-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Bundle implements the service. It creates the complete bundle before sending it, so that a caller can continue at an
@@ -163,25 +171,18 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out io.Writer) error {
 	req.Agent, req.BundleId = agentTo(w.agent), rand.Text()
 	var writeErr error
-	err := w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
-		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.BundleResponse], error) {
-			return w.client.rpc.Bundle(ctx, connect.NewRequest(req))
-		}, func(m *runnerv1.BundleResponse) bool {
-			heard = true
-			switch e := m.GetEvent().(type) {
-			case *runnerv1.BundleResponse_Data:
-				var n int
-				n, writeErr = out.Write(e.Data)
-				req.Offset += int64(n)
-			case *runnerv1.BundleResponse_End:
-				if done = true; e.End.GetSize() != req.GetOffset() {
-					writeErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is incomplete: ask for it again", w.agent.Name).WithCause(errIncompleteBundle)
-				}
+	err := callStream(ctx, w.client, w.agent, w.client.rpc.Bundle, req, func(m *runnerv1.BundleResponse) (done bool) {
+		switch e := m.GetEvent().(type) {
+		case *runnerv1.BundleResponse_Data:
+			var n int
+			n, writeErr = out.Write(e.Data)
+			req.Offset += int64(n)
+		case *runnerv1.BundleResponse_End:
+			if done = true; e.End.GetSize() != req.GetOffset() {
+				writeErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is incomplete: ask for it again", w.agent.Name).WithCause(errIncompleteBundle)
 			}
-			done = done || writeErr != nil
-			return !done
-		})
-		return done, heard, err
+		}
+		return done || writeErr != nil
 	})
 	if writeErr != nil {
 		return writeErr

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -24,36 +23,22 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	}
 	defer done()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	response := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
-	res, err := r.Check(response.ctx, run, checkFrom(req.Msg.GetCheck()))
-	late := response.end()
-	switch {
-	case err == nil:
-		return response.send(&runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}})
-	case late && errors.Is(err, context.DeadlineExceeded):
-		return nil // max_wait is over
-	}
-	return s.wireError(ctx, err)
+	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.CheckResponse]) (*runnerv1.CheckResponse, error) {
+		res, err := r.Check(response.ctx, run, checkFrom(req.Msg.GetCheck()))
+		return &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}}, err
+	})
 }
 
 // Check implements fleet.Runner.
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
-	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: runWithID(r), Check: checkTo(c)}
-	if wait := w.client.config.MaxWait; wait > 0 {
-		req.MaxWait = durationpb.New(wait)
-	}
-	err = w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
-		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.CheckResponse], error) {
-			return w.client.rpc.Check(ctx, connect.NewRequest(req))
-		}, func(m *runnerv1.CheckResponse) bool {
-			heard = true
-			if p := m.GetResult(); p != nil {
-				res, done = resultFrom(p), true
-				res.Command = c.Command
-			}
-			return !done
-		})
-		return done, heard, err
+	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: runWithID(r), Check: checkTo(c), MaxWait: w.client.maxWait()}
+	err = callStream(ctx, w.client, w.agent, w.client.rpc.Check, req, func(m *runnerv1.CheckResponse) bool {
+		p := m.GetResult()
+		if p != nil {
+			res = resultFrom(p)
+			res.Command = c.Command
+		}
+		return p != nil
 	})
 	return res, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"fleet/gen/fleet/runner/v1/runnerv1connect"
 	"fleet/internal/fleet"
@@ -72,6 +73,14 @@ func NewClient(c ClientConfig) *Client {
 	}
 	cl.rpc = runnerv1connect.NewRunnerServiceClient(signingClient{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), options...)
 	return cl
+}
+
+// maxWait returns ClientConfig.MaxWait for a request, or nil for no limit.
+func (c *Client) maxWait() *durationpb.Duration {
+	if c.config.MaxWait <= 0 {
+		return nil
+	}
+	return durationpb.New(c.config.MaxWait)
 }
 
 // maxResponse limits a runner's message, in bytes. The largest message is an outcome with its payload.

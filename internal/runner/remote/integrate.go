@@ -7,35 +7,22 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/internal/fleet"
 )
 
 // integrate makes one call of the repository, and waits for its result. If the connection breaks, it makes the call again.
-func (r repository) integrate(ctx context.Context, m *runnerv1.IntegrateRequest) (answer *runnerv1.IntegrateResponse, err error) {
-	c := r.client
-	if err := c.CheckLanding(ctx, r.agent); err != nil {
+func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateRequest) (response *runnerv1.IntegrateResponse, err error) {
+	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return nil, err
 	}
-	m.Agent, m.Source = agentTo(r.agent), r.source
-	if wait := c.config.MaxWait; wait > 0 {
-		m.MaxWait = durationpb.New(wait)
-	}
-	err = c.callStreams(ctx, r.agent, func(ctx context.Context) (done, heard bool, err error) {
-		err = receive(ctx, c.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.IntegrateResponse], error) {
-			return c.rpc.Integrate(ctx, connect.NewRequest(m))
-		}, func(m *runnerv1.IntegrateResponse) bool {
-			heard = true
-			if m.GetHeartbeat() == nil {
-				answer, done = m, true
-			}
-			return !done
-		})
-		return done, heard, err
+	req.Agent, req.Source, req.MaxWait = agentTo(r.agent), r.source, r.client.maxWait()
+	err = callStream(ctx, r.client, r.agent, r.client.rpc.Integrate, req, func(m *runnerv1.IntegrateResponse) bool {
+		response = m
+		return m.GetHeartbeat() == nil
 	})
-	return answer, err
+	return response, err
 }
 
 // maxLarge limits how many digests of Git LFS files a runner may name.
@@ -43,15 +30,15 @@ const maxLarge = 10_000
 
 // Collect implements Repository.
 func (r repository) Collect(ctx context.Context, commit string) (Collected, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
-	c := answer.GetCollected()
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
+	c := response.GetCollected()
 	return Collected{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxLarge)]}, err
 }
 
 // Branch implements Repository.
 func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Branch{Branch: &runnerv1.BranchHead{Name: name}}})
-	b := answer.GetBranch()
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Branch{Branch: &runnerv1.BranchHead{Name: name}}})
+	b := response.GetBranch()
 	if err == nil && (b.GetName() == "" || b.GetCommit() == "") {
 		err = errUnknownResult(r.agent)
 	}
@@ -60,14 +47,14 @@ func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, erro
 
 // Contains implements Repository.
 func (r repository) Contains(ctx context.Context, commit, older string) (bool, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Contains{Contains: &runnerv1.Contains{Commit: commit, Older: older}}})
-	return answer.GetContains(), err
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Contains{Contains: &runnerv1.Contains{Commit: commit, Older: older}}})
+	return response.GetContains(), err
 }
 
 // Combine implements Repository.
 func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationTo(c)}})
-	result := combinedFrom(answer.GetCombined())
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationTo(c)}})
+	result := combinedFrom(response.GetCombined())
 	if err == nil && result.Commit == "" && len(result.Conflicts) == 0 {
 		err = errUnknownResult(r.agent)
 	}
@@ -76,25 +63,25 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 
 // Overlaps implements Repository.
 func (r repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Compare{Compare: &runnerv1.Comparison{Onto: onto, Work: contributionsTo(all)}}})
-	return overlapsFrom(answer.GetOverlaps()), err
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Compare{Compare: &runnerv1.Comparison{Onto: onto, Work: contributionsTo(all)}}})
+	return overlapsFrom(response.GetOverlaps()), err
 }
 
 // Check implements Repository.
 func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Check{Check: &runnerv1.CommitCheck{Commit: commit, Check: checkTo(c)}}})
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Check{Check: &runnerv1.CommitCheck{Commit: commit, Check: checkTo(c)}}})
 	if err != nil {
 		return fleet.CheckResult{}, err
 	}
-	result := resultFrom(answer.GetChecked())
+	result := resultFrom(response.GetChecked())
 	result.Command = c.Command
 	return result, nil
 }
 
 // Move implements Repository.
 func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Move{Move: &runnerv1.Move{Branch: &runnerv1.BranchHead{Name: b.Name, Commit: b.Commit}, To: to}}})
-	if err == nil && !answer.GetMoved() {
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Move{Move: &runnerv1.Move{Branch: &runnerv1.BranchHead{Name: b.Name, Commit: b.Commit}, To: to}}})
+	if err == nil && !response.GetMoved() {
 		err = errUnknownResult(r.agent)
 	}
 	return err
@@ -102,8 +89,8 @@ func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 
 // Push implements Repository.
 func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
-	answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Push{Push: &runnerv1.Push{Commit: p.Commit, Branch: p.Branch, Remote: p.Remote}}})
-	pushed := fleet.PushResult{Remote: truncate(answer.GetPushed().GetRemote()), URL: truncate(answer.GetPushed().GetUrl())}
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Push{Push: &runnerv1.Push{Commit: p.Commit, Branch: p.Branch, Remote: p.Remote}}})
+	pushed := fleet.PushResult{Remote: truncate(response.GetPushed().GetRemote()), URL: truncate(response.GetPushed().GetUrl())}
 	if err == nil && pushed.Remote == "" {
 		err = errUnknownResult(r.agent)
 	}
@@ -147,13 +134,13 @@ func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (
 	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
 }
 
-// upload brings what in has to the runner, and adds it to the repository.
-func (r repository) upload(ctx context.Context, as *runnerv1.Unpack, in io.Reader) (found bool, err error) {
+// upload sends the data to the runner, which then executes the request on it.
+func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.Reader) (found bool, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return false, err
 	}
-	as.UploadId = rand.Text()
-	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: as.UploadId}
+	unpack.UploadId = rand.Text()
+	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: unpack.UploadId}
 	buf := make([]byte, uploadPiece)
 	for {
 		n, err := io.ReadFull(in, buf)
@@ -171,8 +158,8 @@ func (r repository) upload(ctx context.Context, as *runnerv1.Unpack, in io.Reade
 		}
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF: // ReadFull does not wrap them
-			answer, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: as}})
-			return answer.GetCollected().GetFound(), err
+			response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: unpack}})
+			return response.GetCollected().GetFound(), err
 		case err != nil:
 			return false, err
 		}

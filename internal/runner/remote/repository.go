@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"connectrpc.com/connect"
@@ -83,62 +82,45 @@ func (s *Server) Integrate(ctx context.Context, req *connect.Request[runnerv1.In
 		return err
 	}
 	heartbeat := &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := startResponse(ctx, s, stream, heartbeat, m.GetMaxWait().AsDuration())
-	r, err := s.repository(a.ctx, m.GetAgent(), m.GetSource())
-	answer := &runnerv1.IntegrateResponse{}
-	if err == nil {
-		answer, err = s.integrate(a.ctx, r, m)
-	}
-	late := a.end()
-	switch {
-	case err == nil:
-		return a.send(answer)
-	case late && errors.Is(err, context.DeadlineExceeded):
-		return nil // max_wait is over
-	}
-	return s.wireError(ctx, err)
+	return respond(ctx, s, stream, heartbeat, m.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.IntegrateResponse]) (*runnerv1.IntegrateResponse, error) {
+		r, err := s.repository(response.ctx, m.GetAgent(), m.GetSource())
+		if err != nil {
+			return nil, err
+		}
+		return s.integrate(response.ctx, r, m)
+	})
 }
 
 // integrate makes the call.
 func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.IntegrateRequest) (*runnerv1.IntegrateResponse, error) {
-	answer := &runnerv1.IntegrateResponse{}
 	switch c := m.GetCall().(type) {
 	case *runnerv1.IntegrateRequest_Collect:
 		collected, err := r.Collect(ctx, c.Collect.GetCommit())
-		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: collected.Found, Have: collected.Have, Large: collected.Large}}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: collected.Found, Have: collected.Have, Large: collected.Large}}}, err
 	case *runnerv1.IntegrateRequest_Unpack:
 		found, err := s.unpack(ctx, r, m.GetAgent().GetUid()+"\x00"+c.Unpack.GetUploadId(), c.Unpack)
-		answer.Event = &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found}}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found}}}, err
 	case *runnerv1.IntegrateRequest_Branch:
 		b, err := r.Branch(ctx, c.Branch.GetName())
-		answer.Event = &runnerv1.IntegrateResponse_Branch{Branch: &runnerv1.BranchHead{Name: toValidUTF8(b.Name), Commit: b.Commit}}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Branch{Branch: &runnerv1.BranchHead{Name: toValidUTF8(b.Name), Commit: b.Commit}}}, err
 	case *runnerv1.IntegrateRequest_Contains:
 		has, err := r.Contains(ctx, c.Contains.GetCommit(), c.Contains.GetOlder())
-		answer.Event = &runnerv1.IntegrateResponse_Contains{Contains: has}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Contains{Contains: has}}, err
 	case *runnerv1.IntegrateRequest_Combine:
 		result, err := r.Combine(ctx, combinationFrom(c.Combine))
-		answer.Event = &runnerv1.IntegrateResponse_Combined{Combined: combinedTo(result)}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Combined{Combined: combinedTo(result)}}, err
 	case *runnerv1.IntegrateRequest_Compare:
 		all, err := r.Overlaps(ctx, c.Compare.GetOnto(), contributionsFrom(c.Compare.GetWork()))
-		answer.Event = &runnerv1.IntegrateResponse_Overlaps{Overlaps: overlapsTo(all)}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Overlaps{Overlaps: overlapsTo(all)}}, err
 	case *runnerv1.IntegrateRequest_Check:
 		result, err := r.Check(ctx, c.Check.GetCommit(), checkFrom(c.Check.GetCheck()))
-		answer.Event = &runnerv1.IntegrateResponse_Checked{Checked: resultTo(result)}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Checked{Checked: resultTo(result)}}, err
 	case *runnerv1.IntegrateRequest_Move:
 		err := r.Move(ctx, fleet.Branch{Name: c.Move.GetBranch().GetName(), Commit: c.Move.GetBranch().GetCommit()}, c.Move.GetTo())
-		answer.Event = &runnerv1.IntegrateResponse_Moved{Moved: true}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Moved{Moved: true}}, err
 	case *runnerv1.IntegrateRequest_Push:
 		p, err := r.Push(ctx, fleet.Push{Commit: c.Push.GetCommit(), Branch: c.Push.GetBranch(), Remote: c.Push.GetRemote()})
-		answer.Event = &runnerv1.IntegrateResponse_Pushed{Pushed: &runnerv1.Pushed{Remote: toValidUTF8(p.Remote), Url: toValidUTF8(p.URL)}}
-		return answer, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Pushed{Pushed: &runnerv1.Pushed{Remote: toValidUTF8(p.Remote), Url: toValidUTF8(p.URL)}}}, err
 	}
 	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner")
 }

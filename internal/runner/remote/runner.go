@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/internal/fleet"
@@ -71,52 +70,30 @@ func runWithID(r fleet.Run) *runnerv1.Run {
 
 // Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	f := &followCall{runner: w, run: r, cursor: cursor, sink: sink}
-	err := w.client.callStreams(ctx, w.agent, f.followOnce)
+	var sinkErr error
+	var outcome *fleet.Outcome
+	req := &runnerv1.FollowRequest{Agent: agentTo(w.agent), Run: runWithID(r), Cursor: cursor, MaxWait: w.client.maxWait()}
+	err := callStream(ctx, w.client, w.agent, w.client.rpc.Follow, req, func(m *runnerv1.FollowResponse) bool {
+		switch e := m.GetEvent().(type) {
+		case *runnerv1.FollowResponse_Output:
+			out := outputFrom(e.Output)
+			if sinkErr = sink(out); sinkErr == nil && out.Cursor != "" { // a question has no cursor
+				req.Cursor = out.Cursor
+			}
+		case *runnerv1.FollowResponse_Outcome:
+			outcome = new(outcomeFrom(e.Outcome))
+		}
+		return sinkErr != nil || outcome != nil
+	})
 	switch {
-	case f.sinkErr != nil:
-		return fleet.Outcome{}, f.sinkErr
+	case sinkErr != nil:
+		return fleet.Outcome{}, sinkErr
 	case err == nil:
-		return *f.outcome, nil
-	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run existed before, because some of its output is known
+		return *outcome, nil
+	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && req.GetCursor() != "": // the run existed before, because some of its output is known
 		return fleet.Outcome{
 			Status: fleet.TaskFailed, Reason: "the files of the run no longer exist: its agent was deleted, or its workspace was created again", ReasonCode: fleet.CodePlaceLost,
 		}, nil
 	}
 	return fleet.Outcome{}, err
-}
-
-// followCall is an active Follow call.
-type followCall struct {
-	runner  runner
-	run     fleet.Run
-	cursor  string
-	sink    func(fleet.Output) error
-	sinkErr error
-	outcome *fleet.Outcome
-}
-
-// followOnce follows the run on one connection.
-func (f *followCall) followOnce(ctx context.Context) (done, heard bool, err error) {
-	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: runWithID(f.run), Cursor: f.cursor}
-	if wait := f.runner.client.config.MaxWait; wait > 0 {
-		req.MaxWait = durationpb.New(wait)
-	}
-	err = receive(ctx, f.runner.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.FollowResponse], error) {
-		return f.runner.client.rpc.Follow(ctx, connect.NewRequest(req))
-	}, func(m *runnerv1.FollowResponse) bool {
-		heard = true
-		switch e := m.GetEvent().(type) {
-		case *runnerv1.FollowResponse_Output:
-			out := outputFrom(e.Output)
-			if f.sinkErr = f.sink(out); f.sinkErr == nil && out.Cursor != "" { // a question has no cursor
-				f.cursor = out.Cursor
-			}
-		case *runnerv1.FollowResponse_Outcome:
-			f.outcome = new(outcomeFrom(e.Outcome))
-		}
-		done = f.sinkErr != nil || f.outcome != nil
-		return !done
-	})
-	return done, heard, err
 }

@@ -135,18 +135,12 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 		return err
 	}
 	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	response := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
-	o, err := r.Follow(response.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
-		return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
+	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.FollowResponse]) (*runnerv1.FollowResponse, error) {
+		o, err := r.Follow(response.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
+			return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
+		})
+		return &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}}, err
 	})
-	late := response.end()
-	switch {
-	case err == nil:
-		return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}})
-	case late && errors.Is(err, context.DeadlineExceeded):
-		return nil // max_wait is over
-	}
-	return s.wireError(ctx, err)
 }
 
 // Interrupt implements the service.
@@ -204,12 +198,12 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 	return r, runFrom(run), err
 }
 
-// reply returns the answer, or the error for the wire.
-func reply[A any](ctx context.Context, s *Server, answer *A, err error) (*connect.Response[A], error) {
+// reply returns the response, or the error for the wire.
+func reply[M any](ctx context.Context, s *Server, m *M, err error) (*connect.Response[M], error) {
 	if err != nil {
 		return nil, s.wireError(ctx, err)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(m), nil
 }
 
 // wireError converts an error for the wire. It logs an internal error, because the caller does not learn the cause.

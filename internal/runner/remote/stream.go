@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -62,43 +63,60 @@ func (r *responseStream[M]) end() (late bool) {
 	return late
 }
 
-// receive reads a stream until take returns false or the stream ends. A stream that is silent for too long counts as
-// broken.
-func receive[M any](ctx context.Context, silence time.Duration, open func(context.Context) (*connect.ServerStreamForClient[M], error), handle func(*M) bool) error {
+// respond does the work, and sends its result as the last message of the response. After the time limit, it sends no result.
+func respond[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, limit time.Duration, work func(*responseStream[M]) (*M, error)) error {
+	r := startResponse(ctx, s, stream, heartbeat, limit)
+	result, err := work(r)
+	late := r.end()
+	switch {
+	case err == nil:
+		return r.send(result)
+	case late && errors.Is(err, context.DeadlineExceeded):
+		return nil
+	}
+	return s.wireError(ctx, err)
+}
+
+// receive makes the request and reads the response until handle returns true or the stream ends. A stream that is silent for too
+// long counts as broken. answered reports whether a message has arrived.
+func receive[Req, M any](ctx context.Context, silence time.Duration, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) (done, answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silence, func() { cancel(errConnectionBroken) })
 	defer watchdog.Stop()
-	stream, err := open(ctx)
+	stream, err := method(ctx, connect.NewRequest(req))
 	if err != nil {
-		return err
+		return false, false, err
 	}
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
-		watchdog.Stop() // take may take long
-		if !handle(stream.Msg()) {
-			return nil
+		watchdog.Stop() // handle may take long
+		if handle(stream.Msg()) {
+			return true, true, nil
 		}
+		answered = true
 		watchdog.Reset(silence)
 	}
-	return stream.Err()
+	return false, answered, stream.Err()
 }
 
-// callStreams makes a streaming call. It calls once for one connection after the other, until once reports that the call is
-// done, or until the runner was unreachable for too long. heard reports whether the runner has answered on a
-// connection.
-func (c *Client) callStreams(ctx context.Context, a fleet.Agent, once func(context.Context) (done, heard bool, err error)) error {
+// streamMethod is a method of the runner with a streaming response.
+type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*connect.ServerStreamForClient[M], error)
+
+// callStream makes a streaming call. It makes the request on one connection after the other, until handle returns true, or until
+// the runner was unreachable for too long. handle may change the request.
+func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
 	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
 	t := c.attempts(a)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		done, heard, err := once(ctx)
+		done, answered, err := receive(ctx, c.config.Silence, method, req, handle)
 		if done {
 			return nil
 		}
-		if heard {
+		if answered {
 			t = c.attempts(a)
 		}
 		if err == nil {

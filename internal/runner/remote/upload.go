@@ -16,13 +16,13 @@ import (
 // maxUpload limits the size of an upload, in bytes.
 const maxUpload = 2 << 30
 
-// uploads are the packs that callers are bringing.
+// uploads are the packs and files that callers are sending.
 type uploads struct {
 	mu   sync.Mutex
 	byID map[string]*upload // by the agent's uid and the upload's id, which the caller chooses
 }
 
-// upload is an unlinked file, which disappears when the process ends.
+// upload is an upload that is kept until it is complete.
 type upload struct {
 	mu     sync.Mutex // held while it is written or read
 	file   *os.File
@@ -36,10 +36,7 @@ func (u *uploads) open(id string, create bool) (*upload, error) {
 	defer u.mu.Unlock()
 	up := u.byID[id]
 	if up == nil && create {
-		f, err := os.CreateTemp("", "fleet-upload-*")
-		if err == nil {
-			err = os.Remove(f.Name())
-		}
+		f, err := unlinkedFile()
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +52,7 @@ func (u *uploads) open(id string, create bool) (*upload, error) {
 	return up, nil
 }
 
-// drop removes the upload, unless it is used at this moment: then later.
+// drop removes the upload. If the upload is in use, drop removes it later.
 func (u *uploads) drop(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -116,8 +113,8 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 	return reply(ctx, s, &runnerv1.UploadResponse{}, err)
 }
 
-// unpack adds what the upload with the id has brought to the repository. Without the upload, which a repeated call has perhaps used, it
-// says what the repository has.
+// unpack adds the content of the upload with the id to the repository. If there is no such upload, perhaps because an earlier
+// attempt of the call has used it, unpack reports whether the repository has the commit.
 func (s *Server) unpack(ctx context.Context, r Repository, id string, request *runnerv1.Unpack) (found bool, err error) {
 	up, err := s.uploads.open(id, false)
 	if err != nil {
