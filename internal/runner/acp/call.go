@@ -1,13 +1,14 @@
 package acp
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// call is a tool call that needs a permission.
+// call is a tool call, as the updates and the requests for permission about it describe it.
 type call struct {
 	ID        string          `json:"toolCallId"`
 	Title     string          `json:"title"`
@@ -39,7 +40,7 @@ func (c *call) fillFrom(o call) {
 	if len(c.Locations) == 0 {
 		c.Locations = o.Locations
 	}
-	if len(c.changedFiles()) == 0 {
+	if len(editsIn(c.Content)) == 0 {
 		c.Content = o.Content
 	}
 	if c.Meta.Claude.Tool == "" {
@@ -56,6 +57,19 @@ func isEmptyInput(input json.RawMessage) bool {
 var toolKinds = map[string]string{
 	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
+}
+
+// kindOf returns the kind of the tool or kind with the name.
+func kindOf(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	return cmp.Or(toolKinds[name], name)
+}
+
+// parseRule splits a rule into the name, and the pattern if it has one.
+func parseRule(rule string) (name, pattern string, hasPattern bool) {
+	name, pattern, _ = strings.Cut(rule, "(")
+	pattern, hasPattern = strings.CutSuffix(pattern, ")")
+	return name, pattern, hasPattern
 }
 
 // withTitleCommand returns the call as rules that deny calls see it: they also check a command that is only in the title.
@@ -87,15 +101,8 @@ func (c call) isWithin(dir string) bool {
 
 // changedFiles returns the files that the call changes, according to its content.
 func (c call) changedFiles() (paths []string) {
-	var all []struct {
-		Type string `json:"type"`
-		Path string `json:"path"`
-	}
-	_ = json.Unmarshal(c.Content, &all) // other content names no files
-	for _, b := range all {
-		if b.Type == "diff" && b.Path != "" {
-			paths = append(paths, b.Path)
-		}
+	for _, e := range editsIn(c.Content) {
+		paths = append(paths, e.Path)
 	}
 	return paths
 }
@@ -110,12 +117,8 @@ func (c call) match(rules []string, whole bool) string {
 		}
 	}
 	for _, rule := range rules {
-		name, pattern, _ := strings.Cut(rule, "(")
-		if !c.hasName(strings.ToLower(strings.TrimSpace(name))) {
-			continue
-		}
-		pattern, patterned := strings.CutSuffix(pattern, ")")
-		if !patterned || pattern == "*" || c.matchesPattern(pattern, whole) {
+		name, pattern, hasPattern := parseRule(rule)
+		if c.hasName(name) && (!hasPattern || pattern == "*" || c.matchesPattern(pattern, whole)) {
 			return rule
 		}
 	}
@@ -134,25 +137,23 @@ func (c call) matchParts(rules []string) string {
 	}
 	var matched []string
 	for _, part := range parts {
-		rule := ""
-		for _, r := range rules {
-			name, pattern, _ := strings.Cut(r, "(")
-			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.hasName(strings.ToLower(strings.TrimSpace(name))) && globPattern(pattern).MatchString(part) {
-				rule = r
-				break
-			}
-		}
-		if rule == "" {
+		i := slices.IndexFunc(rules, func(rule string) bool {
+			name, pattern, hasPattern := parseRule(rule)
+			return hasPattern && c.hasName(name) && globPattern(pattern).MatchString(part)
+		})
+		if i < 0 {
 			return ""
 		}
-		if !slices.Contains(matched, rule) {
-			matched = append(matched, rule)
+		if !slices.Contains(matched, rules[i]) {
+			matched = append(matched, rules[i])
 		}
 	}
 	return strings.Join(matched, " and ")
 }
 
+// hasName reports whether a rule with the name is about the call.
 func (c call) hasName(name string) bool {
+	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
 		return false
 	}
@@ -168,11 +169,7 @@ func (c call) hasName(name string) bool {
 	if tool != "" && name == tool || name == title {
 		return true
 	}
-	kind := name
-	if k := toolKinds[name]; k != "" {
-		kind = k
-	}
-	return kind == c.Kind && c.Kind != "other"
+	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
 func (c call) matchesPattern(pattern string, whole bool) bool {

@@ -28,12 +28,12 @@ type Calls struct {
 	calls    map[string]call
 	reported map[string]bool
 	open     map[string]bool
-	// commandOutput is the output of commands that Codex reports in pieces, up to maxPrinted.
+	// commandOutput is the output of commands that Codex reports in pieces, up to maxCommandOutput.
 	commandOutput map[string]string
 }
 
-// maxPrinted limits the output of a command that comes in pieces, in bytes.
-const maxPrinted = 256 << 10
+// maxCommandOutput limits the output of a command that comes in pieces, in bytes.
+const maxCommandOutput = 256 << 10
 
 // NewCalls returns an empty Calls.
 func NewCalls() *Calls {
@@ -49,71 +49,71 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		Content json.RawMessage `json:"content"`
 		Output  json.RawMessage `json:"rawOutput"`
 		Meta    struct {
-			Printed struct {
+			OutputDelta struct {
 				Data string `json:"data"`
 			} `json:"terminal_output_delta"`
 		} `json:"_meta"`
 	}
-	var now call
-	if json.Unmarshal(update, &u) != nil || !strings.HasPrefix(u.Kind, "tool_call") || json.Unmarshal(update, &now) != nil || now.ID == "" {
+	var updated call
+	if json.Unmarshal(update, &u) != nil || !strings.HasPrefix(u.Kind, "tool_call") || json.Unmarshal(update, &updated) != nil || updated.ID == "" {
 		return nil, nil, "", false
 	}
-	before, known := c.calls[now.ID]
-	if !known && u.Kind == "tool_call_update" && c.reported[now.ID] { // the update is about a call that has ended
+	before, known := c.calls[updated.ID]
+	if !known && u.Kind == "tool_call_update" && c.reported[updated.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
-	now.fillFrom(before)
-	if known && now.toolName() == "" { // the first title of a call is its name
-		now.Title = before.Title
+	updated.fillFrom(before)
+	if known && updated.toolName() == "" { // the first title of a call is its name
+		updated.Title = before.Title
 	}
-	if len(changedText(now.Content)) < len(changedText(before.Content)) { // OpenCode first reports whole files, and then only the changed parts
-		now.Content = before.Content
+	if len(changedText(updated.Content)) < len(changedText(before.Content)) { // OpenCode first reports whole files, and then only the changed parts
+		updated.Content = before.Content
 	}
-	c.calls[now.ID] = now
-	if data := u.Meta.Printed.Data; data != "" && len(c.commandOutput[now.ID]) < maxPrinted {
-		c.commandOutput[now.ID] += data
+	c.calls[updated.ID] = updated
+	if data := u.Meta.OutputDelta.Data; data != "" && len(c.commandOutput[updated.ID]) < maxCommandOutput {
+		c.commandOutput[updated.ID] += data
 	}
 	finished := u.Status == "completed" || u.Status == "failed"
 	// The arguments of a pending call may follow later: opencode first sends only the directory, and Claude Code nothing.
-	if len(now.subjects()) > 0 || known && !isEmptyInput(now.RawInput) || u.Status != "" && u.Status != "pending" {
-		begun = c.Begin(now.ID)
+	if len(updated.subjects()) > 0 || known && !isEmptyInput(updated.RawInput) || u.Status != "" && u.Status != "pending" {
+		begun = c.Begin(updated.ID)
 	}
 	if !finished {
 		return begun, nil, "", false
 	}
-	delete(c.open, now.ID)
-	delete(c.calls, now.ID)
+	delete(c.open, updated.ID)
+	delete(c.calls, updated.ID)
 	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is what the model reads; contents may be formatted for people
-		result = cmp.Or(contentText(u.Content), c.commandOutput[now.ID])
+		result = cmp.Or(contentText(u.Content), c.commandOutput[updated.ID])
 	}
-	delete(c.commandOutput, now.ID)
+	delete(c.commandOutput, updated.ID)
 	if result == "" && !isEmptyInput(u.Output) {
 		result = string(u.Output)
 	}
-	ended = now.tool()
-	ended.Edits = resultEdits(now.Content)
+	ended = updated.tool()
+	ended.Edits = editsIn(updated.Content)
 	return begun, ended, result, u.Status == "failed"
 }
 
 // Deny returns the call, which was denied and no longer counts as open, or nil if it is unknown.
 func (c *Calls) Deny(id string) *Tool {
 	delete(c.open, id)
-	now, ok := c.calls[id]
+	updated, ok := c.calls[id]
 	if !ok {
 		return nil
 	}
-	return now.tool()
+	return updated.tool()
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
 // that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *Tool {
-	now, ok := c.calls[id]
+	updated, ok := c.calls[id]
 	if !ok || c.reported[id] {
 		return nil
 	}
 	c.reported[id], c.open[id] = true, true
-	return now.tool()
+	return updated.tool()
 }
 
 // OpenCount returns the number of calls that have started and have not ended.
@@ -155,18 +155,15 @@ func (c call) tool() *Tool {
 	return t
 }
 
-// resultEdits returns the changes of files in a tool result.
-func resultEdits(raw json.RawMessage) []Edit {
+// editsIn returns the changes of files in the content of a tool call.
+func editsIn(content json.RawMessage) (all []Edit) {
 	var list []struct {
 		Type string `json:"type"`
 		Path string `json:"path"`
 		Old  string `json:"oldText"`
 		New  string `json:"newText"`
 	}
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	var all []Edit
+	_ = json.Unmarshal(content, &list) // other content names no files
 	for _, b := range list {
 		if b.Type == "diff" && b.Path != "" {
 			all = append(all, Edit{b.Path, b.Old, b.New})
@@ -178,7 +175,7 @@ func resultEdits(raw json.RawMessage) []Edit {
 // changedText returns all texts in the changes of files.
 func changedText(raw json.RawMessage) string {
 	var all strings.Builder
-	for _, e := range resultEdits(raw) {
+	for _, e := range editsIn(raw) {
 		all.WriteString(e.Old + e.New)
 	}
 	return all.String()

@@ -64,7 +64,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 		return err
 	}
 	c := &client{job: j, out: out, program: p, dir: dir, stopped: ctx.Done(), calls: map[string]call{}}
-	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.handleUpdate, claude: c.passClaudeEvent}
+	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), onUpdate: c.handleUpdate, onClaudeEvent: c.passClaudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
 	in := mailbox.Open(j.Messages)
@@ -236,11 +236,11 @@ func (c *client) handleUpdate(params json.RawMessage) {
 	if quiet {
 		c.ignoredUpdates++
 	}
-	var now call
-	if strings.HasPrefix(u.Kind, "tool_call") && json.Unmarshal(p.Update, &now) == nil {
-		now.fillFrom(c.calls[now.ID])
-		if c.calls[now.ID] = now; u.Status == "completed" || u.Status == "failed" {
-			delete(c.calls, now.ID)
+	var updated call
+	if strings.HasPrefix(u.Kind, "tool_call") && json.Unmarshal(p.Update, &updated) == nil {
+		updated.fillFrom(c.calls[updated.ID])
+		if c.calls[updated.ID] = updated; u.Status == "completed" || u.Status == "failed" {
+			delete(c.calls, updated.ID)
 		}
 	}
 	c.mu.Unlock()

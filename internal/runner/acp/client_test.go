@@ -26,26 +26,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs a job with the prompt's lines as the script of the test program. how selects the program's behaviour: see
+// play runs a job with the prompt's lines as the script of the test program. mode selects the program's behaviour: see
 // acptest.Peer. If change is not nil, it changes the job before the start. play returns the lines of the output.
-func play(t *testing.T, how string, change func(*Job), prompt ...string) (lines []Line, err error) {
+func play(t *testing.T, mode string, change func(*Job), prompt ...string) (lines []Line, err error) {
 	t.Helper()
-	return playUntil(t.Context(), t, how, change, nil, prompt...)
+	return playUntil(t.Context(), t, mode, change, nil, prompt...)
 }
 
-// playUntil works like play, but cancels the job when ctx is done. If see is not nil, playUntil calls it for each line
-// of the output.
-func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job), see func(Line), prompt ...string) (lines []Line, err error) {
+// playUntil works like play, but cancels the job when ctx is done. If onLine is not nil, playUntil calls it for each
+// line of the output.
+func playUntil(ctx context.Context, t *testing.T, mode string, change func(*Job), onLine func(Line), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	script := strings.Join(prompt, "\n")
-	j := &Job{Argv: []string{self, "peer", how}, Tested: "6.0", First: script, Prompt: script}
+	j := &Job{Argv: []string{self, "peer", mode}, Tested: "6.0", First: script, Prompt: script}
 	if change != nil {
 		change(j)
 	}
-	var sink lineSink
-	sink.onLine = see
+	sink := lineSink{onLine: onLine}
 	err = run(ctx, j, &output{to: &sink})
 	for l := range bytes.Lines(sink.all.Bytes()) {
 		var line Line
@@ -135,13 +134,13 @@ func TestSession(t *testing.T) {
 	old := func(id string) func(*Job) {
 		return func(j *Job) { j.Session, j.First, j.Prompt = id, "say all anew", "say goes on" }
 	}
-	for _, how := range []string{"load", "resume"} {
-		lines, err := play(t, how, old("s1"))
+	for _, mode := range []string{"load", "resume"} {
+		lines, err := play(t, mode, old("s1"))
 		require.NoError(t, err)
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, ofType(lines, LineSession)[0])
 		require.Equal(t, "goes on", joinText(lines), "earlier output must not be repeated")
 
-		lines, err = play(t, how, old("lost"))
+		lines, err = play(t, mode, old("lost"))
 		require.NoError(t, err)
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, ofType(lines, LineSession)[0])
 		require.Equal(t, "all anew", joinText(lines))
@@ -194,12 +193,12 @@ func TestOtherProtocol(t *testing.T) {
 	_, err := play(t, "silent", nil, "say x")
 	require.ErrorContains(t, err, "did not answer initialize within 200ms; Fleet was tested with 6.0")
 	startTimeout = waittest.Limit
-	for how, want := range map[string]string{
+	for mode, want := range map[string]string{
 		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; Fleet was tested with 6.0",
 		"garbage": `ended by itself before it had answered; its output was "unknown command \"acp\""; Fleet was tested with 6.0`,
 		"refuse":  "refused the Agent Client Protocol, version 1: no such method; Fleet was tested with 6.0",
 	} {
-		_, err := play(t, how, nil, "say x")
+		_, err := play(t, mode, nil, "say x")
 		require.ErrorContains(t, err, want)
 	}
 	_, err = play(t, "plain", func(j *Job) { j.Argv = []string{"/no/such/program"} })
@@ -222,17 +221,17 @@ func TestFailures(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	defer func(d time.Duration) { cancelTimeout = d }(cancelTimeout)
-	for how, limit := range map[string]time.Duration{"plain": waittest.Limit, "deaf": 50 * time.Millisecond} {
+	for mode, limit := range map[string]time.Duration{"plain": waittest.Limit, "deaf": 50 * time.Millisecond} {
 		cancelTimeout = limit
 		ctx, cancel := context.WithCancel(t.Context())
-		lines, err := playUntil(ctx, t, how, nil, func(l Line) {
+		lines, err := playUntil(ctx, t, mode, nil, func(l Line) {
 			if l.Type == LineText {
 				cancel()
 			}
 		}, "say working\n", "pause", "hang")
 		require.NoError(t, err)
 		last := lines[len(lines)-1]
-		require.Equal(t, []string{LineTurn, "cancelled"}, []string{last.Type, last.StopReason}, how)
+		require.Equal(t, []string{LineTurn, "cancelled"}, []string{last.Type, last.StopReason}, mode)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // before anything has started

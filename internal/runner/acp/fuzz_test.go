@@ -70,7 +70,7 @@ func FuzzUpdates(f *testing.F) {
 		var out bytes.Buffer
 		calls, begun := NewCalls(), 0
 		c := &client{job: &Job{}, out: &output{to: &out}, calls: map[string]call{}}
-		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(printed)), claude: c.passClaudeEvent, update: func(params json.RawMessage) {
+		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(printed)), onClaudeEvent: c.passClaudeEvent, onUpdate: func(params json.RawMessage) {
 			c.handleUpdate(params)
 			var p struct{ Update json.RawMessage }
 			if json.Unmarshal(params, &p) == nil {

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 )
 
 // Policy decides which permissions the program gets. It decides about calls that a rule matches and, if Edits is set,
@@ -26,12 +26,8 @@ type Policy struct {
 // to read. FindReadRule returns an empty string if no rule is about reading.
 func FindReadRule(rules []string) string {
 	for _, rule := range rules {
-		name, _, _ := strings.Cut(rule, "(")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if k := toolKinds[name]; k != "" {
-			name = k
-		}
-		if name == "read" || name == "search" || name == "think" {
+		name, _, _ := parseRule(rule)
+		if slices.Contains([]string{"read", "search", "think"}, kindOf(name)) {
 			return rule
 		}
 	}

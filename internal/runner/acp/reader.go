@@ -12,10 +12,10 @@ import (
 // lineReader reads the program's lines. It handles an update before it passes the following lines to the connection.
 // Otherwise the connection could handle a request for permission before the update that describes it.
 type lineReader struct {
-	lines  *bufio.Reader
-	update func(params json.RawMessage)
-	claude func(params json.RawMessage)
-	rest   []byte // unread rest of a line for the connection
+	lines         *bufio.Reader
+	onUpdate      func(params json.RawMessage)
+	onClaudeEvent func(params json.RawMessage)
+	rest          []byte // unread rest of a line for the connection
 
 	mu          sync.Mutex
 	lastUnknown string // the last line that is not JSON, such as an error message of a program that does not speak the protocol
@@ -53,9 +53,9 @@ func (r *lineReader) handleLine(line []byte) {
 		r.lastUnknown = string(line[:min(len(line), maxUnknownKept)])
 		r.mu.Unlock()
 	case err == nil && m.Method == acp.ClientMethodSessionUpdate:
-		r.update(m.Params)
+		r.onUpdate(m.Params)
 	case err == nil && m.Method == claudeEventMethod:
-		r.claude(m.Params)
+		r.onClaudeEvent(m.Params)
 	default:
 		r.rest = append(line, '\n')
 	}

@@ -43,12 +43,11 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 	}
 	rules := suggested[:0:0]
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
-		name, pattern, _ := strings.Cut(rule, "(")
-		pattern, patterned := strings.CutSuffix(pattern, ")")
-		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(strings.ToLower(name)) {
+		name, pattern, hasPattern := parseRule(rule)
+		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name) {
 			continue
 		}
-		if c.Kind != "execute" || patterned && startsAlike(pattern, commandLine) {
+		if c.Kind != "execute" || hasPattern && startsAlike(pattern, commandLine) {
 			rules = append(rules, rule)
 		}
 	}
@@ -83,14 +82,14 @@ func startsAlike(pattern, command string) bool {
 }
 
 // Decide reports whether the rules allow a tool call, and why. decided is false if a person must decide. title is the
-// program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
+// program's description of the call, and kind is the protocol's kind of tool. Both may be empty.
 func (r Rules) Decide(tool, title, kind string, input []byte) (allowed, decided bool, why string) {
 	c := callOf(tool, title, kind, input)
-	seen := c.withTitleCommand()
-	if rule := seen.match(r.Deny, false); rule != "" {
+	withTitle := c.withTitleCommand()
+	if rule := withTitle.match(r.Deny, false); rule != "" {
 		return false, true, "denied by the rule " + rule
 	}
-	if rule := seen.match(r.Ask, false); rule != "" {
+	if rule := withTitle.match(r.Ask, false); rule != "" {
 		return false, false, "asked because of the rule " + rule
 	}
 	if rule := c.match(r.Allow, true); rule != "" {
@@ -101,14 +100,9 @@ func (r Rules) Decide(tool, title, kind string, input []byte) (allowed, decided 
 
 // callOf returns the call that the arguments of Decide describe.
 func callOf(tool, title, kind string, input []byte) call {
-	c := call{Title: cmp.Or(title, tool), Kind: kind, RawInput: input}
+	c := call{Title: cmp.Or(title, tool), Kind: cmp.Or(kind, kindOf(tool)), RawInput: input}
 	if tool != kind {
 		c.Meta.Claude.Tool = tool
-	}
-	if c.Kind == "" {
-		if c.Kind = toolKinds[strings.ToLower(tool)]; c.Kind == "" {
-			c.Kind = strings.ToLower(tool)
-		}
 	}
 	return c
 }

@@ -9,7 +9,7 @@ import (
 func TestRules(t *testing.T) {
 	r := Rules{Allow: []string{"Bash(echo *)", "edit", "mcp__tracker"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)", "Bash(echo please*)"}}
 	for _, tc := range []struct {
-		name, tool, title, sort, input string
+		name, tool, title, kind, input string
 		allowed, decided               bool
 	}{
 		{"allowed", "Bash", "", "", `{"command":"echo a"}`, true, true},
@@ -29,7 +29,7 @@ func TestRules(t *testing.T) {
 		{"no input", "Bash", "", "", "", false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			allowed, decided, why := r.Decide(tc.tool, tc.title, tc.sort, []byte(tc.input))
+			allowed, decided, why := r.Decide(tc.tool, tc.title, tc.kind, []byte(tc.input))
 			require.Equal(t, []bool{tc.allowed, tc.decided}, []bool{allowed, decided}, why)
 			require.NotEmpty(t, why)
 		})
@@ -38,10 +38,10 @@ func TestRules(t *testing.T) {
 
 // TestOffer checks what can be remembered: the suggestions of the program if they are about the same command, else the same
 // command, and nothing that the rules ask about or deny in any case.
-func TestOffer(t *testing.T) {
+func TestSuggest(t *testing.T) {
 	r := Rules{Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)", "Bash(git push*)"}}
 	for _, tc := range []struct {
-		name, tool, sort, input string
+		name, tool, kind, input string
 		suggested, want         []string
 	}{
 		{"a suggestion", "Bash", "", `{"command":"touch a"}`, []string{"Bash(touch *)"}, []string{"Bash(touch *)"}},
@@ -65,10 +65,10 @@ func TestOffer(t *testing.T) {
 		{"over ACP", "execute", "execute", `{"command":"touch a"}`, nil, []string{"execute(touch a)"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := r.Suggest(tc.suggested, tc.tool, "", tc.sort, []byte(tc.input))
+			got := r.Suggest(tc.suggested, tc.tool, "", tc.kind, []byte(tc.input))
 			require.Equal(t, tc.want, got)
 			if got != nil {
-				allowed, decided, _ := Rules{Allow: got, Deny: r.Deny, Ask: r.Ask}.Decide(tc.tool, "", tc.sort, []byte(tc.input))
+				allowed, decided, _ := Rules{Allow: got, Deny: r.Deny, Ask: r.Ask}.Decide(tc.tool, "", tc.kind, []byte(tc.input))
 				require.True(t, allowed && decided)
 			}
 		})

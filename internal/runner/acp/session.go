@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ type initializeResult struct {
 // initialize negotiates the version of the protocol.
 func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	title := "Fleet"
-	g, err := request[initializeResult](ctx, c, startTimeout, acp.AgentMethodInitialize, acp.InitializeRequest{
+	info, err := request[initializeResult](ctx, c, startTimeout, acp.AgentMethodInitialize, acp.InitializeRequest{
 		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: fleetVersion()},
 	})
 	if err != nil {
@@ -53,24 +54,20 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 		if errors.As(err, &r) {
 			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.programName(), acp.ProtocolVersionNumber, errorText(r), c.testedVersion())
 		}
-		return g, err
+		return info, err
 	}
-	c.agent, c.version, c.meta = g.Agent.Name, g.Agent.Version, c.job.claudeMeta(g.Agent.Name)
-	if version := strings.TrimSpace(string(g.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
+	c.agent, c.version, c.meta = info.Agent.Name, info.Agent.Version, c.job.claudeMeta(info.Agent.Name)
+	if version := strings.TrimSpace(string(info.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
 		if version == "" {
 			version = "an unknown version"
 		} else {
 			version = "version " + version
 		}
-		return g, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, but Fleet speaks version %d%s",
+		return info, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, but Fleet speaks version %d%s",
 			c.programName(), version, acp.ProtocolVersionNumber, c.testedVersion())
 	}
-	name := g.Agent.Title
-	if name == "" {
-		name = g.Agent.Name
-	}
-	c.out.write(Line{Type: LineAgent, Name: name, Version: g.Agent.Version})
-	return g, nil
+	c.out.write(Line{Type: LineAgent, Name: cmp.Or(info.Agent.Title, info.Agent.Name), Version: info.Agent.Version})
+	return info, nil
 }
 
 // fleetVersion returns the version of Fleet.
@@ -104,11 +101,11 @@ type sessionInfo struct {
 }
 
 // model returns the model of the session, or an empty text if it is unknown.
-func (b sessionInfo) model() (model string) {
-	if b.Models != nil {
-		model = b.Models.Current
+func (s sessionInfo) model() (model string) {
+	if s.Models != nil {
+		model = s.Models.Current
 	}
-	for _, o := range b.Options {
+	for _, o := range s.Options {
 		if o.Category == "model" {
 			_ = json.Unmarshal(o.Current, &model)
 		}
@@ -118,19 +115,19 @@ func (b sessionInfo) model() (model string) {
 
 // startSession continues the session of the job, or starts a new session. resumed reports whether it has continued the
 // session.
-func (c *client) startSession(ctx context.Context, g initializeResult) (resumed bool, err error) {
-	servers, err := c.servers(g)
+func (c *client) startSession(ctx context.Context, info initializeResult) (resumed bool, err error) {
+	servers, err := c.servers(info)
 	if err != nil {
 		return false, err
 	}
-	var b sessionInfo
+	var s sessionInfo
 	note := ""
 	if c.job.Session != "" {
-		b, err = c.resume(ctx, g, servers)
+		s, err = c.resume(ctx, info, servers)
 		var r *acp.RequestError
 		switch {
 		case err == nil:
-			b.Session, resumed = c.job.Session, true
+			s.Session, resumed = c.job.Session, true
 		case errors.As(err, &r) && r.Code != authRequired:
 			note = errorText(r)
 		default:
@@ -139,19 +136,19 @@ func (c *client) startSession(ctx context.Context, g initializeResult) (resumed 
 	}
 	if !resumed {
 		params := acp.NewSessionRequest{Meta: c.meta, Cwd: c.dir, McpServers: servers}
-		b, err = withLogin(ctx, c, g, func() (sessionInfo, error) {
+		s, err = withLogin(ctx, c, info, func() (sessionInfo, error) {
 			return request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionNew, params)
 		})
 		if err != nil {
 			return false, c.wrapError("cannot start a session", err)
 		}
-		if b.Session == "" {
+		if s.Session == "" {
 			return false, fmt.Errorf("%s started a session without an id%s", c.programName(), c.testedVersion())
 		}
 	}
-	c.session = b.Session
-	c.out.write(Line{Type: LineSession, Session: b.Session, Resumed: resumed, Model: b.model(), Text: note})
-	if err := c.setModelAndMode(ctx, b); err != nil {
+	c.session = s.Session
+	c.out.write(Line{Type: LineSession, Session: s.Session, Resumed: resumed, Model: s.model(), Text: note})
+	if err := c.setModelAndMode(ctx, s); err != nil {
 		return false, err
 	}
 	return resumed, nil
@@ -160,7 +157,7 @@ func (c *client) startSession(ctx context.Context, g initializeResult) (resumed 
 var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
 
 // resume continues the session. It ignores the history that the program repeats.
-func (c *client) resume(ctx context.Context, g initializeResult, servers []acp.McpServer) (sessionInfo, error) {
+func (c *client) resume(ctx context.Context, info initializeResult, servers []acp.McpServer) (sessionInfo, error) {
 	select {
 	case <-time.After(time.Until(c.job.NotBefore)):
 	case <-ctx.Done():
@@ -169,16 +166,16 @@ func (c *client) resume(ctx context.Context, g initializeResult, servers []acp.M
 	c.setReplaying(true)
 	defer c.setReplaying(false)
 	id := acp.SessionId(c.job.Session)
-	return withLogin(ctx, c, g, func() (sessionInfo, error) {
+	return withLogin(ctx, c, info, func() (sessionInfo, error) {
 		switch {
-		case g.Capabilities.Session.Resume != nil:
+		case info.Capabilities.Session.Resume != nil:
 			return request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
-		case g.Capabilities.Load:
-			b, err := request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
+		case info.Capabilities.Load:
+			s, err := request[sessionInfo](ctx, c, requestTimeout, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 			if err == nil {
 				c.waitForHistory(ctx)
 			}
-			return b, err
+			return s, err
 		}
 		return sessionInfo{}, errNoResume
 	})
@@ -221,14 +218,14 @@ const authRequired = -32000
 
 // withLogin calls f. If the program requires a login, withLogin requests a login with the API key in the program's
 // environment, and calls f again.
-func withLogin[T any](ctx context.Context, c *client, g initializeResult, f func() (T, error)) (T, error) {
+func withLogin[T any](ctx context.Context, c *client, info initializeResult, f func() (T, error)) (T, error) {
 	v, err := f()
 	var r *acp.RequestError
 	if err == nil || !errors.As(err, &r) || r.Code != authRequired {
 		return v, err
 	}
 	var names []string
-	for _, login := range g.Logins {
+	for _, login := range info.Logins {
 		names = append(names, login.Name)
 		if _, key := login.Meta["api-key"]; !key && !strings.HasSuffix(login.ID, "api-key") {
 			continue
@@ -242,25 +239,25 @@ func withLogin[T any](ctx context.Context, c *client, g initializeResult, f func
 }
 
 // setModelAndMode sets the model and the mode of the session.
-func (c *client) setModelAndMode(ctx context.Context, b sessionInfo) error {
+func (c *client) setModelAndMode(ctx context.Context, s sessionInfo) error {
 	if c.job.Model != "" {
-		if err := c.setOption(ctx, b, "model", c.job.Model); err != nil {
+		if err := c.setOption(ctx, s, "model", c.job.Model); err != nil {
 			return err
 		}
 	}
 	if c.job.Mode != "" {
-		return c.setOption(ctx, b, "mode", c.job.Mode)
+		return c.setOption(ctx, s, "mode", c.job.Mode)
 	}
 	return nil
 }
 
 // setOption sets the session's model or mode to the value. It prefers configuration options, which are the newer method.
-func (c *client) setOption(ctx context.Context, b sessionInfo, category, value string) error {
+func (c *client) setOption(ctx context.Context, s sessionInfo, category, value string) error {
 	id := acp.SessionId(c.session)
 	var known []string
 	var method string
 	var params any
-	for _, o := range b.Options {
+	for _, o := range s.Options {
 		if o.Category == category {
 			known = optionValues(o.Options)
 			method, params = acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": id, "configId": o.ID, "value": value}
@@ -268,13 +265,13 @@ func (c *client) setOption(ctx context.Context, b sessionInfo, category, value s
 	}
 	switch {
 	case method != "":
-	case category == "model" && b.Models != nil:
-		for _, m := range b.Models.Available {
+	case category == "model" && s.Models != nil:
+		for _, m := range s.Models.Available {
 			known = append(known, m.ID)
 		}
 		method, params = acp.AgentMethodSessionSetModel, map[string]any{"sessionId": id, "modelId": value}
-	case category == "mode" && b.Modes != nil:
-		for _, m := range b.Modes.Available {
+	case category == "mode" && s.Modes != nil:
+		for _, m := range s.Modes.Available {
 			known = append(known, m.ID)
 		}
 		method, params = acp.AgentMethodSessionSetMode, map[string]any{"sessionId": id, "modeId": value}
@@ -316,7 +313,7 @@ func optionValues(options []json.RawMessage) (all []string) {
 }
 
 // servers returns the MCP servers in the protocol's format.
-func (c *client) servers(g initializeResult) ([]acp.McpServer, error) {
+func (c *client) servers(info initializeResult) ([]acp.McpServer, error) {
 	all := []acp.McpServer{} // the protocol requires a list
 	for _, s := range c.job.Servers {
 		headers := []acp.HttpHeader{}
@@ -325,12 +322,12 @@ func (c *client) servers(g initializeResult) ([]acp.McpServer, error) {
 		}
 		switch s.Type {
 		case "http":
-			if !g.Capabilities.MCP.HTTP {
+			if !info.Capabilities.MCP.HTTP {
 				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q: remove it from the role", c.programName(), s.Name)
 			}
 			all = append(all, acp.McpServer{Http: &acp.McpServerHttpInline{Type: "http", Name: s.Name, Url: s.URL, Headers: headers}})
 		case "sse":
-			if !g.Capabilities.MCP.SSE {
+			if !info.Capabilities.MCP.SSE {
 				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q: remove it from the role", c.programName(), s.Name)
 			}
 			all = append(all, acp.McpServer{Sse: &acp.McpServerSseInline{Type: "sse", Name: s.Name, Url: s.URL, Headers: headers}})

@@ -54,7 +54,7 @@ type conversation struct {
 	background   map[string]bool               // work in the background
 	subagents    map[string]bool               // subagents that work
 	questions    map[string]context.CancelFunc // requests of Claude Code that wait for an answer
-	answered     chan string                   // ids of requests that were answered
+	answeredIDs  chan string                   // ids of requests that were answered
 	waitLimit    *time.Timer                   // ends the wait for work in the background and for receipts
 }
 
@@ -62,7 +62,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 	c := &conversation{
 		job: j, out: out, in: &input{to: to}, mailbox: box,
 		unconfirmed: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
-		questions: map[string]context.CancelFunc{}, answered: make(chan string), waitLimit: time.NewTimer(backgroundTimeout),
+		questions: map[string]context.CancelFunc{}, answeredIDs: make(chan string), waitLimit: time.NewTimer(backgroundTimeout),
 	}
 	c.waitLimit.Stop()
 	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
@@ -194,7 +194,7 @@ func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []
 			c.sendMessage(m.ID, m.ID, m.Text)
 		case <-closed:
 			c.closed, closed = true, nil
-		case id := <-c.answered:
+		case id := <-c.answeredIDs:
 			delete(c.questions, id)
 		case <-c.waitLimit.C:
 			c.giveUpWaiting()
@@ -225,10 +225,7 @@ func (c *conversation) canEnd() bool {
 
 // closeMailbox asks the mailbox to close if nothing is left to do.
 func (c *conversation) closeMailbox() {
-	if c.stopping {
-		return
-	}
-	if c.isDone() && !c.finishing {
+	if c.isDone() && !c.finishing && !c.stopping {
 		c.finishing = true
 		c.mailbox.RequestClose()
 	}
@@ -252,9 +249,7 @@ func (c *conversation) giveUpWaiting() {
 	if !c.idle {
 		return
 	}
-	for u := range c.unconfirmed { // these messages count as not delivered
-		delete(c.unconfirmed, u)
-	}
+	clear(c.unconfirmed) // these messages count as not delivered
 	if len(c.background) > 0 {
 		c.writeNote(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTimeout.Seconds())})
 	}
@@ -321,7 +316,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 			c.interruptTurn()
 		}
 	case "result":
-		for _, u := range l.Taken {
+		for _, u := range l.MessageUUIDs {
 			c.confirmTaken(u)
 		}
 		c.handleTurnEnd(l)
@@ -423,7 +418,7 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 				c.in.send(controlResponse(id, verdict))
 			}
 			select {
-			case c.answered <- id:
+			case c.answeredIDs <- id:
 			case <-asking.Done():
 			}
 		}()

@@ -268,7 +268,7 @@ func FuzzLine(f *testing.F) {
 		asking, cancel := context.WithCancel(t.Context())
 		c.handleLine(asking, data)
 		for len(c.questions) > 0 {
-			delete(c.questions, <-c.answered)
+			delete(c.questions, <-c.answeredIDs)
 		}
 		cancel()
 		waittest.Until(t, "the answers are written", func() bool {

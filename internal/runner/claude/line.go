@@ -21,10 +21,12 @@ type line struct {
 	IsReplay    bool   `json:"isReplay"`
 
 	// The result of a turn.
-	Taken []string `json:"user_message_uuids"`
+	MessageUUIDs []string `json:"user_message_uuids"` // the messages that the turn has taken
 
 	// Work besides the turn: subagents and commands.
-	Tasks    []task `json:"tasks"`
+	Tasks []struct {
+		ID string `json:"task_id"`
+	} `json:"tasks"`
 	TaskID   string `json:"task_id"`
 	TaskType string `json:"task_type"`
 	Patch    struct {
@@ -53,10 +55,6 @@ type subscriptionLimit struct {
 
 // usedUp reports whether the subscription refuses requests until a window ends.
 func (l subscriptionLimit) usedUp() bool { return l.Status == "rejected" && !l.Overage }
-
-type task struct {
-	ID string `json:"task_id"`
-}
 
 // request is a request of Claude Code.
 type request struct {

@@ -20,7 +20,7 @@ type message struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Peer runs the program. how selects its behaviour: plain, load and resume (which way to continue sessions it
+// Peer runs the program. mode selects its behaviour: plain, load and resume (which way to continue sessions it
 // supports), key and locked (it requires a login), deaf (it cannot be cancelled), and v2, refuse, silent and garbage
 // (it does not speak this version of the protocol). It executes the lines of the prompt, and skips unknown lines:
 //

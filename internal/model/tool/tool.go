@@ -1,3 +1,0 @@
-//go:build cgo
-
-package tool
