@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 
 // attack makes one attack. It returns nil if the attack succeeded, and otherwise an error that says why it failed.
 func attack(name string, args []string) error {
-	arg := func(i int) string { return args[i] }
 	number := func(i int) uintptr {
 		n, err := strconv.Atoi(args[i])
 		if err != nil {
@@ -54,58 +53,58 @@ func attack(name string, args []string) error {
 	}
 	switch name {
 	case "read":
-		_, err := os.ReadFile(arg(0))
+		_, err := os.ReadFile(args[0])
 		return err
 	case "list":
-		_, err := os.ReadDir(arg(0))
+		_, err := os.ReadDir(args[0])
 		return err
 	case "append": // changes an existing file
-		f, err := os.OpenFile(arg(0), os.O_APPEND|os.O_WRONLY, 0)
+		f, err := os.OpenFile(args[0], os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
 			_, err = f.WriteString("attacked\n")
 		}
 		return err
 	case "create":
-		return os.WriteFile(arg(0), nil, 0o600)
+		return os.WriteFile(args[0], nil, 0o600)
 	case "remove":
-		return os.Remove(arg(0))
+		return os.Remove(args[0])
 	case "replace": // replaces another user's file by its own
 		if err := os.WriteFile("mine", []byte("attacked"), 0o600); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
-		return os.Rename("mine", arg(0))
+		return os.Rename("mine", args[0])
 	case "link": // creates a hard link to another user's file
-		return os.Link(arg(0), "linked")
+		return os.Link(args[0], "linked")
 	case "symlink": // opens a file through its own symbolic link
 		_ = os.Remove("link")
-		if err := os.Symlink(arg(0), "link"); err != nil {
+		if err := os.Symlink(args[0], "link"); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
 		_, err := os.ReadFile("link")
 		return err
 	case "follow":
-		_, err := os.Readlink(arg(0))
+		_, err := os.Readlink(args[0])
 		return err
 	case "truncate":
-		return os.Truncate(arg(0), 0)
+		return os.Truncate(args[0], 0)
 	case "mode":
-		return os.Chmod(arg(0), 0o666)
+		return os.Chmod(args[0], 0o666)
 	case "watch":
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = unix.Close(fd) }()
-		_, err = unix.InotifyAddWatch(fd, arg(0), unix.IN_ALL_EVENTS)
+		_, err = unix.InotifyAddWatch(fd, args[0], unix.IN_ALL_EVENTS)
 		return err
 	case "owner":
-		return os.Chown(arg(0), os.Getuid(), os.Getgid())
+		return os.Chown(args[0], os.Getuid(), os.Getgid())
 	case "times":
-		return os.Chtimes(arg(0), time.Unix(1, 0), time.Unix(1, 0))
+		return os.Chtimes(args[0], time.Unix(1, 0), time.Unix(1, 0))
 	case "attribute":
-		return unix.Setxattr(arg(0), "user.attacked", []byte("x"), 0)
+		return unix.Setxattr(args[0], "user.attacked", []byte("x"), 0)
 	case "attribute at a descriptor": // which Landlock gives only for readable files
-		fd, err := unix.Open(arg(0), unix.O_RDONLY, 0)
+		fd, err := unix.Open(args[0], unix.O_RDONLY, 0)
 		if err != nil {
 			if fd, err = unix.Open(".", unix.O_RDONLY, 0); err != nil {
 				return err
@@ -113,7 +112,7 @@ func attack(name string, args []string) error {
 		}
 		return unix.Fsetxattr(fd, "user.attacked", []byte("x"), 0)
 	case "flags": // not to be dumped, of a file that can be read
-		fd, err := unix.Open(arg(0), unix.O_RDONLY, 0)
+		fd, err := unix.Open(args[0], unix.O_RDONLY, 0)
 		if err != nil {
 			return err
 		}
@@ -145,18 +144,18 @@ func attack(name string, args []string) error {
 		set.Set(0)
 		return unix.SchedSetaffinity(int(number(0)), &set)
 	case "dial":
-		c, err := net.DialTimeout(arg(0), arg(1), waittest.Limit)
+		c, err := net.DialTimeout(args[0], args[1], waittest.Limit)
 		if err == nil {
 			_, err = c.Write([]byte("attacked"))
 		}
 		return err
-	case "proxy": // connects to arg(0) through the proxy, and says hello
+	case "proxy": // connects to args[0] through the proxy, and says hello
 		c, err := net.DialTimeout("tcp", sandbox.ProxyAddress, waittest.Limit)
 		if err != nil {
 			return err
 		}
 		said := make([]byte, 1000)
-		if _, err = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", arg(0), arg(0)); err == nil {
+		if _, err = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", args[0], args[0]); err == nil {
 			_, err = c.Read(said)
 		}
 		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 200") {
@@ -175,12 +174,12 @@ func attack(name string, args []string) error {
 	case "family":
 		_, err := unix.Socket(int(number(0)), unix.SOCK_DGRAM, 0)
 		return err
-	case "pair": // a pair of sockets of the type, which can send nothing to the socket with the path arg(1)
+	case "pair": // a pair of sockets of the type, which can send nothing to the socket with the path args[1]
 		pair, err := unix.Socketpair(unix.AF_UNIX, int(number(0)), 0)
 		if err != nil {
 			return err
 		}
-		if unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: arg(1)}) != nil { // some types ignore the name
+		if unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: args[1]}) != nil { // some types ignore the name
 			if _, err := unix.Write(pair[0], []byte("x")); err != nil {
 				return err
 			}
@@ -192,7 +191,7 @@ func attack(name string, args []string) error {
 		if err != nil {
 			return err
 		}
-		return unix.Sendmsg(pair[0], []byte("attacked"), unix.UnixRights(pair[1]), &unix.SockaddrUnix{Name: arg(0)}, 0)
+		return unix.Sendmsg(pair[0], []byte("attacked"), unix.UnixRights(pair[1]), &unix.SockaddrUnix{Name: args[0]}, 0)
 	case "ring":
 		var params [120]byte
 		return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))

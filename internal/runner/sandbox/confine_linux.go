@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needABI is the minimum version of Landlock. It is the first version that restricts signals and abstract sockets.
-const needABI = 6
+// minABI is the minimum version of Landlock. It is the first version that restricts signals and abstract sockets.
+const minABI = 6
 
 // Available returns nil if programs can be confined. Otherwise it returns an error that wraps ErrUnavailable and says
 // what is missing.
@@ -27,8 +27,8 @@ var Available = sync.OnceValue(func() error {
 	if err != nil {
 		return fmt.Errorf("%w: the kernel has no Landlock: use Linux 6.12 or later, with landlock in the boot parameter lsm=", ErrUnavailable)
 	}
-	if abi < needABI {
-		return fmt.Errorf("%w: the kernel has Landlock version %d, but %d is required: use Linux 6.12 or later", ErrUnavailable, abi, needABI)
+	if abi < minABI {
+		return fmt.Errorf("%w: the kernel has Landlock version %d, but %d is required: use Linux 6.12 or later", ErrUnavailable, abi, minABI)
 	}
 	return nil
 })
@@ -72,7 +72,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 func rulesOf(p Policy) ([]landlock.Rule, error) {
 	var writeDirs, writeFiles, readDirs, readFiles []string
 	for _, path := range p.Write {
-		fd, err := openPlain(path, 0) // the exec closes it
+		fd, err := openNoSymlinks(path, 0) // the exec closes it
 		if err != nil {
 			return nil, fmt.Errorf("cannot confine the program: %w", err)
 		}
@@ -100,8 +100,8 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 
 // OpenRoot is os.OpenRoot for a directory whose path may not contain symbolic links.
 func OpenRoot(dir string) (*os.Root, error) {
-	fd, err := openPlain(dir, unix.O_DIRECTORY)
-	if errors.Is(err, unix.ENOSYS) { // this process is confined, see rules
+	fd, err := openNoSymlinks(dir, unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOSYS) { // this process is confined, see filterRules
 		return openChecked(dir)
 	}
 	if err != nil {
@@ -113,8 +113,8 @@ func OpenRoot(dir string) (*os.Root, error) {
 
 func fdPath(fd int) string { return fmt.Sprintf("/proc/thread-self/fd/%d", fd) }
 
-// openPlain opens the file or directory as a reference. It returns an error if the path contains symbolic links.
-func openPlain(path string, flags uint64) (fd int, err error) {
+// openNoSymlinks opens the file or directory as a reference. It returns an error if the path contains symbolic links.
+func openNoSymlinks(path string, flags uint64) (fd int, err error) {
 	for {
 		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {

@@ -69,8 +69,8 @@ func makeReadOnly(p Policy) error {
 	return unix.Chdir(dir) // the working directory still refers to the old mounts
 }
 
-// isUnreachable reports whether the program cannot reach a mount either, because of which err was returned: another mount hides it,
-// it is in a directory that the user may not enter, or its file system does not answer.
+// isUnreachable reports whether err means that the program cannot reach the mount either: another mount hides it, it is in a
+// directory that the user may not enter, or its file system does not answer.
 func isUnreachable(err error) bool {
 	return slices.ContainsFunc([]error{unix.EINVAL, unix.ENOENT, unix.EACCES, unix.ESTALE, unix.ENOTCONN}, func(e error) bool { return errors.Is(err, e) })
 }

@@ -169,6 +169,17 @@ func (a *arena) requireAllowed(args ...string) {
 	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, said)
 }
 
+// skipWithoutMounts skips the test for a user who cannot create mounts.
+func (a *arena) skipWithoutMounts() {
+	a.t.Helper()
+	if a.user.name != "root" {
+		a.t.Skip("only root can create mounts")
+	}
+	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+		a.t.Skip("root cannot create mounts here: ", err)
+	}
+}
+
 // forEachUser runs the test as each user.
 func forEachUser(t *testing.T, test func(t *testing.T, a *arena)) {
 	t.Parallel()
@@ -217,12 +228,7 @@ func TestModes(t *testing.T) {
 		a.policy.Write = []string{mine}
 		a.requireAllowed("mode", mine)
 		a.policy.Write = []string{a.ownDir}
-		if a.user.name != "root" {
-			t.Skip("only root can create mounts")
-		}
-		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
-			t.Skip("root cannot create mounts here: ", err)
-		}
+		a.skipWithoutMounts()
 		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
 			a.requireRepelled(how, theirs)
@@ -236,12 +242,7 @@ func TestModes(t *testing.T) {
 // TestWatch checks that a program cannot watch files in a hidden directory, except those that it may read.
 func TestWatch(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *arena) {
-		if a.user.name != "root" {
-			t.Skip("only root can create mounts")
-		}
-		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
-			t.Skip("root cannot create mounts here: ", err)
-		}
+		a.skipWithoutMounts()
 		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		dir := filepath.Join(a.outsideDir, "shown")
 		require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -410,9 +411,9 @@ func TestAllow(t *testing.T) {
 	})
 }
 
-// TestMarks checks that a confined process has no capabilities and cannot gain any. It also checks the marks by which
-// other processes can recognise a confined process.
-func TestMarks(t *testing.T) {
+// TestStatus checks that a confined process has no capabilities and cannot gain any. It also checks the fields of its status by
+// which other processes can recognise a confined process.
+func TestStatus(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *arena) {
 		out := filepath.Join(a.ownDir, "status")
 		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status /proc/self/limits >status"}, &os.ProcAttr{

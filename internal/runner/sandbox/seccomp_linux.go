@@ -19,8 +19,8 @@ const (
 
 // Results of a filter.
 const (
-	answerAllow = uint32(unix.SECCOMP_RET_ALLOW)
-	answerKill  = uint32(unix.SECCOMP_RET_KILL_PROCESS)
+	resultAllow = uint32(unix.SECCOMP_RET_ALLOW)
+	resultKill  = uint32(unix.SECCOMP_RET_KILL_PROCESS)
 )
 
 func errnoResult(e syscall.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(e) }
@@ -32,8 +32,8 @@ type rule struct {
 	result uint32
 }
 
-// condition is a condition for the argument with the index arg. If whole is set, one of the argument's 64 bits must be
-// set. Otherwise, if any is not 0, the argument's lower 32 bits must include one of the bits of any. Otherwise the
+// condition is a condition for the argument with the index arg. If nonZero is set, one of the argument's 64 bits must be
+// set. Otherwise, if anyOf is not 0, the argument's lower 32 bits must include one of the bits of anyOf. Otherwise the
 // lower 32 bits, without the bits of ignored, must be equal to equal.
 type condition struct {
 	arg     uint32
@@ -73,84 +73,80 @@ const (
 // filterRules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
 func filterRules(n Network) []rule {
 	var all []rule
-	never := func(e syscall.Errno, numbers ...uintptr) {
+	allow := func(nr uintptr, c ...condition) { all = append(all, rule{nr, c, resultAllow}) }
+	deny := func(e syscall.Errno, nr uintptr, c ...condition) { all = append(all, rule{nr, c, errnoResult(e)}) }
+	denyAll := func(e syscall.Errno, numbers ...uintptr) {
 		for _, nr := range numbers {
-			all = append(all, rule{number: nr, result: errnoResult(e)})
+			deny(e, nr)
 		}
-	}
-	addRule := func(e syscall.Errno, nr uintptr, c ...condition) {
-		all = append(all, rule{number: nr, when: c, result: errnoResult(e)})
 	}
 
 	// Sockets: Landlock restricts neither Unix sockets with a path, nor UDP.
-	families := []condition{equals(0, unix.AF_INET), equals(0, unix.AF_INET6)}
-	if n == Offline {
-		families = nil
+	if n != Offline {
+		allow(unix.SYS_SOCKET, equals(0, unix.AF_INET))
+		allow(unix.SYS_SOCKET, equals(0, unix.AF_INET6))
 	}
-	for _, c := range families {
-		all = append(all, rule{unix.SYS_SOCKET, []condition{c}, answerAllow})
-	}
-	all = append(all, rule{unix.SYS_SOCKET, []condition{equals(0, unix.AF_NETLINK), equals(2, unix.NETLINK_ROUTE)}, answerAllow})
-	never(unix.EACCES, unix.SYS_SOCKET)
+	allow(unix.SYS_SOCKET, equals(0, unix.AF_NETLINK), equals(2, unix.NETLINK_ROUTE))
+	denyAll(unix.EACCES, unix.SYS_SOCKET)
 	// The sockets of a pair of datagram sockets can send data and descriptors to every socket with a path.
 	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
-		all = append(all, rule{unix.SYS_SOCKETPAIR, []condition{equals(0, unix.AF_UNIX), socketType(1, kind)}, answerAllow})
+		allow(unix.SYS_SOCKETPAIR, equals(0, unix.AF_UNIX), socketType(1, kind))
 	}
-	never(unix.EACCES, unix.SYS_SOCKETPAIR)
+	denyAll(unix.EACCES, unix.SYS_SOCKETPAIR)
 
 	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
-	addRule(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
+	deny(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
 	// The limit by which the supervisor recognises the processes of a run: see process.Tag.
-	addRule(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
-	addRule(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
-	addRule(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
-	addRule(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
-	addRule(unix.EPERM, unix.SYS_IOPRIO_SET, notZero(1))
-	addRule(unix.EPERM, unix.SYS_IOPRIO_SET, equals(0, 3)) // IOPRIO_WHO_USER
+	deny(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
+	deny(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
+	deny(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
+	deny(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
+	deny(unix.EPERM, unix.SYS_IOPRIO_SET, notZero(1))
+	deny(unix.EPERM, unix.SYS_IOPRIO_SET, equals(0, 3)) // IOPRIO_WHO_USER
 	for _, nr := range []uintptr{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY} {
-		addRule(unix.EPERM, nr, notZero(0))
+		deny(unix.EPERM, nr, notZero(0))
 	}
-	never(unix.EPERM, unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY)
+	denyAll(unix.EPERM, unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY)
 
 	// io_uring would bypass this filter, which does not see its operations.
-	never(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER)
+	denyAll(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER)
 
 	// In a new namespace, a process regains capabilities. The filter cannot read the arguments of clone3, so it reports
 	// that the kernel does not have clone3. Libraries then use clone.
-	addRule(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
-	never(unix.ENOSYS, unix.SYS_CLONE3)
-	never(unix.EPERM, unix.SYS_UNSHARE, unix.SYS_SETNS)
+	deny(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
+	denyAll(unix.ENOSYS, unix.SYS_CLONE3)
+	denyAll(unix.EPERM, unix.SYS_UNSHARE, unix.SYS_SETNS)
 
 	// Set-uid programs. Any user could run a set-uid program of an agent with the rights of the agents' user.
-	addRule(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
-	addRule(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
-	addRule(unix.EPERM, sysFchmod, hasAny(2, setID))
-	addRule(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
-	addRule(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
-	never(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
+	deny(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
+	deny(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
+	deny(unix.EPERM, sysFchmod, hasAny(2, setID))
+	deny(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
+	deny(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
+	denyAll(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
 	for _, c := range oldModes {
-		addRule(unix.EPERM, c.number, c.when...)
+		deny(unix.EPERM, c.number, c.when...)
 	}
 
 	// Extended attributes. Landlock does not restrict changes of them. Programs know that some file systems have none.
-	never(
+	denyAll(
 		unix.EOPNOTSUPP, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, sysSetxattrat, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,
 	)
 
-	// Flags, keys and seals of files. Landlock does not restrict changes of them, and a file that can be read suffices for most.
-	never(unix.EOPNOTSUPP, sysFileSetattr)
+	// Flags, keys and seals of files. Landlock does not restrict changes of them, and for most, read access to the file suffices.
+	denyAll(unix.EOPNOTSUPP, sysFileSetattr)
 	for _, request := range []uint32{unix.FS_IOC_SETFLAGS, fsSetXattr, unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY} {
-		addRule(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
+		deny(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
 	}
 
 	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
-	addRule(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
-	addRule(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
+	deny(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
+	deny(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 
 	// Administrative calls. Without capabilities, the kernel refuses most of these calls. The filter also protects
 	// against bugs in the kernel's code for them.
-	never(
+	denyAll(
 		unix.EPERM, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, sysOpenTreeAttr, unix.SYS_QUOTACTL_FD, unix.SYS_BPF,
 		unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
@@ -158,7 +154,7 @@ func filterRules(n Network) []rule {
 		unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_FANOTIFY_INIT,
 	)
-	never(unix.EPERM, oldAdministration...)
+	denyAll(unix.EPERM, oldAdministration...)
 	return all
 }
 
@@ -177,13 +173,13 @@ func assemble(all []rule) []unix.SockFilter {
 		give  = unix.BPF_RET | unix.BPF_K
 	)
 	program := []unix.SockFilter{
-		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, answerKill),
+		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, resultKill),
 	}
 	if foreignCalls > 0 { // calls of another ABI
-		program = append(program, statement(load, dataNumber), jump(least, foreignCalls, 0, 1), statement(give, answerKill))
+		program = append(program, statement(load, dataNumber), jump(least, foreignCalls, 0, 1), statement(give, resultKill))
 	}
 	for _, r := range all {
-		var body []unix.SockFilter // jumps past the rule have the value past in Jf until the rule's length is known
+		var body []unix.SockFilter // jumps past the rule have the value pastEnd in Jf until the rule's length is known
 		for _, c := range r.when {
 			low, high := dataArgs+8*c.arg, dataArgs+8*c.arg+4 // both architectures are little-endian
 			switch {
@@ -206,7 +202,7 @@ func assemble(all []rule) []unix.SockFilter {
 		program = append(program, statement(load, dataNumber), jump(equal, uint32(r.number), 0, uint8(len(body))))
 		program = append(program, body...)
 	}
-	return append(program, statement(give, answerAllow))
+	return append(program, statement(give, resultAllow))
 }
 
 // pastEnd marks a jump past the end of a rule while assemble builds the rule.
