@@ -129,11 +129,15 @@ const maxErrorText = 500
 
 // oneLine returns the text on one line, shortened to maxErrorText bytes.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
+	return shorten(strings.Join(strings.Fields(s), " "), maxErrorText)
+}
+
+// shorten returns at most limit bytes of the text, followed by an ellipsis if the text is longer.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // drain reads a limited part of the rest of a response, so that its connection can be reused. It closes the body.

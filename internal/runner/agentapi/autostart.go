@@ -10,7 +10,7 @@ import (
 // does not send the prompt, because the agent might then get the prompt twice.
 func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
 	t := runners.transcripts.getOrCreate(r.TaskID)
-	rests, failures := 0, 0
+	idleChecks, failures := 0, 0
 	for {
 		v, err := api.readView(ctx)
 		switch {
@@ -25,7 +25,7 @@ func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.
 		case runners.locate(v, a, r, t) >= 0:
 			return nil
 		case v.status == statusStable:
-			if rests++; rests > maxIdleChecks {
+			if idleChecks++; idleChecks > maxIdleChecks {
 				return fleet.Errorf(fleet.ReasonTaskNotFound,
 					"the agent %q has not begun to work on its spec by itself, because its template does not pass the spec to AgentAPI: set spec_is_task to false for the project", a.Name)
 			}

@@ -195,11 +195,11 @@ func (runners *Runners) waitAfterFailure(ctx context.Context, a fleet.Agent, wor
 	if err := runners.config.Wait(ctx, failurePause); err != nil {
 		return err
 	}
-	there, err := workspace.Refresh(ctx)
+	exists, err := workspace.Refresh(ctx)
 	if err != nil {
 		return err
 	}
-	if !there {
+	if !exists {
 		_, err = runners.reachableClient(a, nil)
 		return err
 	}

@@ -11,9 +11,8 @@ import (
 	"net/http"
 )
 
-// watch calls changed with the conversation after each change, until the stream ends or changed returns false. changed
-// must not keep or modify the view.
-func (c *client) watch(ctx context.Context, changed func(*view) bool) error {
+// watch calls onChange with the conversation after each change, until the stream ends. onChange must not keep or modify the view.
+func (c *client) watch(ctx context.Context, onChange func(*view)) error {
 	res, err := c.do(ctx, http.MethodGet, "events", nil)
 	if err != nil {
 		return err
@@ -35,8 +34,8 @@ func (c *client) watch(ctx context.Context, changed func(*view) bool) error {
 		v.skew = c.clockSkew()
 		// The server sends all existing messages before the first status event, so the view is complete when it has a
 		// status.
-		if v.status != "" && !changed(&v) {
-			return nil
+		if v.status != "" {
+			onChange(&v)
 		}
 	}
 }

@@ -107,11 +107,11 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		if err := f.runners.config.Wait(ctx, pollPause); err != nil {
 			return fleet.Outcome{}, err
 		}
-		there, err := f.workspace.Refresh(ctx)
+		exists, err := f.workspace.Refresh(ctx)
 		if err != nil {
 			return fleet.Outcome{}, err
 		}
-		if !there {
+		if !exists {
 			return lostOutcome("its workspace was deleted"), nil
 		}
 		if f.now().Sub(f.lostSince) > maxUnreachable {
@@ -227,11 +227,11 @@ func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outc
 		return o, false, nil
 	}
 	f.checkedAt = now
-	there, err := f.workspace.Refresh(ctx)
+	exists, err := f.workspace.Refresh(ctx)
 	if err != nil {
 		return o, false, err
 	}
-	if !there {
+	if !exists {
 		return lostOutcome("its workspace was deleted"), true, nil
 	}
 	facts := f.workspace.Facts()

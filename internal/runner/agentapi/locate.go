@@ -78,9 +78,9 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 	return end, true
 }
 
-// hasOtherMessage reports whether the agent has got any message other than but.
-func (v *view) hasOtherMessage(but string) bool {
-	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typedText(but) })
+// hasOtherMessage reports whether the agent has got any message other than the prompt.
+func (v *view) hasOtherMessage(prompt string) bool {
+	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typedText(prompt) })
 }
 
 // messageText returns the message for the run, with the specification if the agent must get it first.

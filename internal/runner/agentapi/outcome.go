@@ -40,7 +40,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	if err := f.passOnText(i, end, true); err != nil {
 		return fleet.Outcome{}, false, err
 	}
-	there, err := f.workspace.Refresh(ctx)
+	exists, err := f.workspace.Refresh(ctx)
 	if err != nil {
 		return fleet.Outcome{}, false, err
 	}
@@ -49,7 +49,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 		until = v.messages[end].Time
 	}
 	var lastReport Report
-	if there {
+	if exists {
 		lastReport = f.workspace.Facts().report(f.reportsSince(i), until)
 	}
 	return f.outcome(messages, lastReport), true, nil
@@ -73,7 +73,7 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 	if summary == "" {
 		summary = lastReport.text()
 	}
-	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
+	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary, maxSummary)}
 	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
 		o.Payload = []byte(text)
 	}
@@ -95,10 +95,3 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 
 // maxSummary limits the summary, in bytes. The payload is complete.
 const maxSummary = 4000
-
-func shorten(s string) string {
-	if len(s) <= maxSummary {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxSummary], "") + "…"
-}

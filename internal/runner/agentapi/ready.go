@@ -20,22 +20,22 @@ type Prompt struct {
 }
 
 // Ready reports whether the agent can accept tasks. It can if it is idle, or if it works on a message or on its first
-// task. An agent that was ready before, in the same build of its workspace, is ready while AgentAPI answers. started
+// task. An agent that was ready before, in the same build of its workspace, is ready while AgentAPI answers. startPrompt
 // returns the text with which the agent may have been started. The caller must pass errors other than ErrNoAnswer and
 // RefusalError to Workspace.Translate.
-func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
+func (runners *Runners) Ready(ctx context.Context, f Facts, wasReady bool, startPrompt func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer
 	}
 	x := runners.client(f)
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	ready := before
+	ready := wasReady
 	status, _, err := x.state(limited)
 	if err == nil && status != statusStable && !ready {
 		var v *view
 		if v, err = x.readView(limited); err == nil {
-			p := started()
+			p := startPrompt()
 			ready = v.hasOtherMessage(p.Text) || p.Task && v.showPrompt(p.Text)
 		}
 	}

@@ -58,7 +58,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 }
 
 // deliver delivers the message to the agent. retry reports whether a later attempt may succeed. registered is false if the
-// run has ended: then post only checks whether the run got the message before its end.
+// run has ended: then deliver only checks whether the run got the message before its end.
 func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, registered bool, over error) (retry bool, err error) {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)

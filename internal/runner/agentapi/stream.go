@@ -17,7 +17,7 @@ type latestView struct {
 	fresh chan struct{}
 }
 
-func (d *latestView) put(v *view) bool {
+func (d *latestView) put(v *view) {
 	d.mu.Lock()
 	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
 	d.mu.Unlock()
@@ -25,7 +25,6 @@ func (d *latestView) put(v *view) bool {
 	case d.fresh <- struct{}{}:
 	default:
 	}
-	return true
 }
 
 func (d *latestView) get() *view {

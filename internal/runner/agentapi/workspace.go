@@ -17,8 +17,8 @@ type Workspace interface {
 	// Facts returns the facts about the workspace when it was last read.
 	Facts() Facts
 	// Refresh reads the workspace again. It returns false if the workspace no longer exists.
-	Refresh(ctx context.Context) (there bool, err error)
-	// Spec returns the specification that the agent must get with its first message. It returns an empty text if the
+	Refresh(ctx context.Context) (exists bool, err error)
+	// Spec returns the specification that the agent must get with its first message. It returns an empty string if the
 	// workspace already has the specification.
 	Spec(ctx context.Context) (string, error)
 	// Translate converts an error of a request to AgentAPI to one of Fleet. what names the operation.
@@ -28,7 +28,7 @@ type Workspace interface {
 // Find reads and returns the agent's workspace. It returns nil if the agent has no workspace.
 type Find func(ctx context.Context) (Workspace, error)
 
-// Facts are a host's facts about a workspace.
+// Facts are what a host knows about a workspace.
 type Facts struct {
 	URL  *url.URL     // URL of AgentAPI; nil if the workspace has no AgentAPI now
 	HTTP *http.Client // for requests to URL; it returns a response of AgentAPI or of a proxy, or an error for Translate
@@ -84,13 +84,13 @@ func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Ad
 
 // lastReportTime returns the time of the agent's last report, or of the workspace's start if that is later.
 func (f Facts) lastReportTime() time.Time {
-	workspace := f.Started
+	last := f.Started
 	for _, r := range f.Reports {
-		if r.At.After(workspace) {
-			workspace = r.At
+		if r.At.After(last) {
+			last = r.At
 		}
 	}
-	return workspace
+	return last
 }
 
 // report returns the agent's last report between the times. If until is zero, there is no upper limit. report ignores
