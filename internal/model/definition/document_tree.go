@@ -29,16 +29,16 @@ const maxUnknown = 100
 // library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
 // that restricts rights: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
-	t := &documentTree{}
-	if err := yaml.UnmarshalWithOptions(document, &t.tree, yaml.UseOrderedMap()); err != nil {
+	d := &documentTree{}
+	if err := yaml.UnmarshalWithOptions(document, &d.tree, yaml.UseOrderedMap()); err != nil {
 		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
 		return c, nil, err // the library's error is more precise
 	}
-	t.lowerVersion()
-	t.removeUnsupported()
-	t.convertParts()
-	for len(t.warnings) < maxUnknown {
-		text, err := t.text(document)
+	d.lowerVersion()
+	d.removeUnsupported()
+	d.convertParts()
+	for len(d.warnings) < maxUnknown {
+		text, err := d.text(document)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -46,17 +46,17 @@ func load(document []byte) (*latest.Config, []string, error) {
 		if path == nil || slices.Contains(path, any("permissions")) {
 			break
 		}
-		t.remove(path, "is not known to this version of Fleet")
+		d.remove(path, "is not known to this version of Fleet")
 	}
-	for _, path := range t.replaced {
-		t.tree, _ = withoutNode(t.tree, path).(yaml.MapSlice)
+	for _, path := range d.replaced {
+		d.tree, _ = withoutNode(d.tree, path).(yaml.MapSlice)
 	}
-	text, err := t.text(document)
+	text, err := d.text(document)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := config.Load(context.Background(), config.NewBytesSource("definition", text))
-	return c, t.warnings, err
+	return c, d.warnings, err
 }
 
 // documentTree is a definition as a tree of yaml.MapSlice, []any and plain values.
@@ -71,54 +71,54 @@ type documentTree struct {
 
 // text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
 // the author's lines.
-func (t *documentTree) text(document []byte) ([]byte, error) {
-	if !t.changed {
+func (d *documentTree) text(document []byte) ([]byte, error) {
+	if !d.changed {
 		return document, nil
 	}
-	return yaml.Marshal(t.tree)
+	return yaml.Marshal(d.tree)
 }
 
-func (t *documentTree) remove(path []any, why string) {
-	t.tree, _ = withoutNode(t.tree, path).(yaml.MapSlice)
-	t.warn(path, why)
+func (d *documentTree) remove(path []any, why string) {
+	d.tree, _ = withoutNode(d.tree, path).(yaml.MapSlice)
+	d.warn(path, why)
 }
 
-func (t *documentTree) warn(path []any, why string) {
-	t.warnings = append(t.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
-	t.changed = true
+func (d *documentTree) warn(path []any, why string) {
+	d.warnings = append(d.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
+	d.changed = true
 }
 
 // lowerVersion changes the version of a definition to the newest known version if it is newer.
-func (l *documentTree) lowerVersion() {
-	for i, item := range l.tree {
+func (d *documentTree) lowerVersion() {
+	for i, item := range d.tree {
 		version := fmt.Sprint(item.Value)
 		if item.Key != "version" || config.Parsers()[version] != nil {
 			continue
 		}
 		newest, _ := strconv.Atoi(latest.Version)
 		if n, err := strconv.Atoi(version); err == nil && n > newest {
-			l.tree[i].Value, l.changed = latest.Version, true
-			l.warnings = append(l.warnings, fmt.Sprintf("version %d is newer than this server knows: it is read as version %s", n, latest.Version))
+			d.tree[i].Value, d.changed = latest.Version, true
+			d.warnings = append(d.warnings, fmt.Sprintf("version %d is newer than this server knows: it is read as version %s", n, latest.Version))
 		}
 	}
 }
 
 // removeUnsupported removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
 // would come from a registry.
-func (l *documentTree) removeUnsupported() {
-	agents, _ := mapValue(l.tree, "agents").(yaml.MapSlice)
+func (d *documentTree) removeUnsupported() {
+	agents, _ := mapValue(d.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
 		at := []any{"agents", name}
 		if mapValue(item.Value, "rag") != nil {
-			l.remove(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
+			d.remove(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
 		}
 		toolsets, _ := mapValue(item.Value, "toolsets").([]any)
 		replace := func(i int, why string) {
 			toolsets[i] = yaml.MapSlice{{Key: "type", Value: "think"}}
 			path := append(slices.Clone(at), "toolsets", i)
-			l.replaced = append(l.replaced, path)
-			l.warn(path, why)
+			d.replaced = append(d.replaced, path)
+			d.warn(path, why)
 		}
 		for i, t := range slices.Backward(toolsets) { // from the end, so that positions do not shift
 			kind, _ := mapValue(t, "type").(string)
@@ -133,7 +133,7 @@ func (l *documentTree) removeUnsupported() {
 		others, _ := mapValue(item.Value, "sub_agents").([]any)
 		for i, other := range slices.Backward(others) {
 			if n, ok := other.(string); ok && strings.Contains(n, "/") && mapValue(agents, n) == nil {
-				l.remove(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
+				d.remove(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
 			}
 		}
 	}
@@ -141,15 +141,15 @@ func (l *documentTree) removeUnsupported() {
 
 // convertParts writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
 // false. Newer versions read a list of sources of skills, of which this build has the local one.
-func (l *documentTree) convertParts() {
-	agents, _ := mapValue(l.tree, "agents").(yaml.MapSlice)
+func (d *documentTree) convertParts() {
+	agents, _ := mapValue(d.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
 		toolsets, _ := mapValue(item.Value, "toolsets").([]any)
 		for i, t := range toolsets {
 			if mapValue(t, "type") == "memory" && mapValue(t, "path") == nil {
 				toolsets[i] = append(slices.Clone(t.(yaml.MapSlice)), yaml.MapItem{Key: "path", Value: name + "/memory.db"})
-				l.changed = true
+				d.changed = true
 			}
 		}
 		sources, ok := mapValue(item.Value, "skills").([]any)
@@ -158,13 +158,13 @@ func (l *documentTree) convertParts() {
 		}
 		for i, s := range sources {
 			if s != "local" {
-				l.warn([]any{"agents", name, "skills", i}, fmt.Sprintf("is %q, and not the skills of this machine (local),", fleet.Shorten(fmt.Sprint(s), 60)))
+				d.warn([]any{"agents", name, "skills", i}, fmt.Sprintf("is %q, and not the skills of this machine (local),", fleet.Shorten(fmt.Sprint(s), 60)))
 			}
 		}
 		agent, _ := item.Value.(yaml.MapSlice)
 		for i := range agent {
 			if agent[i].Key == "skills" {
-				agent[i].Value, l.changed = slices.Contains(sources, any("local")), true
+				agent[i].Value, d.changed = slices.Contains(sources, any("local")), true
 			}
 		}
 	}

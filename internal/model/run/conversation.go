@@ -42,7 +42,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
 }
 
-// readItems returns the items. If the last line is incomplete, whole is the length of the file without that line, in
+// readItems returns the items. If the last line is incomplete, completeSize is the length of the file without that line, in
 // bytes; otherwise it is -1.
 func readItems(path string) (items []session.Item, completeSize int64, err error) {
 	f, err := agentfile.Open(path)

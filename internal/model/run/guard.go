@@ -32,7 +32,7 @@ type guard struct {
 }
 
 // missingToolset stands for a toolset that could not be created, for example because the definition of its MCP server could not
-// be fetched. It costs its tools, and not the task.
+// be fetched. The agent works without its tools.
 type missingToolset struct {
 	tools.BaseToolSet
 	err error
@@ -97,10 +97,7 @@ func callWithTimeout[T any](ctx context.Context, r *run, limit time.Duration, f 
 
 // Start implements tools.ToolSet.
 func (g *guard) Start(ctx context.Context) error {
-	g.mu.Lock()
-	broken := g.startFailed
-	g.mu.Unlock()
-	if broken {
+	if !g.usable() {
 		return nil // the toolset has no tools, and is not started again
 	}
 	_, err := callWithTimeout(ctx, g.run, g.run.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })

@@ -27,11 +27,11 @@ type output struct {
 }
 
 // writeSpent writes what the run has used so far, as setUsage says, to the file and to the output.
-func (o *output) writeSpent(bill func(*fleet.Outcome)) error {
+func (o *output) writeSpent(setUsage func(*fleet.Outcome)) error {
 	o.spentMu.Lock() // so that the newest figures are written last
 	defer o.spentMu.Unlock()
 	var spent fleet.Outcome
-	bill(&spent)
+	setUsage(&spent)
 	err := o.writeSpentFile(spent)
 	o.writeLine(driver.OutputLine{Spent: &spent})
 	return err
@@ -76,8 +76,9 @@ func (o *output) finish(p driver.OutputLine) error {
 	o.full = false
 	o.mu.Unlock()
 	o.writeLine(p)
-	_, err := o.state()
-	return errors.Join(err, o.close())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return errors.Join(o.err, o.file.Close())
 }
 
 // state reports whether the output is full, and the first write error.
@@ -85,10 +86,4 @@ func (o *output) state() (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.full, o.err
-}
-
-func (o *output) close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.file.Close()
 }

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,14 +19,11 @@ import (
 // mcpServer creates the toolset of an MCP server. The host must be public, or listed in allowedHosts. env provides the variables
 // to which headers and environment variables refer.
 func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, allowedHosts ...string) (tools.ToolSet, error) {
-	expand := func(v string) (string, error) {
-		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
-	}
-	vars, err := expandAll(m.Env, expand)
+	vars, err := expandAll(ctx, env, m.Env)
 	if err == nil && m.Command != "" {
 		return tool.MCPCommand(m.Name, m.Command, m.Args, append(b.run.environ(b.agentConfig.PassEnv), environment.ToValues(vars)...), b.work), nil
 	}
-	headers, e := expandAll(m.Headers, expand)
+	headers, e := expandAll(ctx, env, m.Headers)
 	if err = errors.Join(err, e); err != nil {
 		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.PublicMessage(err))
 	}
@@ -46,15 +44,9 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
-			remote := t.MCP.Tool
-			if remote == "" {
-				remote = t.Name
-			}
-			sets = append(sets, tool.NewRenamed(s, remote, t))
+			sets = append(sets, tool.NewRenamed(s, cmp.Or(t.MCP.Tool, t.Name), t))
 		case t.HTTP != nil:
-			headers, err := expandAll(t.HTTP.Headers, func(v string) (string, error) {
-				return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
-			})
+			headers, err := expandAll(ctx, env, t.HTTP.Headers)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
 			}
@@ -68,11 +60,11 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 	return sets, nil
 }
 
-// expandAll returns the map with each value replaced by the result of expand. It returns the first error.
-func expandAll(values map[string]string, expand func(string) (string, error)) (map[string]string, error) {
+// expandAll returns the map with the variables in each value expanded. It returns the first error.
+func expandAll(ctx context.Context, env *secrets, values map[string]string) (map[string]string, error) {
 	out := maps.Clone(values)
 	for k, v := range values {
-		x, err := expand(v)
+		x, err := fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 		if err != nil {
 			return nil, err
 		}

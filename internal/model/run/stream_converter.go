@@ -30,7 +30,7 @@ type block struct {
 	input json.RawMessage // the input of a tool call that came with its start; nil if it comes in parts
 }
 
-// chunk has the parts of an event, of any API, that shape reads.
+// chunk has the parts of an event, of any API, that streamConverter reads.
 type chunk struct {
 	Type     string          `json:"type"`
 	Error    json.RawMessage `json:"error"`

@@ -5,11 +5,8 @@ package run
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/docker/cagent/pkg/agent"
-	"github.com/docker/cagent/pkg/config/latest"
-	"github.com/docker/cagent/pkg/permissions"
 	"github.com/docker/cagent/pkg/team"
 
 	"fleet/internal/model/definition"
@@ -57,15 +54,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 		agent.WithSubAgents(agentsNamed(agents, c.SubAgents)...)(agents[n])
 		agent.WithHandoffs(agentsNamed(agents, c.Handoffs)...)(agents[n])
 	}
-	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.Config.Permissions), agentConfig.Deny...)})
-	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
-}
-
-func denied(p *latest.PermissionsConfig) []string {
-	if p == nil {
-		return nil
-	}
-	return slices.Clone(p.Deny)
+	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(b.rules.deny)), name, b.sets}, nil
 }
 
 func agentsNamed(agents map[string]*agent.Agent, names []string) []*agent.Agent {

@@ -4,6 +4,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/tools"
@@ -25,7 +26,7 @@ func completeToolResults(messages []chat.Message) []chat.Message {
 	}
 	for _, m := range messages {
 		if m.Role == chat.MessageRoleTool {
-			i := indexOfCall(open, m.ToolCallID)
+			i := slices.IndexFunc(open, func(c tools.ToolCall) bool { return c.ID == m.ToolCallID })
 			if i < 0 {
 				continue // a result without a call
 			}
@@ -38,13 +39,4 @@ func completeToolResults(messages []chat.Message) []chat.Message {
 	}
 	answerOpenCalls()
 	return out
-}
-
-func indexOfCall(calls []tools.ToolCall, id string) int {
-	for i, c := range calls {
-		if c.ID == id {
-			return i
-		}
-	}
-	return -1
 }

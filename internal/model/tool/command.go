@@ -26,9 +26,8 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)
 		out, stderr := &process.Head{Max: limit + 1}, &process.Head{Max: 4 << 10}
 		cmd.Stdout, cmd.Stderr = out, stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
-		cmd.WaitDelay = time.Second                                                          // if the program does not read its input
+		killGroupOnCancel(cmd)
+		cmd.WaitDelay = time.Second // if the program does not read its input
 		err := process.Run(ctx, cmd, childGrace)
 		if ctx.Err() != nil {
 			if cmd.Process != nil {
@@ -41,4 +40,10 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 		}
 		return tools.ResultSuccess(out.String()), nil
 	}
+}
+
+// killGroupOnCancel makes the cancellation of the command's context also kill the children of its process.
+func killGroupOnCancel(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -34,17 +34,17 @@ const (
 type files struct {
 	tools.BaseToolSet
 	dir            string
-	plain          bool // the path of dir may not contain symbolic links
+	noSymlinks     bool // the path of dir may not contain symbolic links
 	includeIgnored bool // includes files that git ignores
 	postEdit       []latest.PostEditConfig
 	env            []string // environment of the postEdit commands
 	limit          int      // the largest result, in bytes
 }
 
-// NewFiles returns the tools of the toolset t for files in the directory. If plain is set, its path may not contain symbolic links.
+// NewFiles returns the tools of the toolset t for files in the directory. If noSymlinks is set, its path may not contain symbolic links.
 // env is the environment of commands that run after edits, and limit the largest result, in bytes.
-func NewFiles(dir string, plain bool, t *latest.Toolset, env []string, limit int) tools.ToolSet {
-	return &files{dir: dir, plain: plain, includeIgnored: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
+func NewFiles(dir string, noSymlinks bool, t *latest.Toolset, env []string, limit int) tools.ToolSet {
+	return &files{dir: dir, noSymlinks: noSymlinks, includeIgnored: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
 }
 
 // Instructions implements tools.ToolSet.
@@ -86,7 +86,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 // withDir returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
 func withDir[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
-		dir, err := openWork(f.dir, f.plain)
+		dir, err := openWork(f.dir, f.noSymlinks)
 		if err != nil {
 			return tools.ResultError("The working directory cannot be opened: " + reasonOf(err)), nil
 		}
@@ -99,9 +99,9 @@ func withDir[T any](f *files, do func(context.Context, *os.Root, T) (string, err
 	})
 }
 
-// openWork opens an agent's working directory. If plain is set, its path may not contain symbolic links.
-func openWork(dir string, plain bool) (*os.Root, error) {
-	if plain {
+// openWork opens an agent's working directory. If noSymlinks is set, its path may not contain symbolic links.
+func openWork(dir string, noSymlinks bool) (*os.Root, error) {
+	if noSymlinks {
 		return sandbox.OpenRoot(dir)
 	}
 	return os.OpenRoot(dir)
@@ -109,11 +109,11 @@ func openWork(dir string, plain bool) (*os.Root, error) {
 
 // ReadFiles returns the contents of the named files in the working directory. It leaves out files that it cannot read, and
 // files outside the directory, and reads at most limit bytes of each.
-func ReadFiles(dir string, plain bool, names []string, limit int64) (texts []string) {
+func ReadFiles(dir string, noSymlinks bool, names []string, limit int64) (texts []string) {
 	if len(names) == 0 {
 		return nil
 	}
-	work, err := openWork(dir, plain)
+	work, err := openWork(dir, noSymlinks)
 	if err != nil {
 		return nil
 	}

@@ -3,6 +3,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,15 +19,12 @@ import (
 // HTTP returns a handler that sends the arguments to the URL, by POST unless the tool names another method, and
 // returns the body of the answer. The host must be public, or listed in allowedHosts.
 func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
-	method := t.Method
-	if method == "" {
-		method = http.MethodPost
-	}
+	method := cmp.Or(t.Method, http.MethodPost)
 	base := dial.Public(allowedHosts...)
 	base.DisableKeepAlives = true
 	client := &http.Client{
 		Transport:     base,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may hold secrets
+		CheckRedirect: refuseRedirects,
 	}
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		q, err := http.NewRequestWithContext(ctx, method, t.URL, strings.NewReader(c.Function.Arguments))
@@ -52,3 +50,6 @@ func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts 
 		return tools.ResultSuccess(string(body)), nil
 	}
 }
+
+// refuseRedirects makes a client return a redirect and not follow it, because the headers may hold secrets for the first server.
+func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"fleet/internal/model/dial"
@@ -35,8 +34,7 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
 		cmd := exec.CommandContext(ctx, command, args...)
 		cmd.Env, cmd.Dir = env, dir
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
+		killGroupOnCancel(cmd)
 		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
 	}}
 }
@@ -45,9 +43,8 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 func MCPRemote(name, url, kind string, headers map[string]string, allowedHosts ...string) tools.ToolSet {
 	base := dial.Public(allowedHosts...)
 	client := &http.Client{
-		Transport: &headerTransport{base, dial.Host(url), headers},
-		// Redirects are not followed, because the headers may hold secrets for this server only.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &headerTransport{base, dial.Host(url), headers},
+		CheckRedirect: refuseRedirects,
 	}
 	return &mcpServer{name: name, closeIdle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
 		if kind == "sse" {
