@@ -22,21 +22,14 @@ import (
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 
-	command     listFlag // command of the driver; empty means the driver's default
-	canAsk      bool     // the agent can ask people
-	permissions permissions
+	command     listFlag           // command of the driver; empty means the driver's default
+	canAsk      bool               // the agent can ask people
+	permissions driver.Permissions // in effect only if canAsk is set
 
 	maxPayloadOutput int64         // limit for the output in a run's payload, in bytes
 	maxRawOutput     int64         // limit for the raw output that is kept for a run, in bytes
 	grace            time.Duration // how long an interrupted run may take to end
 	logger           *slog.Logger
-}
-
-// permissions are rules for tool calls that are allowed or denied without asking. They have an effect only if canAsk is
-// set.
-type permissions struct {
-	Allow, Deny listFlag
-	Timeout     time.Duration
 }
 
 // driverNames returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs whose driver options Fleet
@@ -151,7 +144,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}
 	role := driver.Role{Name: w.agent.Role, Prompt: prompt, Model: w.model, PermissionMode: w.permissionMode}
 	if w.canAsk {
-		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
+		role.Permissions = &w.permissions
 	}
 	author := runner.AuthorVariables(w.dir, environ(nil), w.agent.Name)
 	// The workspace itself limits what the program can access, so the program runs without a sandbox.

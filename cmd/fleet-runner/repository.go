@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// checkLinger is how long the check of a commit goes on although nobody waits for it, so that the next server can take it over.
+// checkLinger is how long the check of a commit continues although nobody waits for it, so that the next server can take it over.
 const checkLinger = 2 * time.Minute
 
 // landingDir returns the directory of the copies of repositories and of the checks of commits.
@@ -25,8 +25,8 @@ func (m *machine) landingDir(parts ...string) string {
 	return filepath.Join(append([]string{m.state, "landing"}, parts...)...)
 }
 
-// repository is the copy of the project's repository, in which work comes together. It is not the agent's clone: there the agent decides
-// what git does.
+// repository is a copy of the project's repository, in which the work of several agents is combined. It is not the agent's clone,
+// in which the agent decides what git does.
 type repository struct {
 	repositories.Repository
 	*machine
@@ -50,7 +50,7 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, StartBranch: s.Branch}, m, tree.Dir}, nil
 }
 
-// ensureCopy creates the copy if there is none. That can take long, so it goes on although the caller does not wait any more.
+// ensureCopy creates the copy if there is none. That can take long, so it continues after the caller has stopped waiting.
 func (r repository) ensureCopy(ctx context.Context) error {
 	if _, err := os.Stat(r.Path); err == nil {
 		return nil
@@ -133,8 +133,8 @@ func (r repository) Pack(ctx context.Context, commit string, have []string, whol
 	return repositories.WrapError(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
 }
 
-// Combine implements remote.Repository. The author is that of the work's own commits: each workspace must make the same commit, whatever
-// author its git is configured with.
+// Combine implements remote.Repository. It uses the author of the work's own commits, so that each workspace makes the same commit,
+// whatever author is configured for its git.
 func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	if c.Author.Email == "" {
 		author, err := r.Git.AuthorOf(ctx, r.Path, c.Contribution)
@@ -176,8 +176,8 @@ func (t treeCheck) Ready() error { return nil }
 // Tree implements runner.Workspace.
 func (t treeCheck) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
-// Work implements runner.Workspace. It creates the tree. The check has the environment of the agent, and a directory for temporary files
-// of its own.
+// Work implements runner.Workspace. It creates the tree. The check has the environment of the agent, and its own directory for
+// temporary files.
 func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 	ctx := context.Background() // git's own limit applies
 	if err := t.checks.Clear(ctx, t.home); err != nil {
