@@ -2,29 +2,24 @@ package definition_test
 
 import (
 	"context"
-	"io"
-	"log"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/model/definition"
-	"fleet/internal/place/placetest/model"
 )
 
 // TestPulledArtifactsHaveOwners checks that only the principal who pulled an artifact, and admins, can see, use and remove it.
 func TestPulledArtifactsHaveOwners(t *testing.T) {
 	t.Parallel()
-	host := strings.TrimPrefix(model.Serve(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
+	host := serve(t, newRegistry())
 	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: filepath.Join(t.TempDir(), "store"), Registries: []string{host}})
 	ref := host + "/fleet/hello:v1"
-	digest := pushed(t, ref, true, layer(plainDocument)).String()
+	digest := push(t, ref, layer(plainDocument)).String()
 	as := func(name string) context.Context {
 		return fleet.WithPrincipal(t.Context(), fleet.Principal{Name: name})
 	}
@@ -62,9 +57,9 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 
 // TestPullWithLogin checks that a registry gets credentials only if the configuration allows it.
 func TestPullWithLogin(t *testing.T) {
-	files := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	files := newRegistry()
 	open := true // allows a push without a login
-	host := strings.TrimPrefix(model.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		if !open && (user != "robot" || password != "s3cret") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
@@ -72,9 +67,9 @@ func TestPullWithLogin(t *testing.T) {
 			return
 		}
 		files.ServeHTTP(w, r)
-	})).URL, "http://")
+	}))
 	ref := host + "/fleet/hello:v1"
-	pushed(t, ref, true, layer(plainDocument))
+	push(t, ref, layer(plainDocument))
 	open = false
 
 	dir := t.TempDir()

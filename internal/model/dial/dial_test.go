@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPublic checks an address in each of IANA's special-purpose ranges, and each notation that can contain an IPv4
+// TestIsPublic checks an address in each of IANA's special-purpose ranges, and each notation that can contain an IPv4
 // address.
-func TestPublic(t *testing.T) {
+func TestIsPublic(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1", "172.31.255.255",
@@ -32,8 +32,8 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestOutward checks to which hosts Public connects: by name, by address, and after a redirect.
-func TestOutward(t *testing.T) {
+// TestPublic checks to which hosts Public connects: by name, by address, and after a redirect.
+func TestPublic(t *testing.T) {
 	t.Parallel()
 	var port string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

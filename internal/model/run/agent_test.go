@@ -425,14 +425,15 @@ func TestAllowance(t *testing.T) {
 	runner := d.b.Connect(d.agent)
 	require.NoError(t, runner.Dispatch(t.Context(), r))
 	waits := make(chan struct{}, 100)
+	sink := func(out fleet.Output) error {
+		if strings.Contains(out.Text, "waits until Fleet reserves more") {
+			waits <- struct{}{}
+		}
+		return nil
+	}
 	ended := make(chan fleet.Outcome)
 	go func() {
-		o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
-			if strings.Contains(out.Text, "waits until Fleet reserves more") {
-				waits <- struct{}{}
-			}
-			return nil
-		})
+		o, err := runner.Follow(t.Context(), r, "", sink)
 		if err != nil {
 			t.Error(err)
 		}
@@ -458,12 +459,7 @@ func TestAllowance(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
-		if strings.Contains(out.Text, "waits until Fleet reserves more") {
-			waits <- struct{}{}
-		}
-		return nil
-	})
+	o, err := runner.Follow(t.Context(), r, "", sink)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Len(t, d.model.Requests(), 6)

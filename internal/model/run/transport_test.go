@@ -105,12 +105,12 @@ func TestModelErrors(t *testing.T) {
 			stream(w, messageStart+hello)
 		}, "stream ended early"},
 		"half a stream of chat": {"openai", func(w http.ResponseWriter, _ *http.Request) {
-			stream(w, `data: {"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":{"content":"hel"},"finish_reason":null}]}`+"\n\n")
+			stream(w, data(chat(`{"content":"hel"}`, `null`, ``)))
 		}, "stream ended early"},
 		"an empty stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, "") }, "an empty stream"},
 		"a reset":         {"anthropic", func(w http.ResponseWriter, _ *http.Request) { reset(w) }, "reset the connection"},
 		"a reset in the middle": {"openai", func(w http.ResponseWriter, _ *http.Request) {
-			stream(w, `data: {"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":{"content":"hel"},"finish_reason":null}]}`+"\n\n")
+			stream(w, data(chat(`{"content":"hel"}`, `null`, ``)))
 			w.(http.Flusher).Flush()
 			reset(w)
 		}, "reset the connection in the middle of the answer"},
@@ -144,8 +144,7 @@ func TestModelRequest(t *testing.T) {
 		b := make([]byte, r.ContentLength)
 		_, _ = r.Body.Read(b)
 		body.Store(string(b))
-		stream(w, `data: {"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}]}`+"\n\n"+
-			`data: {"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`+"\n\ndata: [DONE]\n\n")
+		stream(w, data(chat(`{"content":"hello"}`, `null`, ``), chat(`{"content":""}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`))
 	})
 	_, o := d.does("hi")
 	require.Equal(t, "hello", o.Summary, o.Reason)
