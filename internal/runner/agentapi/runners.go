@@ -2,6 +2,7 @@ package agentapi
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"fleet/internal/fleet"
@@ -47,29 +48,42 @@ type runner struct {
 
 // Answer implements fleet.Runner. It always fails, because Fleet cannot recognise questions in the agent's terminal.
 func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "cannot send answers to agent %q, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
+	return w.unsupported("cannot send answers to agent %q")
 }
 
 // Changes implements fleet.Runner.
 func (w runner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) {
-	return nil, w.noChanges()
+	return nil, w.unsupported(changesUnknown)
 }
 
 // Compare implements fleet.Runner.
 func (w runner) Compare(context.Context, string, string) (*fleet.Changes, error) {
-	return nil, w.noChanges()
+	return nil, w.unsupported(changesUnknown)
 }
 
 // Patch implements fleet.Runner.
 func (w runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
-	return nil, false, w.noChanges()
+	return nil, false, w.unsupported(changesUnknown)
 }
 
 // Output implements fleet.Runner.
 func (w runner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage, error) {
-	return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q has no raw output, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
+	return fleet.OutputPage{}, w.unsupported("the agent %q has no raw output")
 }
 
-func (w runner) noChanges() error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the changes of agent %q are unknown, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
+// Check implements fleet.Runner.
+func (w runner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, w.unsupported("cannot check the work of agent %q")
+}
+
+// Bundle implements fleet.Runner.
+func (w runner) Bundle(context.Context, io.Writer) error {
+	return w.unsupported("cannot bundle the work of agent %q")
+}
+
+const changesUnknown = "the changes of agent %q are unknown"
+
+// unsupported returns UNIMPLEMENTED. what has a verb for the agent's name.
+func (w runner) unsupported(what string) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, what+", because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
 }
