@@ -91,7 +91,7 @@ func serve(args []string, stderr io.Writer) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q: see fleet-runner serve -h", f.Arg(0))
 	}
-	publicKey, err := remote.ParsePublic(*key)
+	publicKey, err := remote.ParsePublicKey(*key)
 	if err != nil {
 		return fmt.Errorf("-key: %w", err)
 	}

@@ -74,7 +74,7 @@ func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, erro
 }
 
 // Collect implements remote.Repository. It also copies Git LFS files of the commit from the clone.
-func (r repository) Collect(ctx context.Context, commit string) (c remote.Collected, err error) {
+func (r repository) Collect(ctx context.Context, commit string) (c remote.CollectResult, err error) {
 	if err := r.ensureCopy(ctx); err != nil {
 		return c, err
 	}

@@ -94,7 +94,7 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
 	there, err := host.Collect(ctx, fromBob.Commit)
 	require.NoError(t, err)
-	require.Equal(t, remote.Collected{Found: true}, there, "the runner's own agent has it")
+	require.Equal(t, remote.CollectResult{Found: true}, there, "the runner's own agent has it")
 	there, err = host.Collect(ctx, fromAnn.Commit)
 	require.NoError(t, err)
 	require.False(t, there.Found)

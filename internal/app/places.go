@@ -186,5 +186,5 @@ func runnerKey(ctx context.Context, store fleet.Store) (ed25519.PrivateKey, erro
 	if err != nil {
 		return nil, err
 	}
-	return remote.Key(seed)
+	return remote.PrivateKey(seed)
 }

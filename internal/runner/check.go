@@ -156,7 +156,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 			}
 			return nil, HostError("cannot read the check's end", err)
-		case !run.Answers(ctx):
+		case !run.Responds(ctx):
 			if err := run.Kill(shim.Deadline); err != nil {
 				return nil, HostError("cannot kill the check", err)
 			}

@@ -123,7 +123,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
 	}
-	if c.Messages && !c.Mailbox {
+	if c.ReadsMessages && !c.ConfirmsMessages {
 		taskVariables["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
 	}
 	maps.Copy(taskVariables, c.Env)
@@ -158,8 +158,8 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	c.Format.Lost, c.Format.Record, c.Format.Conversation = job.Lost, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, RawOutput: host.config.MaxRawOutput,
-		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
-		Requests: c.Requests, Finishes: c.Finishes, Questions: asks,
+		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, ReadsMessages: c.ReadsMessages, ConfirmsMessages: c.ConfirmsMessages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
+		ReportsRequests: c.ReportsRequests, EndsOnSIGTERM: c.EndsOnSIGTERM, Questions: asks,
 	}
 	if terminal != nil {
 		spec.Terminal = &shim.Terminal{Columns: terminal.Columns, Rows: terminal.Rows}
@@ -182,7 +182,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	}
 	for _, f := range files {
 		if f.Secret {
-			spec.Secrets = append(spec.Secrets, f.Name)
+			spec.SecretFiles = append(spec.SecretFiles, f.Name)
 		}
 	}
 	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)

@@ -156,7 +156,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	for interval := soon; ; interval = min(2*interval, late) {
 		// The state is read before the output. So if the state says that the run has ended, all output is read.
 		exit, err := f.settle()
-		if err == nil && exit == nil && f.isOverdue() && !f.run.Answers(ctx) {
+		if err == nil && exit == nil && f.isOverdue() && !f.run.Responds(ctx) {
 			if err = ctx.Err(); err == nil { // the supervisor should have ended the run, but is suspended
 				err = f.run.Kill(shim.Deadline)
 			}

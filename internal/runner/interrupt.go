@@ -49,20 +49,20 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 		}
 		err = run.Interrupt(ctx, kill, linger, "it was asked to stop")
 		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTimeout {
-			err = shim.ErrNoAnswer
+			err = shim.ErrNoReply
 		}
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, shim.ErrNoAnswer) && kill:
+		case errors.Is(err, shim.ErrNoReply) && kill:
 			if err := run.Kill(shim.Lost); err != nil {
 				return HostError("cannot kill the run", err)
 			}
 			return nil
 		case errors.Is(err, shim.ErrEnded): // the run has ended, or the supervisor does not listen yet: try again
-		case errors.Is(err, shim.ErrNoAnswer):
+		case errors.Is(err, shim.ErrNoReply):
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again").WithCause(err)
 		default:
 			return HostError("cannot interrupt the run", err)
@@ -88,7 +88,7 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return ended
 	case err != nil:
 		return HostError("cannot read the run", err)
-	case !spec.Messages, r.Confirmed && !spec.Mailbox:
+	case !spec.ReadsMessages, r.Confirmed && !spec.ConfirmsMessages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
 			"the agent %q accepts no messages while it works: wait until its task ends, or stop the task; then start another task, which continues the conversation", a.name)
 	}

@@ -51,7 +51,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		if name == "output" && f.format.Kind != "text" {
 			break // the output is structured, and the parser has found the payload in it
 		}
-		kept, err := run.Keep(name, host.config.MaxPayloadOutput)
+		kept, err := run.Excerpt(name, host.config.MaxPayloadOutput)
 		if err != nil {
 			return fleet.Outcome{}, HostError("cannot read the run's payload", err)
 		}

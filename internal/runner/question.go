@@ -51,9 +51,9 @@ func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, shim.ErrNotAsked):
+	case errors.Is(err, shim.ErrUnknownQuestion):
 		return fleet.Errorf(fleet.ReasonQuestionNotFound, "the agent %q never asked the question %s", a.name, q.ID)
-	case errors.Is(err, shim.ErrClosed):
+	case errors.Is(err, shim.ErrQuestionClosed):
 		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q no longer waits for the answer", a.name)
 	case !errors.Is(err, shim.ErrEnded) && !os.IsNotExist(err):
 		return HostError("cannot send the answer", err)

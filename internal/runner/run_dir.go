@@ -93,7 +93,7 @@ func isActive(run shim.Run) (bool, error) {
 // createRun creates the directory of a run with the files. It also writes each value of jsonFiles as JSON to the file
 // that its key names.
 func (host *Host) createRun(h Home, run shim.Run, jsonFiles map[string]any, files []driver.File) error {
-	for name, data := range shim.ReserveFiles() {
+	for name, data := range shim.SpareFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
 	}
 	for name, v := range jsonFiles {

@@ -59,7 +59,7 @@ func (a Agent) connectTerminal(ctx context.Context, run shim.Run) (*shim.Termina
 			return nil, ctx.Err()
 		case errors.Is(err, shim.ErrNoTerminal):
 			return nil, fleet.Errorf(fleet.ReasonAgentBusy, "the terminal of agent %q is used already", a.name)
-		case !errors.Is(err, shim.ErrEnded) && !errors.Is(err, shim.ErrNoAnswer) && !os.IsNotExist(err):
+		case !errors.Is(err, shim.ErrEnded) && !errors.Is(err, shim.ErrNoReply) && !os.IsNotExist(err):
 			return nil, HostError("cannot connect with the program", err)
 		}
 		if e, err := run.Exit(); err == nil && e != nil {

@@ -53,9 +53,9 @@ func (r landingRunners) Repository(_ context.Context, a fleet.Agent, _ remote.So
 // fakeRepository is a repository of the fake place.
 type fakeRepository struct{ fleet.Repository }
 
-func (r fakeRepository) Collect(ctx context.Context, commit string) (remote.Collected, error) {
+func (r fakeRepository) Collect(ctx context.Context, commit string) (remote.CollectResult, error) {
 	err := r.Repository.Collect(ctx, fleet.Agent{}, fleet.Changes{Commit: commit})
-	return remote.Collected{Found: err == nil}, nil
+	return remote.CollectResult{Found: err == nil}, nil
 }
 
 func (fakeRepository) Unpack(context.Context, string, io.Reader) (bool, error) { return false, nil }

@@ -55,7 +55,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 		instruction = strings.Join(nonEmpty(instruction, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
 	}
 	// The library would also search parent directories, and follow links out of the directory.
-	instruction = strings.Join(nonEmpty(append([]string{instruction}, tool.ReadFiles(b.work, b.run.job.Plain, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")
+	instruction = strings.Join(nonEmpty(append([]string{instruction}, tool.ReadFiles(b.work, b.run.job.NoSymlinks, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")
 	opts := []agent.Opt{
 		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
 		agent.WithNumHistoryItems(c.NumHistoryItems),
@@ -232,7 +232,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	}
 	switch {
 	case t.Type == "filesystem":
-		return tool.NewFiles(b.work, b.run.job.Plain, t, env, b.run.settings.MaxToolOutput), nil
+		return tool.NewFiles(b.work, b.run.job.NoSymlinks, t, env, b.run.settings.MaxToolOutput), nil
 	case t.Type == "shell":
 		return builtin.NewShellTool(env, rc, t.Sandbox), nil
 	case t.Type == "script":

@@ -44,7 +44,7 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
-			sets = append(sets, tool.NewRenamed(s, cmp.Or(t.MCP.Tool, t.Name), t))
+			sets = append(sets, tool.NewRenamedTool(s, cmp.Or(t.MCP.Tool, t.Name), t))
 		case t.HTTP != nil:
 			headers, err := expandAll(ctx, env, t.HTTP.Headers)
 			if err != nil {

@@ -30,11 +30,11 @@ import (
 
 // Reasons for ending a run.
 var (
-	errInterrupted = errors.New("it was interrupted")
-	errReported    = errors.New("the agent has reported its result")
-	errTooMuch     = errors.New("its output exceeded the limit")
-	errUnread      = errors.New("nobody reads its output")
-	errTooOften    = errors.New("it exceeded the limit of requests to its model")
+	errInterrupted  = errors.New("it was interrupted")
+	errReported     = errors.New("the agent has reported its result")
+	errOutputLimit  = errors.New("its output exceeded the limit")
+	errOutputUnread = errors.New("nobody reads its output")
+	errRequestLimit = errors.New("it exceeded the limit of requests to its model")
 )
 
 const (
@@ -89,7 +89,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
 	out.limit = cmp.Or(c.MaxOutput, 32<<20)
 	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
-	r.gate = &gate{quit: r.quit, onWait: r.reportWait, prices: c.Prices, log: log, secrets: r.secrets, isOver: r.isOver, onLimit: func() { r.end(errTooOften) }, onUsage: r.reportUsage}
+	r.gate = &gate{quit: r.quit, onWait: r.reportWait, prices: c.Prices, log: log, secrets: r.secrets, isOver: r.isOver, onLimit: func() { r.end(errRequestLimit) }, onUsage: r.reportUsage}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r, nil
 }
@@ -203,9 +203,9 @@ func (r *run) outcome(final string, err error) fleet.Outcome {
 		o = *reported
 	case errors.Is(why, errInterrupted):
 		o.Status, o.Reason = fleet.TaskStopped, why.Error()
-	case errors.Is(why, errTooMuch):
+	case errors.Is(why, errOutputLimit):
 		fail("its output exceeded the limit of %d bytes", r.out.limit)
-	case errors.Is(why, errTooOften):
+	case errors.Is(why, errRequestLimit):
 		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.requestCount())
 		o.ReasonCode = fleet.CodeMaxTurns
 	case why != nil:
@@ -237,8 +237,8 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 			err = errors.New("the agent's program panicked; its stderr has the details")
 		}
 	}()
-	if r.job.Plain {
-		err = sandbox.CheckPlain(r.job.Work)
+	if r.job.NoSymlinks {
+		err = sandbox.CheckNoSymlinks(r.job.Work)
 	} else {
 		err = os.MkdirAll(r.job.Work, 0o700)
 	}

@@ -49,9 +49,9 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			}
 			switch full, err := w.run.out.state(); {
 			case full:
-				w.run.kill(errTooMuch)
+				w.run.kill(errOutputLimit)
 			case err != nil: // its supervisor was killed; what active requests cost is still recorded
-				w.run.end(errUnread)
+				w.run.end(errOutputUnread)
 			}
 		case <-flush.C:
 			w.flush(false)

@@ -19,8 +19,8 @@ type renamedTool struct {
 	as     fleet.Tool
 }
 
-// NewRenamed returns the tool remote of the MCP server s as the registered tool as.
-func NewRenamed(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
+// NewRenamedTool returns the tool remote of the MCP server s as the registered tool as.
+func NewRenamedTool(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
 	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, as}
 }
 

@@ -18,7 +18,7 @@ type agentAPIWorkspace struct {
 // Facts implements agentapi.Workspace.
 func (s agentAPIWorkspace) Facts() agentapi.Facts {
 	f := s.place.agentAPIFacts(s.w)
-	f.Offline = s.place.offlineError(s.agent, s.w)
+	f.OfflineErr = s.place.offlineError(s.agent, s.w)
 	return f
 }
 
@@ -26,17 +26,17 @@ func (s agentAPIWorkspace) Facts() agentapi.Facts {
 func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 	build := w.ws.LatestBuild
 	f := agentapi.Facts{
-		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: p.throttle.clockSkew(),
+		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, ClockSkew: p.throttle.clockSkew(),
 		HTTP: &http.Client{Transport: agentProxy{w.account}, CheckRedirect: w.account.http.CheckRedirect},
 	}
-	f.Ended, _ = p.hasStopped(w)
+	f.EndReason, _ = p.hasStopped(w)
 	_, f.Problem = p.state(w)
 	agent, app := w.appAgent()
 	if app == nil {
 		return f
 	}
 	if w.hasRunner() { // the template was updated to have fleet-runner
-		f.Ended = "its workspace was restarted, now with " + runnerSlug
+		f.EndReason = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
 	f.URL = p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug)

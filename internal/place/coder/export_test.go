@@ -23,7 +23,7 @@ func (p *Place) ForgetTemplates() {
 }
 
 // Waiting returns how many messages are waiting for the run.
-func (p *Place) Waiting(taskID string) int { return p.agentAPIRunners.WaitingMessages(taskID) }
+func (p *Place) Waiting(taskID string) int { return p.agentAPIRunners.PendingMessages(taskID) }
 
 // ForgetRuns clears the state of runs, as if another process took over.
 func (p *Place) ForgetRuns() {

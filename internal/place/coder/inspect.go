@@ -104,7 +104,7 @@ func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.
 	case err == nil:
 		return fleet.StateStarting, "the agent is starting, or works on the prompt with which it was started", nil
 	case errors.Is(err, agentapi.ErrNoAnswer):
-		if done := w.ws.LatestBuild.Job.CompletedAt; !wasReady && done != nil && facts.Ahead+p.config.Now().Sub(*done) < connectTimeout {
+		if done := w.ws.LatestBuild.Job.CompletedAt; !wasReady && done != nil && facts.ClockSkew+p.config.Now().Sub(*done) < connectTimeout {
 			return fleet.StateStarting, "AgentAPI is starting", nil
 		}
 		return fleet.StateUnhealthy, "AgentAPI does not answer", nil

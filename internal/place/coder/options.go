@@ -22,7 +22,7 @@ func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	case !w.hasRunner():
 		return o.Unsupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil)
 	}
-	if client := p.runnerClients.Known(p.runnerURL(w)); client != nil {
+	if client := p.runnerClients.Lookup(p.runnerURL(w)); client != nil {
 		return client.CheckOptions(o)
 	}
 	return nil

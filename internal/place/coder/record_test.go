@@ -300,7 +300,7 @@ func scrub(i *cassette.Interaction) error {
 	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, sameName)
 	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, sameKey)
 	headers := http.Header{}
-	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.Header} {
+	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.VersionHeader} {
 		if v := i.Response.Headers.Get(name); v != "" {
 			headers.Set(name, v)
 		}

@@ -64,7 +64,7 @@ func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
 	return p.runnerClients.Get(remote.ClientConfig{
-		URL: p.runnerURL(w), Key: p.config.RunnerKey, Patience: runnerPatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
+		URL: p.runnerURL(w), Key: p.config.RunnerKey, RetryTimeout: runnerPatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
 		HTTP: &http.Client{Transport: appProxy{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
 	}), nil
 }
@@ -91,7 +91,7 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, translate("speaking to the runner of "+p.workspace, err)
 	case err != nil:
 		return nil, err
-	case res.StatusCode == http.StatusOK || res.Header.Get(remote.Header) != "":
+	case res.StatusCode == http.StatusOK || res.Header.Get(remote.VersionHeader) != "":
 		return res, nil // the runner's own answer
 	}
 	switch res.StatusCode {
@@ -126,7 +126,7 @@ func (p *Place) readFleet(ctx context.Context, w *workspace, out *fleet.Workspac
 		return err
 	}
 	switch key := valueOf(values, keyParameter); key {
-	case remote.PublicText(p.config.RunnerKey):
+	case remote.FormatPublicKey(p.config.RunnerKey):
 		return nil
 	case "":
 		out.Host.OtherFleet = "a person"
@@ -148,7 +148,7 @@ func (p *Place) withKey(v *version, oldValues, values []codersdk.WorkspaceBuildP
 	if len(p.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values
 	}
-	key := remote.PublicText(p.config.RunnerKey)
+	key := remote.FormatPublicKey(p.config.RunnerKey)
 	if valueOf(oldValues, keyParameter) == key {
 		return values
 	}

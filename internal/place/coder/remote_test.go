@@ -446,5 +446,5 @@ func TestPublicKey(t *testing.T) {
 	a.WorkspaceID, a.Role = "", "Coder"
 	_, err := x.newPlace().Provision(t.Context(), a)
 	x.NoError(err)
-	x.Contains(got.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "fleet_public_key", Value: remote.PublicText(x.key)})
+	x.Contains(got.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "fleet_public_key", Value: remote.FormatPublicKey(x.key)})
 }

@@ -145,7 +145,7 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 }
 
 // transferCommit brings the commit to the host, unless that has it, and returns what the host has then.
-func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.Collected) (remote.Collected, error) {
+func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.CollectResult) (remote.CollectResult, error) {
 	for _, whole := range []bool{false, true} {
 		if collected.Found {
 			return collected, nil

@@ -63,7 +63,7 @@ func (w *landingWorkspace) took() []string {
 	return calls
 }
 
-func (w *landingWorkspace) Collect(_ context.Context, commit string) (c remote.Collected, err error) {
+func (w *landingWorkspace) Collect(_ context.Context, commit string) (c remote.CollectResult, err error) {
 	w.note("collect")
 	if c.Found = slices.Contains(slices.Concat(w.clone, w.copy), commit); !c.Found {
 		c.Have = []string{"tip"}

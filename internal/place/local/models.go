@@ -239,7 +239,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{
-		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(proj.dir, p.home(a.UID).work()), Plain: proj.dir != "",
+		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(proj.dir, p.home(a.UID).work()), NoSymlinks: proj.dir != "",
 		State: p.home(a.UID).join("state"), Memory: p.memoryDir(a), Settings: p.config.Models.Settings,
 	}
 	proj.Write = append(slices.Clone(proj.Write), job.State, job.Memory)

@@ -60,7 +60,7 @@ func New(ctx context.Context, c Config) (*Peers, error) {
 		return nil, err
 	}
 	p := &Peers{config: c}
-	if p.key, err = remote.Key(seed); err != nil {
+	if p.key, err = remote.PrivateKey(seed); err != nil {
 		return nil, err
 	}
 	if p.tls, err = sharedTLS(p.key); err != nil {

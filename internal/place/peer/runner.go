@@ -33,7 +33,7 @@ func (r remoteRunner) call(ctx context.Context, f func(fleet.Runner) error) erro
 	if address == "" {
 		return unavailable
 	}
-	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: r.peers.config.Version, Patience: answerTimeout})
+	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: r.peers.config.Version, RetryTimeout: answerTimeout})
 	if err = f(c.Connect(r.agent)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 		return unavailable.WithCause(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tool describes a tool call, for people and for programs.
-type Tool struct {
+// ToolCall describes a tool call, for people and for programs.
+type ToolCall struct {
 	ID     string
 	Parent string // the call whose subagent made this one
 	Name   string
@@ -42,7 +42,7 @@ func NewCalls() *Calls {
 
 // Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
 // otherwise. ended is the call if the update reports the call's end, with its result, and nil otherwise.
-func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result string, failed bool) {
+func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result string, failed bool) {
 	var u struct {
 		Kind    string          `json:"sessionUpdate"`
 		Status  string          `json:"status"`
@@ -96,7 +96,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 }
 
 // Deny returns the call, which was denied and no longer counts as open, or nil if it is unknown.
-func (c *Calls) Deny(id string) *Tool {
+func (c *Calls) Deny(id string) *ToolCall {
 	delete(c.open, id)
 	updated, ok := c.calls[id]
 	if !ok {
@@ -107,7 +107,7 @@ func (c *Calls) Deny(id string) *Tool {
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
 // that needs a permission is reported before it starts.
-func (c *Calls) Begin(id string) *Tool {
+func (c *Calls) Begin(id string) *ToolCall {
 	updated, ok := c.calls[id]
 	if !ok || c.reported[id] {
 		return nil
@@ -131,7 +131,7 @@ func (c call) toolName() string {
 	return c.Meta.Claude.Tool
 }
 
-func (c call) tool() *Tool {
+func (c call) tool() *ToolCall {
 	named, title := c.toolName(), strings.Trim(strings.TrimSpace(c.Title), "`")
 	subject := ""
 	if all := c.subjects(); len(all) > 0 {
@@ -141,7 +141,7 @@ func (c call) tool() *Tool {
 	if named == "" && (strings.Contains(title, " ") || title == subject) && c.Kind != "" && c.Kind != "other" { // it describes the call
 		name = c.Kind
 	}
-	t := &Tool{ID: c.ID, Parent: c.Meta.Claude.Parent, Name: name, Input: c.RawInput}
+	t := &ToolCall{ID: c.ID, Parent: c.Meta.Claude.Parent, Name: name, Input: c.RawInput}
 	switch {
 	case subject != "" && (named != "" || !strings.Contains(title, subject)):
 		t.Text = t.Name + ": " + subject

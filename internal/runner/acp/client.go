@@ -67,7 +67,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), onUpdate: c.handleUpdate, onClaudeEvent: c.passClaudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
-	in := mailbox.Open(j.Messages)
+	in := mailbox.Open(j.MessagesFD)
 	err = c.runSession(ctx, in)
 	in.Close()
 	patience := closeTimeout
@@ -89,7 +89,7 @@ func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 	if err != nil {
 		return err
 	}
-	prompt := c.job.First
+	prompt := c.job.FirstPrompt
 	if resumed {
 		prompt = c.job.Prompt
 	} else if c.job.Session != "" {
@@ -123,10 +123,10 @@ func (c *client) programName() string {
 
 // testedVersion returns the end of an error text, which names the version of the program that is known to work.
 func (c *client) testedVersion() string {
-	if c.job.Tested == "" {
+	if c.job.TestedVersion == "" {
 		return ""
 	}
-	return "; Fleet was tested with " + c.job.Tested
+	return "; Fleet was tested with " + c.job.TestedVersion
 }
 
 // request sends a request and waits for its answer until the limit. The error's text is for users.
@@ -164,7 +164,7 @@ func (c *client) closedError() error {
 	defer timer.Stop()
 	how := "closed its output"
 	select {
-	case <-c.program.Ended:
+	case <-c.program.Done:
 		how = "ended by itself"
 		if err := c.program.Err(); err != nil {
 			how += " (" + err.Error() + ")"

@@ -40,7 +40,7 @@ func playUntil(ctx context.Context, t *testing.T, mode string, change func(*Job)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	script := strings.Join(prompt, "\n")
-	j := &Job{Argv: []string{self, "peer", mode}, Tested: "6.0", First: script, Prompt: script}
+	j := &Job{Argv: []string{self, "peer", mode}, TestedVersion: "6.0", FirstPrompt: script, Prompt: script}
 	if change != nil {
 		change(j)
 	}
@@ -105,15 +105,15 @@ func TestPermissions(t *testing.T) {
 		"ask t1 execute ls -l", "ask t2 execute rm -rf x", "nested t3 ls -a", "nested t4 make")
 	require.NoError(t, err)
 	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", joinText(lines))
-	asked := ofType(lines, LinePermission)
+	asked := ofType(lines, LinePermissionAnswer)
 	require.Len(t, asked, 4)
 	for i := range asked {
 		require.NotZero(t, asked[i].At)
 		asked[i].At = 0
 	}
-	require.Equal(t, Line{Type: LinePermission, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
-	require.Equal(t, Line{Type: LinePermission, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
-	calls := ofType(lines, LineAsked)
+	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
+	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
+	calls := ofType(lines, LinePermissionRequest)
 	require.Len(t, calls, 4)
 	require.Contains(t, string(calls[3].Update), `"title":"make"`)
 	var states []string
@@ -132,7 +132,7 @@ func TestStrangeProgram(t *testing.T) {
 
 func TestSession(t *testing.T) {
 	old := func(id string) func(*Job) {
-		return func(j *Job) { j.Session, j.First, j.Prompt = id, "say all anew", "say goes on" }
+		return func(j *Job) { j.Session, j.FirstPrompt, j.Prompt = id, "say all anew", "say goes on" }
 	}
 	for _, mode := range []string{"load", "resume"} {
 		lines, err := play(t, mode, old("s1"))
@@ -246,7 +246,7 @@ func TestMessages(t *testing.T) {
 	defer s.Close()
 	begun := 0
 	sent := make(chan error, 1)
-	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.Messages = fd }, func(l Line) {
+	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.MessagesFD = fd }, func(l Line) {
 		if l.Type == LineText && begun == 0 {
 			begun++
 			go func() { sent <- s.Send(mailbox.Message{ID: "m1", Text: "say  and\nsay  more"}) }()

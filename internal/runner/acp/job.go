@@ -7,19 +7,19 @@ import (
 // Job is the input of Main. It contains headers of MCP servers, which may be secrets, so its file is removed at the end
 // of the run.
 type Job struct {
-	Argv    []string `json:"argv"`              // the program and its arguments
-	Tested  string   `json:"tested,omitempty"`  // the version of the program with which Fleet was tested
-	Session string   `json:"session,omitempty"` // the session to continue; empty to start a new session
+	Argv          []string `json:"argv"`              // the program and its arguments
+	TestedVersion string   `json:"tested,omitempty"`  // the version of the program with which Fleet was tested
+	Session       string   `json:"session,omitempty"` // the session to continue; empty to start a new session
 	// NotBefore is the earliest time at which the session can be continued. Zero means at once.
-	NotBefore time.Time `json:"not_before,omitzero"`
-	First     string    `json:"first"`           // the prompt for a new session, with all instructions
-	Prompt    string    `json:"prompt"`          // the prompt for an existing session
-	Model     string    `json:"model,omitempty"` // empty means the program's default
-	Mode      string    `json:"mode,omitempty"`  // permission mode, as the program names it; empty means the default
-	Servers   []Server  `json:"servers,omitempty"`
-	Policy    Policy    `json:"policy"`
-	Ask       string    `json:"ask,omitempty"`      // the run's directory, for questions that Policy does not decide; if empty, they are denied
-	Messages  int       `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
+	NotBefore   time.Time `json:"not_before,omitzero"`
+	FirstPrompt string    `json:"first"`           // the prompt for a new session, with all instructions
+	Prompt      string    `json:"prompt"`          // the prompt for an existing session
+	Model       string    `json:"model,omitempty"` // empty means the program's default
+	Mode        string    `json:"mode,omitempty"`  // permission mode, as the program names it; empty means the default
+	Servers     []Server  `json:"servers,omitempty"`
+	Policy      Policy    `json:"policy"`
+	RunDir      string    `json:"ask,omitempty"`      // the run's directory, for questions that Policy does not decide; if empty, they are denied
+	MessagesFD  int       `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 
 // Server is an MCP server to which the program connects.

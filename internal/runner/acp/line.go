@@ -12,17 +12,17 @@ import (
 
 // Types of lines.
 const (
-	LineAgent      = "agent"      // the program has introduced itself: Name, Version
-	LineSession    = "session"    // a session has started: Session, Resumed, Model if it is known, and Text with the reason if the requested session is lost
-	LineState      = "state"      // the turn's state has changed: State
-	LineText       = "text"       // a piece of the message ID: Text, and Parent if a subagent wrote it
-	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text, and Parent
-	LineUpdate     = "update"     // an update of the program: Update, in the protocol's format
-	LineAsked      = "asked"      // a request for permission has arrived: Update has its call, as an update has it
-	LinePermission = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
-	LineClaude     = "claude"     // an event of Claude Code, which its adapter passes on: Update, in the format of Claude Code
-	LineTurn       = "turn"       // a turn has ended: StopReason, Usage, Models
-	LineError      = "error"      // the run has failed: Text
+	LineAgent             = "agent"      // the program has introduced itself: Name, Version
+	LineSession           = "session"    // a session has started: Session, Resumed, Model if it is known, and Text with the reason if the requested session is lost
+	LineState             = "state"      // the turn's state has changed: State
+	LineText              = "text"       // a piece of the message ID: Text, and Parent if a subagent wrote it
+	LineThought           = "thought"    // a piece of the agent's thoughts in the message ID: Text, and Parent
+	LineUpdate            = "update"     // an update of the program: Update, in the protocol's format
+	LinePermissionRequest = "asked"      // a request for permission has arrived: Update has its call, as an update has it
+	LinePermissionAnswer  = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
+	LineClaude            = "claude"     // an event of Claude Code, which its adapter passes on: Update, in the format of Claude Code
+	LineTurn              = "turn"       // a turn has ended: StopReason, Usage, Models
+	LineError             = "error"      // the run has failed: Text
 )
 
 // States of a turn.

@@ -51,7 +51,7 @@ func (c *client) answerPermission(ctx context.Context, params json.RawMessage) (
 		default:
 		}
 	}
-	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why, At: time.Now().UnixMilli()})
+	c.out.write(Line{Type: LinePermissionAnswer, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why, At: time.Now().UnixMilli()})
 	return permissionOutcome(chooseOption(p.Options, allowed)), nil
 }
 
@@ -62,13 +62,13 @@ func (c *client) reportCall(call map[string]json.RawMessage) {
 	}
 	call["sessionUpdate"] = json.RawMessage(`"tool_call_update"`)
 	if update, err := json.Marshal(call); err == nil { // it was decoded from JSON
-		c.out.write(Line{Type: LineAsked, Update: update, At: time.Now().UnixMilli()})
+		c.out.write(Line{Type: LinePermissionRequest, Update: update, At: time.Now().UnixMilli()})
 	}
 }
 
 // askPeople asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
 func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, because string) {
-	if c.job.Ask == "" {
+	if c.job.RunDir == "" {
 		return false, why
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -84,7 +84,7 @@ func (c *client) askPeople(ctx context.Context, p call, why string) (allowed boo
 	if q.Tool == "" || q.Tool == "other" {
 		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
 	}
-	a, err := question.Ask(ctx, c.job.Ask, q)
+	a, err := question.Ask(ctx, c.job.RunDir, q)
 	switch {
 	case err != nil:
 		return false, "nobody can be asked: " + err.Error()

@@ -96,7 +96,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		return lostOutcome("its workspace was deleted"), nil
 	}
 	for {
-		if why := f.workspace.Facts().Ended; why != "" {
+		if why := f.workspace.Facts().EndReason; why != "" {
 			return lostOutcome(why), nil
 		}
 		o, ended, err := f.watch(ctx)
@@ -235,15 +235,15 @@ func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outc
 		return lostOutcome("its workspace was deleted"), true, nil
 	}
 	facts := f.workspace.Facts()
-	if facts.Ended != "" {
-		return lostOutcome(facts.Ended), true, nil
+	if facts.EndReason != "" {
+		return lostOutcome(facts.EndReason), true, nil
 	}
 	since := f.reportsSince(i)
 	if f.transcript.hasPending() {
 		return o, false, nil
 	}
 	for _, r := range facts.Reports {
-		if r.Final() && r.At.After(since) && now.Add(facts.Ahead).Sub(r.At) > reportGrace {
+		if r.IsFinal() && r.At.After(since) && now.Add(facts.ClockSkew).Sub(r.At) > reportGrace {
 			return f.finishSealed(ctx, f.view, i, end)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // locate returns the index of the run's message, or -1 if the conversation does not contain it. It records the message
 // in t.
 func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
-	prompt := typedText(r.Prompt)
+	prompt := typeableText(r.Prompt)
 	if r.SelfStarted {
 		v.showPrompt(prompt)
 	}
@@ -68,7 +68,7 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
 		// The conversation may show a message before Send has recorded its arrival.
-		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isWaiting(m.Content) {
+		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isPending(m.Content) {
 			continue
 		}
 		if runners.transcripts.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUpWindow {
@@ -80,21 +80,21 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 
 // hasOtherMessage reports whether the agent has got any message other than the prompt.
 func (v *view) hasOtherMessage(prompt string) bool {
-	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typedText(prompt) })
+	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typeableText(prompt) })
 }
 
 // messageText returns the message for the run, with the specification if the agent must get it first.
 func messageText(r fleet.Run, spec string) string {
-	text := typedText(r.Prompt)
-	if spec = typedText(spec); spec != "" && text != "" {
+	text := typeableText(r.Prompt)
+	if spec = typeableText(spec); spec != "" && text != "" {
 		text = spec + "\n\n" + text
 	}
 	return text
 }
 
-// typedText returns the text as it can be typed into a terminal: without surrounding space, and without control characters
+// typeableText returns the text as it can be typed into a terminal: without surrounding space, and without control characters
 // except newlines and tabs.
-func typedText(text string) string {
+func typeableText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	text = strings.Map(func(r rune) rune {
 		switch {

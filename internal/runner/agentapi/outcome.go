@@ -20,7 +20,7 @@ func (f *follower) reportsSince(i int) time.Time {
 	if dispatched, since := f.transcript.dispatchState(); dispatched {
 		return since
 	}
-	return f.view.messages[i].Time.Add(f.workspace.Facts().Ahead - f.view.skew - time.Second)
+	return f.view.messages[i].Time.Add(f.workspace.Facts().ClockSkew - f.view.skew - time.Second)
 }
 
 // finishSealed finishes a run that has ended. If a message to the run is being delivered, it reports that the run has

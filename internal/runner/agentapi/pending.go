@@ -19,7 +19,7 @@ func (t *transcript) addPending(l *pendingMessage) bool {
 	if t.sealed || t.ended || t.interrupted {
 		return false
 	}
-	t.waiting = append(t.waiting, l)
+	t.pending = append(t.pending, l)
 	return true
 }
 
@@ -27,38 +27,38 @@ func (t *transcript) addPending(l *pendingMessage) bool {
 func (t *transcript) removePending(l *pendingMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting = slices.DeleteFunc(t.waiting, func(o *pendingMessage) bool { return o == l })
+	t.pending = slices.DeleteFunc(t.pending, func(o *pendingMessage) bool { return o == l })
 }
 
 // hasPending reports whether a message is waiting for the run.
 func (t *transcript) hasPending() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.waiting) > 0
+	return len(t.pending) > 0
 }
 
-// isWaiting reports whether a message with this text waits for the run or is being delivered.
-func (t *transcript) isWaiting(text string) bool {
+// isPending reports whether a message with this text waits for the run or is being delivered.
+func (t *transcript) isPending(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.waiting, func(l *pendingMessage) bool { return l.text == text })
+	return slices.ContainsFunc(t.pending, func(l *pendingMessage) bool { return l.text == text })
 }
 
 // dropPending removes all messages that wait for the run.
 func (t *transcript) dropPending() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.waiting {
+	for _, l := range t.pending {
 		close(l.dropped)
 	}
-	t.waiting = nil
+	t.pending = nil
 }
 
 // pendingCount returns the number of messages that wait for the run.
 func (t *transcript) pendingCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.waiting)
+	return len(t.pending)
 }
 
 // seal marks the run as ending, so that it accepts no more messages. If a message already waits for the run, seal does
@@ -66,7 +66,7 @@ func (t *transcript) pendingCount() int {
 func (t *transcript) seal() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sealed = len(t.waiting) == 0
+	t.sealed = len(t.pending) == 0
 	return t.sealed
 }
 

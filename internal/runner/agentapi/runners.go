@@ -34,8 +34,8 @@ func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
 // it.
 func (runners *Runners) Knows(taskID string) bool { return runners.transcripts.has(taskID) }
 
-// WaitingMessages returns how many messages are waiting until the run's agent is idle.
-func (runners *Runners) WaitingMessages(taskID string) int {
+// PendingMessages returns how many messages are waiting until the run's agent is idle.
+func (runners *Runners) PendingMessages(taskID string) int {
 	return runners.transcripts.getOrCreate(taskID).pendingCount()
 }
 

@@ -145,7 +145,7 @@ func TestPosition(t *testing.T) {
 }
 
 func TestTyped(t *testing.T) {
-	require.Equal(t, "a\nb\tc", typedText("\n a\r\nb\tc\x1b\x00 \n"))
-	require.Equal(t, "[201~rm -rf", typedText("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
-	require.Empty(t, typedText(" \x1b "))
+	require.Equal(t, "a\nb\tc", typeableText("\n a\r\nb\tc\x1b\x00 \n"))
+	require.Equal(t, "[201~rm -rf", typeableText("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
+	require.Empty(t, typeableText(" \x1b "))
 }

@@ -23,7 +23,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if _, ended := t.endOutcome(); ended { // this process has seen the end of the run
 		return over
 	}
-	l := &pendingMessage{id: id, text: typedText(text), dropped: make(chan struct{})}
+	l := &pendingMessage{id: id, text: typeableText(text), dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
@@ -119,7 +119,7 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 func (t *transcript) findMessages(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasMessage(g.ID) {
-			t.findMessage(later, g.ID, typedText(g.Text))
+			t.findMessage(later, g.ID, typeableText(g.Text))
 		}
 		if at, ok := t.messageTime(g.ID); ok {
 			later = slices.DeleteFunc(slices.Clone(later), func(m message) bool { return !m.Time.After(at) })

@@ -79,7 +79,7 @@ type transcript struct {
 	agent        string               // the agent's uid
 	messageAt    time.Time            // time of the run's message, by the agent's clock; zero if unknown
 	messageTimes map[string]time.Time // times of the run's later messages, by id
-	waiting      []*pendingMessage    // later messages that are being delivered
+	pending      []*pendingMessage    // later messages that are being delivered
 	sealed       bool                 // the run is ending, and accepts no more messages
 	dispatched   bool                 // this process has dispatched the run
 	since        time.Time            // earlier reports of the agent are not about the run; by the host's clock

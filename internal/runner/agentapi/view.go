@@ -35,7 +35,7 @@ func (v *view) apiMessages() []message {
 // showPrompt reports whether the conversation begins with the prompt. An agent that got the prompt on its command line
 // has no message with it. If the first screen of such an agent shows the prompt, showPrompt adds the message.
 func (v *view) showPrompt(prompt string) bool {
-	prompt = typedText(prompt)
+	prompt = typeableText(prompt)
 	if prompt == "" || len(v.messages) == 0 {
 		return false
 	}

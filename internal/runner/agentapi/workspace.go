@@ -33,14 +33,14 @@ type Facts struct {
 	URL  *url.URL     // URL of AgentAPI; nil if the workspace has no AgentAPI now
 	HTTP *http.Client // for requests to URL; it returns a response of AgentAPI or of a proxy, or an error for Translate
 
-	Offline error  // AGENT_OFFLINE, with the reason; nil if the agent can be reached
-	Ended   string // why runs in the workspace have ended; empty if they have not
-	Problem string // what is wrong with the workspace; empty if no problem is known
-	Running bool   // the workspace was started, and is not stopping
+	OfflineErr error  // AGENT_OFFLINE, with the reason; nil if the agent can be reached
+	EndReason  string // why runs in the workspace have ended; empty if they have not
+	Problem    string // what is wrong with the workspace; empty if no problem is known
+	Running    bool   // the workspace was started, and is not stopping
 
-	Started time.Time     // when the workspace was last started, by the host's clock
-	Ahead   time.Duration // how far the host's clock is ahead of Fleet's clock
-	Reports []Report      // newest first
+	Started   time.Time     // when the workspace was last started, by the host's clock
+	ClockSkew time.Duration // how far the host's clock is ahead of Fleet's clock
+	Reports   []Report      // newest first
 }
 
 // Report is a report of an agent about itself to the host.
@@ -50,8 +50,8 @@ type Report struct {
 	Message, Location string    // Location: where to read more
 }
 
-// Final reports whether the report says that the agent's work is done or has failed.
-func (r Report) Final() bool { return r.State == "complete" || r.State == "failure" }
+// IsFinal reports whether the report says that the agent's work is done or has failed.
+func (r Report) IsFinal() bool { return r.State == "complete" || r.State == "failure" }
 
 // text returns the report's text, for users.
 func (r Report) text() string {
@@ -70,8 +70,8 @@ func (runners *Runners) reachableClient(a fleet.Agent, workspace Workspace) (*cl
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
 	}
 	f := workspace.Facts()
-	if f.Offline != nil {
-		return nil, f.Offline
+	if f.OfflineErr != nil {
+		return nil, f.OfflineErr
 	}
 	if f.URL == nil {
 		return nil, offlineError(a, "its workspace has no AgentAPI")
@@ -80,7 +80,7 @@ func (runners *Runners) reachableClient(a fleet.Agent, workspace Workspace) (*cl
 }
 
 // restarted reports whether the workspace was started after the run had started. Then the conversation is lost.
-func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.Ahead)) }
+func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.ClockSkew)) }
 
 // lastReportTime returns the time of the agent's last report, or of the workspace's start if that is later.
 func (f Facts) lastReportTime() time.Time {
@@ -102,7 +102,7 @@ func (f Facts) report(since, until time.Time) Report {
 		if !r.At.After(since) || !until.IsZero() && r.At.After(until) || r.Message == "" {
 			continue
 		}
-		if found && !r.Final() && r.Message == last.Message {
+		if found && !r.IsFinal() && r.Message == last.Message {
 			continue
 		}
 		last, found = r, true

@@ -66,8 +66,8 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 	}
 	c.waitLimit.Stop()
 	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
-	if j.Ask != "" {
-		c.ask = question.NewServer(j.Ask)
+	if j.RunDir != "" {
+		c.ask = question.NewServer(j.RunDir)
 	}
 	return c
 }
@@ -79,7 +79,7 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c := newConversation(j, out, p.Stdin, mailbox.Open(j.Messages))
+	c := newConversation(j, out, p.Stdin, mailbox.Open(j.MessagesFD))
 	lines := make(chan []byte)
 	go c.read(p.Stdout, lines)
 	c.sendPrompt()
@@ -100,7 +100,7 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 		patience := time.NewTimer(backgroundTimeout)
 		defer patience.Stop()
 		select {
-		case <-p.Ended:
+		case <-p.Done:
 		case <-ctx.Done():
 		case <-patience.C:
 		}
@@ -148,7 +148,7 @@ func (c *conversation) sendPrompt() {
 	}
 	if c.job.System != "" {
 		name := "appendSystemPrompt"
-		if c.job.Alone {
+		if c.job.ReplacesSystemPrompt {
 			name = "systemPrompt"
 		}
 		initialize[name] = c.job.System
@@ -298,7 +298,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 		return
 	case "stream_event":
 		c.meter.handleEvent(l.Parent, l.Event)
-		if !c.job.Requests {
+		if !c.job.ReportsRequests {
 			return
 		}
 	case "assistant":
@@ -409,11 +409,11 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 		c.ask.HandleMessage(asking, r.Message, func(reply json.RawMessage) {
 			c.in.send(controlResponse(id, map[string]any{"mcp_response": reply}))
 		})
-	case r.Subtype == "can_use_tool" && c.job.Ask != "":
+	case r.Subtype == "can_use_tool" && c.job.RunDir != "":
 		ctx, cancel := context.WithCancel(asking)
 		c.questions[id] = cancel
 		go func() {
-			verdict := question.Approve(ctx, c.job.Ask, r.Tool, r.Input, r.rules())
+			verdict := question.RequestPermission(ctx, c.job.RunDir, r.Tool, r.Input, r.rules())
 			if ctx.Err() == nil {
 				c.in.send(controlResponse(id, verdict))
 			}

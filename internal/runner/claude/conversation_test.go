@@ -63,7 +63,7 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	require.NoError(t, err)
 	s := mailbox.NewSender(ours, func(string) {})
 	t.Cleanup(s.Close)
-	j := &Job{Argv: []string{exe}, ID: "run", Prompt: script, Messages: fd}
+	j := &Job{Argv: []string{exe}, ID: "run", Prompt: script, MessagesFD: fd}
 	if change != nil {
 		change(j)
 	}
@@ -208,7 +208,7 @@ result`, nil)
 
 // Every request gets an answer, because Claude Code waits for it without a limit.
 func TestRequestsAreAnswered(t *testing.T) {
-	ask := func(j *Job) { j.Ask = t.TempDir() } // without a supervisor, nobody can be asked
+	ask := func(j *Job) { j.RunDir = t.TempDir() } // without a supervisor, nobody can be asked
 	for _, tc := range []struct{ name, request, want string }{
 		{"an unknown request", `{"subtype":"dance"}`, `"error":"Fleet does not answer \"dance\""`},
 		{"a permission", `{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}`, `"behavior":"deny"`},
@@ -264,7 +264,7 @@ func FuzzLine(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		written := &lockedBuffer{}
-		c := newConversation(&Job{ID: "run", Ask: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
+		c := newConversation(&Job{ID: "run", RunDir: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
 		asking, cancel := context.WithCancel(t.Context())
 		c.handleLine(asking, data)
 		for len(c.questions) > 0 {

@@ -8,17 +8,17 @@ import (
 
 // Job is the input of Main.
 type Job struct {
-	Argv     []string `json:"argv"`               // Claude Code and its arguments
-	ID       string   `json:"id"`                 // identifies the run
-	System   string   `json:"system,omitempty"`   // instructions that extend the system prompt
-	Alone    bool     `json:"alone,omitempty"`    // System replaces the system prompt
-	Prompt   string   `json:"prompt"`             // the first message
-	Images   []Image  `json:"images,omitempty"`   // images of the first message
-	Ask      string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
-	Requests bool     `json:"requests,omitempty"` // pass on the events of the model's API, which show when a request is active
-	Trust    *bool    `json:"trust,omitempty"`    // whether Claude Code trusts the current directory; nil: as it was
-	Terminal bool     `json:"terminal,omitempty"` // a person uses Claude Code on the terminal, so Main only starts it
-	Messages int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
+	Argv                 []string `json:"argv"`               // Claude Code and its arguments
+	ID                   string   `json:"id"`                 // identifies the run
+	System               string   `json:"system,omitempty"`   // instructions that extend the system prompt
+	ReplacesSystemPrompt bool     `json:"alone,omitempty"`    // System replaces the system prompt
+	Prompt               string   `json:"prompt"`             // the first message
+	Images               []Image  `json:"images,omitempty"`   // images of the first message
+	RunDir               string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
+	ReportsRequests      bool     `json:"requests,omitempty"` // pass on the events of the model's API, which show when a request is active
+	Trust                *bool    `json:"trust,omitempty"`    // whether Claude Code trusts the current directory; nil: as it was
+	Terminal             bool     `json:"terminal,omitempty"` // a person uses Claude Code on the terminal, so Main only starts it
+	MessagesFD           int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 
 // Image is a file with an image.

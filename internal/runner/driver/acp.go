@@ -43,8 +43,8 @@ func (a agentClient) Command(j Job) (Command, error) {
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	previous.instructionsHash, _, _ = strings.Cut(previous.instructionsHash, " ") // only the parser needs the cost
 	job := acp.Job{
-		Argv: a.options.Command, Tested: a.options.Tested, Session: previous.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
-		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
+		Argv: a.options.Command, TestedVersion: a.options.Tested, Session: previous.id, FirstPrompt: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
+		Mode: j.Role.PermissionMode, MessagesFD: shim.MessagesFD, Policy: acp.Policy{
 			Allow: allowedTools(j), Deny: denyRules(j.Role), Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
 	}
@@ -56,7 +56,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 	}
 	servers := mcpServersOf(j)
 	if len(j.Ask) > 0 {
-		job.Ask = j.RunDir
+		job.RunDir = j.RunDir
 		servers[AskServer] = askServer(j)
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -72,7 +72,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.options.Env, Messages: true, Mailbox: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
 		Format: Format{Kind: "acp", Resumed: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},

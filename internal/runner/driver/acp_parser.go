@@ -100,7 +100,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 		return p.handleUpdate(l)
 	case acp.LineClaude:
 		return p.claudeEvent(l)
-	case acp.LineAsked:
+	case acp.LinePermissionRequest:
 		pieces := p.handleUpdate(l)
 		var call struct {
 			ID string `json:"toolCallId"`
@@ -121,7 +121,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 		p.permissionPending = l.State == acp.StateRequiresAction
 		p.turnFailed = p.turnFailed && l.State != acp.StateRunning
 		return []Piece{{}}
-	case acp.LinePermission:
+	case acp.LinePermissionAnswer:
 		pieces := p.reportCall(l.ID, l.At)
 		p.callStarts[l.ID] = l.At // the time in which nobody answered does not count
 		if l.Allowed {
@@ -216,7 +216,7 @@ func (p *acpParser) addSteps(steps ...Piece) []Piece {
 	return append(p.endLine(), steps...)
 }
 
-func (p *acpParser) callSteps(t *acp.Tool, at int64) []Piece {
+func (p *acpParser) callSteps(t *acp.ToolCall, at int64) []Piece {
 	p.toolCount++
 	p.callStarts[t.ID] = at
 	pieces := p.addSteps(withSubagent(t, toolCallStep(t.Text, t.ID, toolName(t.Name), t.Input)))
@@ -227,7 +227,7 @@ func (p *acpParser) callSteps(t *acp.Tool, at int64) []Piece {
 }
 
 // withSubagent adds to the piece which subagent made the call.
-func withSubagent(t *acp.Tool, p Piece) Piece {
+func withSubagent(t *acp.ToolCall, p Piece) Piece {
 	p.Data.Parent = t.Parent
 	return p
 }

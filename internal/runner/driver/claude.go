@@ -43,15 +43,15 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		prompt = changedInstructions(j)
 	}
 	out := Command{
-		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
+		SplitStderr: true, ReadsMessages: true, ConfirmsMessages: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
 		Format: Format{Kind: "claude", Resumed: j.Session, InstructionsHash: instructionsHash, Tested: claudeTested},
 	}
-	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.ReplacesSystemPrompt, Prompt: prompt, Images: imageAttachments(j), Messages: shim.MessagesFD}
+	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, ReplacesSystemPrompt: j.Role.ReplacesSystemPrompt, Prompt: prompt, Images: imageAttachments(j), MessagesFD: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text")
 	servers := map[string]any{}
 	if len(j.Ask) > 0 {
-		job.Ask = j.RunDir
+		job.RunDir = j.RunDir
 		argv = append(argv, "--permission-prompt-tool", "stdio")
 		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
 		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
@@ -69,7 +69,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		argv = append(argv, "--no-session-persistence")
 	}
 	if j.Report != nil {
-		job.Requests, out.Requests = true, true
+		job.ReportsRequests, out.ReportsRequests = true, true
 	}
 	job.Argv = argv
 	err = out.setClientJob(j, job)

@@ -14,17 +14,17 @@ const Cagent = "cagent"
 
 // ModelJob is the input of the program that runs one agent on its model, package model/run.
 type ModelJob struct {
-	UID     string             `json:"uid"` // the agent's
-	Config  *fleet.AgentConfig `json:"config"`
-	Spec    string             `json:"spec,omitempty"`
-	TaskID  string             `json:"task_id"`
-	Brief   string             `json:"brief,omitempty"`
-	Options fleet.TaskOptions  `json:"options,omitzero"`
-	Work    string             `json:"work"`             // the agent's working directory
-	Plain   bool               `json:"plain,omitempty"`  // the path of Work may not contain symbolic links
-	State   string             `json:"state"`            // directory of its conversation and todos
-	Memory  string             `json:"memory"`           // directory of its memories
-	Skills  string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
+	UID        string             `json:"uid"` // the agent's
+	Config     *fleet.AgentConfig `json:"config"`
+	Spec       string             `json:"spec,omitempty"`
+	TaskID     string             `json:"task_id"`
+	Brief      string             `json:"brief,omitempty"`
+	Options    fleet.TaskOptions  `json:"options,omitzero"`
+	Work       string             `json:"work"`             // the agent's working directory
+	NoSymlinks bool               `json:"plain,omitempty"`  // the path of Work may not contain symbolic links
+	State      string             `json:"state"`            // directory of its conversation and todos
+	Memory     string             `json:"memory"`           // directory of its memories
+	Skills     string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
 
 	Settings ModelSettings `json:"settings"`
 }
@@ -91,7 +91,7 @@ func (m model) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile, Finishes: true,
+		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile, EndsOnSIGTERM: true,
 		Files:  []File{{Name: modelFile, Data: string(data), Secret: true}}, // the headers of tools may hold secrets
 		Env:    map[string]string{AllowanceVariable: j.path(AllowanceFile)},
 		Format: Format{Kind: "model"},

@@ -26,9 +26,9 @@ func (s shell) Command(j Job) (Command, error) {
 		script += "\n"
 	}
 	c := Command{
-		Files:    []File{{Name: name, Data: script, Executable: true}},
-		Messages: true,
-		Format:   Format{Kind: "text"},
+		Files:         []File{{Name: name, Data: script, Executable: true}},
+		ReadsMessages: true,
+		Format:        Format{Kind: "text"},
 	}
 	if strings.HasPrefix(script, "#!") {
 		c.Argv = []string{j.path(name)}

@@ -11,17 +11,17 @@ import (
 
 // Command describes how to start a program.
 type Command struct {
-	Argv        []string
-	Env         map[string]string
-	Files       []File // files to create in the run's directory before the start
-	Starts      string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
-	StdinFile   string // name of the file in Files that is the standard input; empty for no input
-	Messages    bool   // the program reads messages while it works
-	Mailbox     bool   // the program confirms messages, see package mailbox
-	SplitStderr bool   // the output is structured, so stderr must not be mixed into it
-	Requests    bool   // the output shows when a request to the model is active, so the run can be stopped between requests
-	Finishes    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and SpentFile says what it has used
-	Format      Format
+	Argv             []string
+	Env              map[string]string
+	Files            []File // files to create in the run's directory before the start
+	Starts           string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
+	StdinFile        string // name of the file in Files that is the standard input; empty for no input
+	ReadsMessages    bool   // the program reads messages while it works
+	ConfirmsMessages bool   // the program confirms messages, see package mailbox
+	SplitStderr      bool   // the output is structured, so stderr must not be mixed into it
+	ReportsRequests  bool   // the output shows when a request to the model is active, so the run can be stopped between requests
+	EndsOnSIGTERM    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and SpentFile says what it has used
+	Format           Format
 }
 
 // File is a file in the run's directory.

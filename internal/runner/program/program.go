@@ -16,7 +16,7 @@ import (
 type Program struct {
 	Stdin  io.WriteCloser
 	Stdout *os.File
-	Ended  chan struct{} // closed when the program has ended and was waited for
+	Done   chan struct{} // closed when the program has ended and was waited for
 
 	cmd *exec.Cmd
 	err error
@@ -45,10 +45,10 @@ func Start(argv []string) (*Program, error) {
 		return nil, fmt.Errorf("cannot start the program %s: %w", argv[0], err)
 	}
 	_ = w.Close()
-	p := &Program{cmd: cmd, Stdin: stdin, Stdout: r, Ended: make(chan struct{})}
+	p := &Program{cmd: cmd, Stdin: stdin, Stdout: r, Done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
-		close(p.Ended)
+		close(p.Done)
 	}()
 	return p, nil
 }
@@ -78,11 +78,11 @@ func (p *Program) End(steps ...EndStep) {
 	_ = p.Stdin.Close()
 	for _, step := range steps {
 		select {
-		case <-p.Ended:
+		case <-p.Done:
 		case <-time.After(step.Wait):
 			_ = syscall.Kill(-p.cmd.Process.Pid, step.Signal)
 			_ = p.cmd.Process.Signal(step.Signal) // if the program does not lead a group
 		}
 	}
-	<-p.Ended
+	<-p.Done
 }

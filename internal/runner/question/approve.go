@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Approve answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
+// RequestPermission answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
 // the run, and rules are the rules that Claude Code suggests. It waits until the rules of the run, or a person, have decided.
-func Approve(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
+func RequestPermission(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
 	if tool == "" {
 		return denyVerdict("the request for permission was not understood")
 	}

@@ -19,7 +19,7 @@ import (
 func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
 	t.Helper()
 	run = t.TempDir()
-	for _, dir := range []string{Dir, Answers} {
+	for _, dir := range []string{Dir, AnswersDir} {
 		require.NoError(t, os.Mkdir(filepath.Join(run, dir), 0o700))
 	}
 	require.NoError(t, syscall.Mkfifo(filepath.Join(run, Pipe), 0o600))
@@ -37,7 +37,7 @@ func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, li
 				if a := answer(q); a.Status != "" {
 					b, _ = json.Marshal(a)
 					_ = os.WriteFile(filepath.Join(run, name), b, 0o600)
-					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, Answers, name))
+					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, AnswersDir, name))
 				}
 			}
 			verbs <- verb
@@ -161,7 +161,7 @@ func TestApprove(t *testing.T) {
 			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
 		},
 	} {
-		require.JSONEq(t, tc.want, string(Approve(t.Context(), run, tc.tool, json.RawMessage(tc.input), nil)), tc.input)
+		require.JSONEq(t, tc.want, string(RequestPermission(t.Context(), run, tc.tool, json.RawMessage(tc.input), nil)), tc.input)
 	}
 }
 

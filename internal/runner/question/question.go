@@ -16,10 +16,10 @@ import (
 
 // Names in the directory of a run.
 const (
-	Dir     = "asks"
-	Pipe    = Dir + "/pipe"
-	Answers = "answers"
-	Journal = "questions"
+	Dir        = "asks"
+	Pipe       = Dir + "/pipe"
+	AnswersDir = "answers"
+	Journal    = "questions"
 )
 
 // Verbs of the lines in the pipe.
@@ -131,7 +131,7 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 		return Answer{}, err
 	}
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		a, err := readAnswer(filepath.Join(run, Answers, name))
+		a, err := readAnswer(filepath.Join(run, AnswersDir, name))
 		if err == nil {
 			_ = writeLine(run, VerbGot, name) // the answer is valid even if this fails
 			return a, nil

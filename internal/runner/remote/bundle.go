@@ -169,7 +169,7 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 
 // readBundle writes the bundle or pack that the request describes.
 func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out io.Writer) error {
-	req.Agent, req.BundleId = agentTo(w.agent), rand.Text()
+	req.Agent, req.BundleId = agentToProto(w.agent), rand.Text()
 	var writeErr error
 	err := callStream(ctx, w.client, w.agent, w.client.rpc.Bundle, req, func(m *runnerv1.BundleResponse) (done bool) {
 		switch e := m.GetEvent().(type) {

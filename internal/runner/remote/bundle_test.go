@@ -74,7 +74,7 @@ func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a flee
 	restart()
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
-	c := NewClient(ClientConfig{URL: front.URL, Key: private, HTTP: &http.Client{Transport: transport}, Patience: waittest.Limit})
+	c := NewClient(ClientConfig{URL: front.URL, Key: private, HTTP: &http.Client{Transport: transport}, RetryTimeout: waittest.Limit})
 	return c.Connect(fleet.Agent{UID: "one", Name: "papi"}), restart
 }
 

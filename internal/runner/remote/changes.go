@@ -28,7 +28,7 @@ func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.Chan
 	}
 	defer done()
 	c, err := r.Changes(ctx, run)
-	return reply(ctx, s, &runnerv1.ChangesResponse{Changes: changesTo(c)}, err)
+	return reply(ctx, s, &runnerv1.ChangesResponse{Changes: changesToProto(c)}, err)
 }
 
 // Patch implements the service.
@@ -53,15 +53,15 @@ func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.Comp
 		return nil, err
 	}
 	c, err := r.Compare(ctx, req.Msg.GetBase(), req.Msg.GetCommit())
-	return reply(ctx, s, &runnerv1.CompareResponse{Changes: changesTo(c)}, err)
+	return reply(ctx, s, &runnerv1.CompareResponse{Changes: changesToProto(c)}, err)
 }
 
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		response, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: runWithID(r)}))
+		response, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentToProto(w.agent), Run: runWithID(r)}))
 		if err == nil {
-			c = changesFrom(response.Msg.GetChanges())
+			c = changesFromProto(response.Msg.GetChanges())
 		}
 		return err
 	})
@@ -71,9 +71,9 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 // Compare implements fleet.Runner.
 func (w runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Compare(ctx, connect.NewRequest(&runnerv1.CompareRequest{Agent: agentTo(w.agent), Base: base, Commit: commit}))
+		re, err := w.client.rpc.Compare(ctx, connect.NewRequest(&runnerv1.CompareRequest{Agent: agentToProto(w.agent), Base: base, Commit: commit}))
 		if err == nil {
-			c = changesFrom(re.Msg.GetChanges())
+			c = changesFromProto(re.Msg.GetChanges())
 		}
 		return err
 	})
@@ -84,7 +84,7 @@ func (w runner) Compare(ctx context.Context, base, commit string) (c *fleet.Chan
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		response, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
-			Agent: agentTo(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
+			Agent: agentToProto(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
 		}))
 		if err == nil {
 			text, more = response.Msg.GetText(), response.Msg.GetMore()
@@ -97,13 +97,13 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	return text, more, err
 }
 
-func changesTo(c *fleet.Changes) *runnerv1.Changes {
+func changesToProto(c *fleet.Changes) *runnerv1.Changes {
 	if c == nil {
 		return nil
 	}
 	p := &runnerv1.Changes{
 		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: toValidUTF8(c.Branch), Commits: int32(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
-		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeTo(c.At), Problem: toValidUTF8(c.Problem),
+		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeToProto(c.At), Problem: toValidUTF8(c.Problem),
 	}
 	for _, f := range c.List {
 		p.List = append(p.List, &runnerv1.FileChange{
@@ -117,14 +117,14 @@ func changesTo(c *fleet.Changes) *runnerv1.Changes {
 	return p
 }
 
-func changesFrom(p *runnerv1.Changes) *fleet.Changes {
+func changesFromProto(p *runnerv1.Changes) *fleet.Changes {
 	if p == nil {
 		return nil
 	}
 	c := &fleet.Changes{
 		Base: truncate(p.GetBase()), Commit: truncate(p.GetCommit()), Ref: truncate(p.GetRef()), Branch: truncate(p.GetBranch()), Commits: int(p.GetCommits()), Dirty: p.GetDirty(),
 		Pushed: p.GetPushed(), Files: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
-		At: timeFrom(p.GetAt()), Problem: truncate(p.GetProblem()),
+		At: timeFromProto(p.GetAt()), Problem: truncate(p.GetProblem()),
 	}
 	for _, entry := range p.GetLeftOut()[:min(len(p.GetLeftOut()), fleet.MaxLeftOut)] {
 		c.LeftOut = append(c.LeftOut, truncate(entry))

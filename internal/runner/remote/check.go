@@ -24,18 +24,18 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	defer done()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.CheckResponse]) (*runnerv1.CheckResponse, error) {
-		res, err := r.Check(response.ctx, run, checkFrom(req.Msg.GetCheck()))
-		return &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}}, err
+		res, err := r.Check(response.ctx, run, checkFromProto(req.Msg.GetCheck()))
+		return &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: checkResultToProto(res)}}, err
 	})
 }
 
 // Check implements fleet.Runner.
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
-	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: runWithID(r), Check: checkTo(c), MaxWait: w.client.maxWait()}
+	req := &runnerv1.CheckRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Check: checkToProto(c), MaxWait: w.client.maxWait()}
 	err = callStream(ctx, w.client, w.agent, w.client.rpc.Check, req, func(m *runnerv1.CheckResponse) bool {
 		p := m.GetResult()
 		if p != nil {
-			res = resultFrom(p)
+			res = checkResultFromProto(p)
 			res.Command = c.Command
 		}
 		return p != nil
@@ -43,18 +43,18 @@ func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res flee
 	return res, err
 }
 
-func checkTo(c fleet.Check) *runnerv1.Check {
+func checkToProto(c fleet.Check) *runnerv1.Check {
 	return &runnerv1.Check{Id: c.ID, Command: c.Command, Timeout: durationpb.New(c.Timeout)}
 }
 
-func checkFrom(p *runnerv1.Check) fleet.Check {
+func checkFromProto(p *runnerv1.Check) fleet.Check {
 	return fleet.Check{ID: p.GetId(), Command: p.GetCommand(), Timeout: p.GetTimeout().AsDuration()}
 }
 
-func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
+func checkResultToProto(r fleet.CheckResult) *runnerv1.CheckResult {
 	p := &runnerv1.CheckResult{
 		Command: r.Command, Status: string(r.Status), Reason: toValidUTF8(r.Reason), Output: toValidUTF8(r.Output), Truncated: r.Truncated,
-		StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+		StartedAt: timeToProto(r.StartedAt), EndedAt: timeToProto(r.EndedAt),
 	}
 	if r.ExitCode != nil {
 		p.ExitCode = new(int32(*r.ExitCode))
@@ -62,10 +62,10 @@ func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
 	return p
 }
 
-func resultFrom(p *runnerv1.CheckResult) fleet.CheckResult {
+func checkResultFromProto(p *runnerv1.CheckResult) fleet.CheckResult {
 	r := fleet.CheckResult{
 		Command: p.GetCommand(), Status: fleet.CheckStatus(p.GetStatus()), Reason: truncate(p.GetReason()), Output: p.GetOutput(),
-		Truncated: p.GetTruncated(), StartedAt: timeFrom(p.GetStartedAt()), EndedAt: timeFrom(p.GetEndedAt()),
+		Truncated: p.GetTruncated(), StartedAt: timeFromProto(p.GetStartedAt()), EndedAt: timeFromProto(p.GetEndedAt()),
 	}
 	if n := len(r.Output) - fleet.MaxCheckOutput; n > 0 {
 		r.Output, r.Truncated = strings.ToValidUTF8(r.Output[n:], ""), true

@@ -24,11 +24,11 @@ type ClientConfig struct {
 	Key     ed25519.PrivateKey // Fleet's private key
 	HTTP    *http.Client       // nil means http.DefaultClient; if its transport returns a *fleet.Error, the call returns it
 	Version string             // Fleet's version, for the runner's log
-	// Patience is how long a runner may be unreachable before a call fails. 0 means 30 s.
-	Patience time.Duration
-	// Silence is how long a stream may be silent before its connection counts as broken. 0 means 15 s. Coder's app
+	// RetryTimeout is how long a runner may be unreachable before a call fails. 0 means 30 s.
+	RetryTimeout time.Duration
+	// IdleTimeout is how long a stream may be silent before its connection counts as broken. 0 means 15 s. Coder's app
 	// proxy does not close a connection when the workspace's agent disappears.
-	Silence time.Duration
+	IdleTimeout time.Duration
 	// MaxWait limits the duration of each stream. Follow and Check then continue with another stream. 0 means no limit.
 	MaxWait time.Duration
 	// JSON makes the client use uncompressed JSON messages, which are readable in recordings.
@@ -37,10 +37,10 @@ type ClientConfig struct {
 }
 
 const (
-	defaultPatience = 30 * time.Second
-	defaultSilence  = 3 * defaultHeartbeat
-	firstPause      = 50 * time.Millisecond
-	lastPause       = 5 * time.Second
+	defaultRetryTimeout = 30 * time.Second
+	defaultIdleTimeout  = 3 * defaultHeartbeat
+	firstPause          = 50 * time.Millisecond
+	lastPause           = 5 * time.Second
 )
 
 // Client calls one runner.
@@ -57,11 +57,11 @@ func NewClient(c ClientConfig) *Client {
 	if c.HTTP == nil {
 		c.HTTP = http.DefaultClient
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.RetryTimeout == 0 {
+		c.RetryTimeout = defaultRetryTimeout
 	}
-	if c.Silence == 0 {
-		c.Silence = defaultSilence
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = defaultIdleTimeout
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -199,7 +199,7 @@ func (t *attempts) waitForRetry(ctx context.Context, err error) error {
 	if err = t.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
 		return err
 	}
-	if t.client.config.Now().Sub(t.started) >= t.client.config.Patience {
+	if t.client.config.Now().Sub(t.started) >= t.client.config.RetryTimeout {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
 	}
 	pause := t.pause

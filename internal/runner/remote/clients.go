@@ -8,8 +8,8 @@ type Clients struct {
 	byURL map[string]*Client
 }
 
-// Known returns the client for the runner at the URL; nil if there is none.
-func (cs *Clients) Known(url string) *Client {
+// Lookup returns the client for the runner at the URL; nil if there is none.
+func (cs *Clients) Lookup(url string) *Client {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.byURL[url]

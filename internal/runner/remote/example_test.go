@@ -16,9 +16,9 @@ import (
 // http.RoundTripper that reaches the workspace.
 func Example() {
 	// Fleet has a key. The workspace gets the public key, for example in FLEET_PUBLIC_KEY.
-	key, err := remote.Key(remote.NewSeed())
+	key, err := remote.PrivateKey(remote.NewSeed())
 	check(err)
-	public, err := remote.ParsePublic(remote.PublicText(key))
+	public, err := remote.ParsePublicKey(remote.FormatPublicKey(key))
 	check(err)
 
 	// In the workspace.
@@ -48,7 +48,7 @@ func Example() {
 	fmt.Println(outcome.Status, "-", outcome.Summary)
 
 	// Other callers are refused: the runner accepts only requests that this Fleet has signed.
-	stranger, err := remote.Key(remote.NewSeed())
+	stranger, err := remote.PrivateKey(remote.NewSeed())
 	check(err)
 	other := remote.NewClient(remote.ClientConfig{URL: listener.URL, Key: stranger, HTTP: &http.Client{Transport: transport}}).Connect(agent)
 	fmt.Println(fleet.ReasonOf(other.Interrupt(context.Background(), run, true)))

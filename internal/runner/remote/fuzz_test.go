@@ -18,10 +18,10 @@ import (
 // FuzzMessages checks that any message of a runner or of Fleet can be converted, and that the result can be encoded.
 func FuzzMessages(f *testing.F) {
 	for _, m := range []proto.Message{
-		runTo(fleet.Run{TaskID: "t", Prompt: "do it", Timeout: time.Minute}), outputTo(fleet.Output{Text: "hi", Cursor: "1"}),
-		outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "done", Payload: []byte("x")}), agentTo(fleet.Agent{UID: "u"}),
-		combinationTo(fleet.Combination{Onto: "1", Message: "land"}), combinedTo(fleet.CombineResult{Conflicts: []fleet.Conflict{{Path: "a"}}}),
-		overlapsTo([]fleet.WorkOverlap{{A: "a", B: "b", Files: []fleet.OverlapFile{{Path: "p", Lines: [][2]int{{1, 2}}}}}}),
+		runToProto(fleet.Run{TaskID: "t", Prompt: "do it", Timeout: time.Minute}), outputToProto(fleet.Output{Text: "hi", Cursor: "1"}),
+		outcomeToProto(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "done", Payload: []byte("x")}), agentToProto(fleet.Agent{UID: "u"}),
+		combinationToProto(fleet.Combination{Onto: "1", Message: "land"}), combineResultToProto(fleet.CombineResult{Conflicts: []fleet.Conflict{{Path: "a"}}}),
+		overlapsToProto([]fleet.WorkOverlap{{A: "a", B: "b", Files: []fleet.OverlapFile{{Path: "p", Lines: [][2]int{{1, 2}}}}}}),
 	} {
 		b, err := proto.Marshal(m)
 		require.NoError(f, err)
@@ -30,25 +30,25 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var sent []proto.Message
 		if m := (&runnerv1.Run{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, runTo(runFrom(m)))
+			sent = append(sent, runToProto(runFromProto(m)))
 		}
 		if m := (&runnerv1.Output{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, outputTo(outputFrom(m)))
+			sent = append(sent, outputToProto(outputFromProto(m)))
 		}
 		if m := (&runnerv1.Outcome{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, outcomeTo(outcomeFrom(m)))
+			sent = append(sent, outcomeToProto(outcomeFromProto(m)))
 		}
 		if m := (&runnerv1.Agent{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, agentTo(agentFrom(m)))
+			sent = append(sent, agentToProto(agentFromProto(m)))
 		}
 		if m := (&runnerv1.Combination{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, combinationTo(combinationFrom(m)))
+			sent = append(sent, combinationToProto(combinationFromProto(m)))
 		}
 		if m := (&runnerv1.Combined{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, combinedTo(combinedFrom(m)))
+			sent = append(sent, combineResultToProto(combineResultFromProto(m)))
 		}
 		if m := (&runnerv1.Overlaps{}); proto.Unmarshal(data, m) == nil {
-			sent = append(sent, overlapsTo(overlapsFrom(m)))
+			sent = append(sent, overlapsToProto(overlapsFromProto(m)))
 		}
 		for _, m := range sent {
 			_, err := proto.Marshal(m)

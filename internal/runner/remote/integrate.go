@@ -17,7 +17,7 @@ func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateReques
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return nil, err
 	}
-	req.Agent, req.Source, req.MaxWait = agentTo(r.agent), r.source, r.client.maxWait()
+	req.Agent, req.Source, req.MaxWait = agentToProto(r.agent), r.source, r.client.maxWait()
 	err = callStream(ctx, r.client, r.agent, r.client.rpc.Integrate, req, func(m *runnerv1.IntegrateResponse) bool {
 		response = m
 		return m.GetHeartbeat() == nil
@@ -29,10 +29,10 @@ func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateReques
 const maxLarge = 10_000
 
 // Collect implements Repository.
-func (r repository) Collect(ctx context.Context, commit string) (Collected, error) {
+func (r repository) Collect(ctx context.Context, commit string) (CollectResult, error) {
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
 	c := response.GetCollected()
-	return Collected{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxLarge)]}, err
+	return CollectResult{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxLarge)]}, err
 }
 
 // Branch implements Repository.
@@ -53,8 +53,8 @@ func (r repository) Contains(ctx context.Context, commit, older string) (bool, e
 
 // Combine implements Repository.
 func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
-	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationTo(c)}})
-	result := combinedFrom(response.GetCombined())
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationToProto(c)}})
+	result := combineResultFromProto(response.GetCombined())
 	if err == nil && result.Commit == "" && len(result.Conflicts) == 0 {
 		err = errUnknownResult(r.agent)
 	}
@@ -63,17 +63,17 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 
 // Overlaps implements Repository.
 func (r repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
-	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Compare{Compare: &runnerv1.Comparison{Onto: onto, Work: contributionsTo(all)}}})
-	return overlapsFrom(response.GetOverlaps()), err
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Compare{Compare: &runnerv1.Comparison{Onto: onto, Work: contributionsToProto(all)}}})
+	return overlapsFromProto(response.GetOverlaps()), err
 }
 
 // Check implements Repository.
 func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
-	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Check{Check: &runnerv1.CommitCheck{Commit: commit, Check: checkTo(c)}}})
+	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Check{Check: &runnerv1.CommitCheck{Commit: commit, Check: checkToProto(c)}}})
 	if err != nil {
 		return fleet.CheckResult{}, err
 	}
-	result := resultFrom(response.GetChecked())
+	result := checkResultFromProto(response.GetChecked())
 	result.Command = c.Command
 	return result, nil
 }
@@ -140,7 +140,7 @@ func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.R
 		return false, err
 	}
 	unpack.UploadId = rand.Text()
-	m := &runnerv1.UploadRequest{Agent: agentTo(r.agent), UploadId: unpack.UploadId}
+	m := &runnerv1.UploadRequest{Agent: agentToProto(r.agent), UploadId: unpack.UploadId}
 	buf := make([]byte, uploadPiece)
 	for {
 		n, err := io.ReadFull(in, buf)

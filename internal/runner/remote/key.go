@@ -15,21 +15,21 @@ func NewSeed() []byte {
 	return seed
 }
 
-// Key returns the key with which Fleet signs its requests.
-func Key(seed []byte) (ed25519.PrivateKey, error) {
+// PrivateKey returns the key with which Fleet signs its requests.
+func PrivateKey(seed []byte) (ed25519.PrivateKey, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("the seed of the key for runners must have %d bytes, not %d", ed25519.SeedSize, len(seed))
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// PublicText returns the public key as text, for ParsePublic.
-func PublicText(key ed25519.PrivateKey) string {
+// FormatPublicKey returns the public key as text, for ParsePublic.
+func FormatPublicKey(key ed25519.PrivateKey) string {
 	return base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
 }
 
-// ParsePublic parses a public key.
-func ParsePublic(text string) (ed25519.PublicKey, error) {
+// ParsePublicKey parses a public key.
+func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != ed25519.PublicKeySize {
 		return nil, fmt.Errorf("the public key must be %d bytes in base64, as Fleet shows it", ed25519.PublicKeySize)

@@ -33,18 +33,18 @@ func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int
 	limit = min(limit, maxPatch)
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Output(ctx, connect.NewRequest(&runnerv1.OutputRequest{
-			Agent: agentTo(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
+			Agent: agentToProto(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
 		}))
 		if err == nil {
-			p = pageFrom(re.Msg, limit)
+			p = pageFromProto(re.Msg, limit)
 		}
 		return err
 	})
 	return p, err
 }
 
-// pageFrom returns the page in a response, with consistent numbers.
-func pageFrom(m *runnerv1.OutputResponse, limit int) fleet.OutputPage {
+// pageFromProto returns the page in a response, with consistent numbers.
+func pageFromProto(m *runnerv1.OutputResponse, limit int) fleet.OutputPage {
 	const most = 1 << 53 // the largest exact JSON number
 	p := fleet.OutputPage{Data: m.GetData()[:min(len(m.GetData()), limit)], Offset: min(max(m.GetOffset(), 0), most)}
 	p.Size = max(min(m.GetSize(), most), p.Offset+int64(len(p.Data)))

@@ -26,7 +26,7 @@ type Source struct {
 // contract.
 type Repository interface {
 	// Collect copies the commit from the agent's clone, if the clone has it, and says what the repository has then.
-	Collect(ctx context.Context, commit string) (Collected, error)
+	Collect(ctx context.Context, commit string) (CollectResult, error)
 	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has it then.
 	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
 	// Pack writes a git pack with the commit of the agent's clone, without what the commits of have need. Unless whole is set, it also
@@ -48,8 +48,8 @@ type Repository interface {
 	Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error)
 }
 
-// Collected is what a repository has of a commit.
-type Collected struct {
+// CollectResult is what a repository has of a commit.
+type CollectResult struct {
 	Found bool
 	Have  []string // if the repository does not have the commit: commits that it has
 	Large []string // if it has: the digests of Git LFS files whose content it lacks
@@ -72,7 +72,7 @@ func (s *Server) repository(ctx context.Context, a *runnerv1.Agent, source *runn
 	if !ok {
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "this runner does not bring work together")
 	}
-	return repositories.Repository(ctx, agentFrom(a), Source{source.GetUrl(), source.GetBranch()})
+	return repositories.Repository(ctx, agentFromProto(a), Source{source.GetUrl(), source.GetBranch()})
 }
 
 // Integrate implements the service.
@@ -107,14 +107,14 @@ func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.Integr
 		has, err := r.Contains(ctx, c.Contains.GetCommit(), c.Contains.GetOlder())
 		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Contains{Contains: has}}, err
 	case *runnerv1.IntegrateRequest_Combine:
-		result, err := r.Combine(ctx, combinationFrom(c.Combine))
-		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Combined{Combined: combinedTo(result)}}, err
+		result, err := r.Combine(ctx, combinationFromProto(c.Combine))
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Combined{Combined: combineResultToProto(result)}}, err
 	case *runnerv1.IntegrateRequest_Compare:
-		all, err := r.Overlaps(ctx, c.Compare.GetOnto(), contributionsFrom(c.Compare.GetWork()))
-		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Overlaps{Overlaps: overlapsTo(all)}}, err
+		all, err := r.Overlaps(ctx, c.Compare.GetOnto(), contributionsFromProto(c.Compare.GetWork()))
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Overlaps{Overlaps: overlapsToProto(all)}}, err
 	case *runnerv1.IntegrateRequest_Check:
-		result, err := r.Check(ctx, c.Check.GetCommit(), checkFrom(c.Check.GetCheck()))
-		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Checked{Checked: resultTo(result)}}, err
+		result, err := r.Check(ctx, c.Check.GetCommit(), checkFromProto(c.Check.GetCheck()))
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Checked{Checked: checkResultToProto(result)}}, err
 	case *runnerv1.IntegrateRequest_Move:
 		err := r.Move(ctx, fleet.Branch{Name: c.Move.GetBranch().GetName(), Commit: c.Move.GetBranch().GetCommit()}, c.Move.GetTo())
 		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Moved{Moved: true}}, err

@@ -29,7 +29,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 				return err
 			}
 		}
-		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentTo(w.agent), Run: runTo(r)}))
+		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentToProto(w.agent), Run: runToProto(r)}))
 		r.Again = true
 		return err
 	})
@@ -38,7 +38,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 // Interrupt implements fleet.Runner.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentTo(w.agent), Run: runWithID(r), Kill: kill}))
+		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Kill: kill}))
 		return err
 	})
 }
@@ -47,7 +47,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
-			Agent: agentTo(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed,
+			Agent: agentToProto(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed,
 		}))
 		return err
 	})
@@ -57,7 +57,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Answer(ctx, connect.NewRequest(&runnerv1.AnswerRequest{
-			Agent: agentTo(w.agent), Run: runWithID(r), Question: questionTo(q),
+			Agent: agentToProto(w.agent), Run: runWithID(r), Question: questionToProto(q),
 		}))
 		return err
 	})
@@ -65,23 +65,23 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 
 // runWithID returns a dispatched run with only the fields that calls after Dispatch need.
 func runWithID(r fleet.Run) *runnerv1.Run {
-	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
+	return runToProto(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
 }
 
 // Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	var sinkErr error
 	var outcome *fleet.Outcome
-	req := &runnerv1.FollowRequest{Agent: agentTo(w.agent), Run: runWithID(r), Cursor: cursor, MaxWait: w.client.maxWait()}
+	req := &runnerv1.FollowRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Cursor: cursor, MaxWait: w.client.maxWait()}
 	err := callStream(ctx, w.client, w.agent, w.client.rpc.Follow, req, func(m *runnerv1.FollowResponse) bool {
 		switch e := m.GetEvent().(type) {
 		case *runnerv1.FollowResponse_Output:
-			out := outputFrom(e.Output)
+			out := outputFromProto(e.Output)
 			if sinkErr = sink(out); sinkErr == nil && out.Cursor != "" { // a question has no cursor
 				req.Cursor = out.Cursor
 			}
 		case *runnerv1.FollowResponse_Outcome:
-			outcome = new(outcomeFrom(e.Outcome))
+			outcome = new(outcomeFromProto(e.Outcome))
 		}
 		return sinkErr != nil || outcome != nil
 	})

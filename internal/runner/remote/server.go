@@ -73,9 +73,9 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Header is the name of a header in every response of a runner; its value is the runner's version. A response without
+// VersionHeader is the name of a header in every response of a runner; its value is the runner's version. A response without
 // this header was not made by a runner, but for example by a proxy.
-const Header = "Fleet-Runner"
+const VersionHeader = "Fleet-Runner"
 
 // Handler returns a handler for the protocol, and for /healthz.
 func (s *Server) Handler() http.Handler {
@@ -98,7 +98,7 @@ func (s *Server) Handler() http.Handler {
 		rpc.ServeHTTP(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(Header, cmp.Or(s.config.Version, "unknown"))
+		w.Header().Set(VersionHeader, cmp.Or(s.config.Version, "unknown"))
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -137,9 +137,9 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.FollowResponse]) (*runnerv1.FollowResponse, error) {
 		o, err := r.Follow(response.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
-			return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
+			return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputToProto(out)}})
 		})
-		return &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}}, err
+		return &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeToProto(o)}}, err
 	})
 }
 
@@ -171,7 +171,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	if err != nil {
 		return nil, err
 	}
-	q := questionFrom(req.Msg.GetQuestion())
+	q := questionFromProto(req.Msg.GetQuestion())
 	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
 		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
 	}
@@ -186,7 +186,7 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	case a.GetUid() != h.Get(headerAgent):
 		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the uid for which the request was signed"))
 	}
-	return s.runners.Connect(agentFrom(a)), nil
+	return s.runners.Connect(agentFromProto(a)), nil
 }
 
 // runner returns the runner of the agent for which the request was signed, and the run.
@@ -195,7 +195,7 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 	if err == nil && run.GetTaskId() == "" {
 		err = toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
 	}
-	return r, runFrom(run), err
+	return r, runFromProto(run), err
 }
 
 // reply returns the response, or the error for the wire.

@@ -100,7 +100,7 @@ type verifier struct {
 	nonces map[string]time.Time // nonces of valid requests that have not expired
 }
 
-func refusedError(why, format string, args ...any) error {
+func newRefusal(why, format string, args ...any) error {
 	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(refusalKey, why)
 }
 
@@ -116,17 +116,17 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		c.expires, err = strconv.ParseInt(r.Header.Get(headerExpires), 10, 64)
 	}
 	if err != nil || !ed25519.Verify(v.key, c.bytes(), signature) {
-		return refusedError("signature", "the request is not signed by this runner's Fleet: give the runner the public key that Fleet shows")
+		return newRefusal("signature", "the request is not signed by this runner's Fleet: give the runner the public key that Fleet shows")
 	}
 	if c.instance != v.instance {
-		return refusedError(refusedInstance, "the request is for another process of the runner: it was restarted")
+		return newRefusal(refusedInstance, "the request is for another process of the runner: it was restarted")
 	}
 	now, expires := v.now(), time.UnixMilli(c.expires)
 	if !now.Before(expires) || expires.Sub(now) > maxLifetime {
-		return refusedError(refusedExpired, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
+		return newRefusal(refusedExpired, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
 	}
 	if !v.addNonce(c.nonce, now, expires) {
-		return refusedError("replayed", "the request was already received once: sign each request anew")
+		return newRefusal("replayed", "the request was already received once: sign each request anew")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
@@ -136,7 +136,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request is incomplete").WithCause(err)
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != c.body {
-		return refusedError("body", "the body of the request is not the one that was signed")
+		return newRefusal("body", "the body of the request is not the one that was signed")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.server.Handler().ServeHTTP(w, r) }))
 	t.Cleanup(s.Close)
-	b.client = NewClient(ClientConfig{URL: s.URL, Key: private, HTTP: &http.Client{Transport: b.tap}, Patience: time.Nanosecond})
+	b.client = NewClient(ClientConfig{URL: s.URL, Key: private, HTTP: &http.Client{Transport: b.tap}, RetryTimeout: time.Nanosecond})
 	return b
 }
 
@@ -118,7 +118,7 @@ func TestReplayed(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	require.Equal(t, 1, b.runner.interrupts)
 
-	b.client.config.Patience = waittest.Limit // Fleet itself notices the restart and continues
+	b.client.config.RetryTimeout = waittest.Limit // Fleet itself notices the restart and continues
 	require.NoError(t, b.interrupt())
 	require.Equal(t, 2, b.runner.interrupts)
 }
@@ -132,7 +132,7 @@ func TestExpired(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	}
 	require.Equal(t, 1, b.runner.interrupts)
-	b.client.config.Patience = waittest.Limit // Fleet itself reads the runner's clock again
+	b.client.config.RetryTimeout = waittest.Limit // Fleet itself reads the runner's clock again
 	require.NoError(t, b.interrupt())
 
 	b.client.forgetSession()
@@ -182,13 +182,13 @@ func TestAgentMismatch(t *testing.T) {
 // TestTransportErrors checks that the client returns a *fleet.Error of its transport without a retry.
 func TestTransportErrors(t *testing.T) {
 	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
-	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{why}}, Patience: time.Hour})
+	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{why}}, RetryTimeout: time.Hour})
 	err := c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 	require.ErrorIs(t, err, why)
 	_, err = c.Connect(fleet.Agent{UID: "one"}).Follow(context.Background(), fleet.Run{TaskID: "task"}, "", nil)
 	require.ErrorIs(t, err, why)
 
-	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{errors.New("refused")}}, Patience: time.Nanosecond})
+	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{errors.New("refused")}}, RetryTimeout: time.Nanosecond})
 	err = c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 }

@@ -112,7 +112,7 @@ func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, metho
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		done, answered, err := receive(ctx, c.config.Silence, method, req, handle)
+		done, answered, err := receive(ctx, c.config.IdleTimeout, method, req, handle)
 		if done {
 			return nil
 		}

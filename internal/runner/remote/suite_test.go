@@ -65,7 +65,7 @@ func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *remot
 	cutter := newCutter(t, server.Listener.Addr().String())
 	transport := &http.Transport{}
 	c := remote.ClientConfig{
-		URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second, Patience: waittest.Limit, MaxWait: maxWait,
+		URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, IdleTimeout: 5 * time.Second, RetryTimeout: waittest.Limit, MaxWait: maxWait,
 	}
 	return &remotePlace{b, dir, remote.NewClient(c), sync.OnceFunc(func() {
 		transport.CloseIdleConnections()

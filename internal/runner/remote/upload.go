@@ -121,7 +121,7 @@ func (s *Server) unpack(ctx context.Context, r Repository, id string, request *r
 		return false, err
 	}
 	if up == nil {
-		collected := Collected{}
+		collected := CollectResult{}
 		if request.GetLarge() == "" {
 			collected, err = r.Collect(ctx, request.GetCommit())
 		}

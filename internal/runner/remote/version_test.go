@@ -51,7 +51,7 @@ func (o *otherVersion) serve(t *testing.T, front func(http.Handler) http.Handler
 	t.Cleanup(s.Close)
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	return NewClient(ClientConfig{URL: s.URL, Key: key, Patience: waittest.Limit}).Connect(fleet.Agent{UID: "one", Name: "papi"})
+	return NewClient(ClientConfig{URL: s.URL, Key: key, RetryTimeout: waittest.Limit}).Connect(fleet.Agent{UID: "one", Name: "papi"})
 }
 
 // TestProtocols checks that the error for incompatible versions says what to do.
@@ -172,7 +172,7 @@ func TestNewRunner(t *testing.T) {
 	a := (&otherVersion{
 		handshake: &runnerv1.HandshakeResponse{Protocol: Protocol + 1, OldestProtocol: Protocol},
 		follow: func(stream *connect.ServerStream[runnerv1.FollowResponse]) error {
-			event, out, end := &runnerv1.FollowResponse{}, outputTo(fleet.Output{Cursor: "1", Text: "hi"}), outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted})
+			event, out, end := &runnerv1.FollowResponse{}, outputToProto(fleet.Output{Cursor: "1", Text: "hi"}), outcomeToProto(fleet.Outcome{Status: fleet.TaskCompleted})
 			event.ProtoReflect().SetUnknown(unknown)
 			out.ProtoReflect().SetUnknown(unknown)
 			end.Status = 99

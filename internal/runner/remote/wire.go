@@ -11,22 +11,22 @@ import (
 	"fleet/internal/fleet"
 )
 
-func agentTo(a fleet.Agent) *runnerv1.Agent {
+func agentToProto(a fleet.Agent) *runnerv1.Agent {
 	return &runnerv1.Agent{
 		Uid: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, OneTask: a.OneTask,
 	}
 }
 
-func agentFrom(a *runnerv1.Agent) fleet.Agent {
+func agentFromProto(a *runnerv1.Agent) fleet.Agent {
 	return fleet.Agent{
 		UID: a.GetUid(), Name: a.GetName(), Owner: a.GetOwner(), Project: a.GetProject(), Role: a.GetRole(), Spec: a.GetSpec(),
 		OneTask: a.GetOneTask(),
 	}
 }
 
-func runTo(r fleet.Run) *runnerv1.Run {
+func runToProto(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
-		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
+		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeToProto(r.Started), Again: r.Again,
 		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
 		Conversation: r.Conversation, Brief: r.Brief,
 	}
@@ -51,9 +51,9 @@ func runTo(r fleet.Run) *runnerv1.Run {
 	return p
 }
 
-func runFrom(p *runnerv1.Run) fleet.Run {
+func runFromProto(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
-		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
+		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFromProto(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
 		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
 	}
@@ -79,35 +79,35 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 	return r
 }
 
-func outputTo(o fleet.Output) *runnerv1.Output {
+func outputToProto(o fleet.Output) *runnerv1.Output {
 	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: toValidUTF8(o.ConversationLost)}
 	if o.Question != nil {
-		p.Question = questionTo(*o.Question)
+		p.Question = questionToProto(*o.Question)
 	}
 	return p
 }
 
-func outputFrom(p *runnerv1.Output) fleet.Output {
+func outputFromProto(p *runnerv1.Output) fleet.Output {
 	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen()), Terminal: p.GetTerminal(), ConversationLost: p.GetConversationLost()}
 	if q := p.GetQuestion(); q != nil {
-		o.Question = new(questionFrom(q))
+		o.Question = new(questionFromProto(q))
 	}
 	return o
 }
 
-func questionTo(q fleet.Question) *runnerv1.Question {
+func questionToProto(q fleet.Question) *runnerv1.Question {
 	return &runnerv1.Question{
 		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: toValidUTF8(q.Text), Tool: toValidUTF8(q.Tool), Input: q.Input, Options: q.Options, Rules: q.Rules, Remember: string(q.Remember),
-		AskedAt: timeTo(q.AskedAt), ExpiresAt: timeTo(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
-		AnsweredAt: timeTo(q.AnsweredAt),
+		AskedAt: timeToProto(q.AskedAt), ExpiresAt: timeToProto(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
+		AnsweredAt: timeToProto(q.AnsweredAt),
 	}
 }
 
-func questionFrom(p *runnerv1.Question) fleet.Question {
+func questionFromProto(p *runnerv1.Question) fleet.Question {
 	return fleet.Question{
 		ID: p.GetId(), Kind: fleet.QuestionKind(p.GetKind()), Status: fleet.QuestionStatus(p.GetStatus()), Text: p.GetText(), Tool: p.GetTool(),
-		Input: p.GetInput(), Options: p.GetOptions(), Rules: p.GetRules(), Remember: fleet.Remember(p.GetRemember()), AskedAt: timeFrom(p.GetAskedAt()), ExpiresAt: timeFrom(p.GetExpiresAt()),
-		Answer: p.GetAnswer(), Message: p.GetMessage(), AnsweredBy: p.GetAnsweredBy(), AnsweredAt: timeFrom(p.GetAnsweredAt()),
+		Input: p.GetInput(), Options: p.GetOptions(), Rules: p.GetRules(), Remember: fleet.Remember(p.GetRemember()), AskedAt: timeFromProto(p.GetAskedAt()), ExpiresAt: timeFromProto(p.GetExpiresAt()),
+		Answer: p.GetAnswer(), Message: p.GetMessage(), AnsweredBy: p.GetAnsweredBy(), AnsweredAt: timeFromProto(p.GetAnsweredAt()),
 	}
 }
 
@@ -117,13 +117,13 @@ var statuses = map[fleet.TaskStatus]runnerv1.Outcome_Status{
 	fleet.TaskStopped:   runnerv1.Outcome_stopped,
 }
 
-func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
+func outcomeToProto(o fleet.Outcome) *runnerv1.Outcome {
 	p := &runnerv1.Outcome{
 		Status: statuses[o.Status], Reason: toValidUTF8(o.Reason), Summary: toValidUTF8(o.Summary), Reported: o.Reported, Payload: o.Payload,
-		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
+		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeToProto(o.EndedAt),
 		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: toValidUTF8(o.Usage.Model), InputTokens: o.Usage.InputTokens,
 		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation, SessionId: toValidUTF8(o.SessionID),
-		ReasonCode: toValidUTF8(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
+		ReasonCode: toValidUTF8(string(o.ReasonCode)), RetryAt: timeToProto(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
 		p.ExitCode = new(int32(*o.ExitCode))
@@ -131,12 +131,12 @@ func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 	return p
 }
 
-func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
+func outcomeFromProto(p *runnerv1.Outcome) fleet.Outcome {
 	o := fleet.Outcome{
 		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
-		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFrom(p.GetEndedAt()),
+		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFromProto(p.GetEndedAt()),
 		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(), SessionID: p.GetSessionId(),
-		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFrom(p.GetRetryAt()), Output: p.GetOutput(),
+		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFromProto(p.GetRetryAt()), Output: p.GetOutput(),
 		Usage: fleet.Usage{
 			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),
 		},
@@ -162,14 +162,14 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 // toValidUTF8 returns a program's text as valid UTF-8, which the wire requires.
 func toValidUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func timeTo(t time.Time) *timestamppb.Timestamp {
+func timeToProto(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}
 	return timestamppb.New(t)
 }
 
-func timeFrom(t *timestamppb.Timestamp) time.Time {
+func timeFromProto(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}
 	}

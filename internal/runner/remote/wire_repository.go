@@ -12,51 +12,51 @@ const (
 	maxOverlapLines = 2000   // numbers of lines of a file
 )
 
-func contributionTo(c fleet.Contribution) *runnerv1.Contribution {
+func contributionToProto(c fleet.Contribution) *runnerv1.Contribution {
 	return &runnerv1.Contribution{Name: c.Name, Head: c.Head, Since: c.Since}
 }
 
-func contributionFrom(p *runnerv1.Contribution) fleet.Contribution {
+func contributionFromProto(p *runnerv1.Contribution) fleet.Contribution {
 	return fleet.Contribution{Name: p.GetName(), Head: p.GetHead(), Since: p.GetSince()}
 }
 
-func contributionsTo(all []fleet.Contribution) (list []*runnerv1.Contribution) {
+func contributionsToProto(all []fleet.Contribution) (list []*runnerv1.Contribution) {
 	for _, c := range all {
-		list = append(list, contributionTo(c))
+		list = append(list, contributionToProto(c))
 	}
 	return list
 }
 
-func contributionsFrom(list []*runnerv1.Contribution) (all []fleet.Contribution) {
+func contributionsFromProto(list []*runnerv1.Contribution) (all []fleet.Contribution) {
 	for _, p := range list {
-		all = append(all, contributionFrom(p))
+		all = append(all, contributionFromProto(p))
 	}
 	return all
 }
 
-func personTo(p fleet.Person) *runnerv1.Person {
+func personToProto(p fleet.Person) *runnerv1.Person {
 	return &runnerv1.Person{Name: toValidUTF8(p.Name), Email: toValidUTF8(p.Email)}
 }
 
-func personFrom(p *runnerv1.Person) fleet.Person {
+func personFromProto(p *runnerv1.Person) fleet.Person {
 	return fleet.Person{Name: p.GetName(), Email: p.GetEmail()}
 }
 
-func combinationTo(c fleet.Combination) *runnerv1.Combination {
+func combinationToProto(c fleet.Combination) *runnerv1.Combination {
 	return &runnerv1.Combination{
-		Work: contributionTo(c.Contribution), Onto: c.Onto, Strategy: string(c.Strategy), Message: toValidUTF8(c.Message),
-		Author: personTo(c.Author), Landed: personTo(c.Landed), At: timeTo(c.At),
+		Work: contributionToProto(c.Contribution), Onto: c.Onto, Strategy: string(c.Strategy), Message: toValidUTF8(c.Message),
+		Author: personToProto(c.Author), Landed: personToProto(c.Landed), At: timeToProto(c.At),
 	}
 }
 
-func combinationFrom(p *runnerv1.Combination) fleet.Combination {
+func combinationFromProto(p *runnerv1.Combination) fleet.Combination {
 	return fleet.Combination{
-		Contribution: contributionFrom(p.GetWork()), Onto: p.GetOnto(), Strategy: fleet.Strategy(p.GetStrategy()), Message: p.GetMessage(),
-		Author: personFrom(p.GetAuthor()), Landed: personFrom(p.GetLanded()), At: timeFrom(p.GetAt()),
+		Contribution: contributionFromProto(p.GetWork()), Onto: p.GetOnto(), Strategy: fleet.Strategy(p.GetStrategy()), Message: p.GetMessage(),
+		Author: personFromProto(p.GetAuthor()), Landed: personFromProto(p.GetLanded()), At: timeFromProto(p.GetAt()),
 	}
 }
 
-func combinedTo(c fleet.CombineResult) *runnerv1.Combined {
+func combineResultToProto(c fleet.CombineResult) *runnerv1.Combined {
 	p := &runnerv1.Combined{Commit: c.Commit, Base: c.Base}
 	for _, one := range c.Conflicts {
 		p.Conflicts = append(p.Conflicts, &runnerv1.Conflict{Path: toValidUTF8(one.Path), Kind: toValidUTF8(one.Kind), Hunks: toValidUTF8(one.Hunks)})
@@ -64,7 +64,7 @@ func combinedTo(c fleet.CombineResult) *runnerv1.Combined {
 	return p
 }
 
-func combinedFrom(p *runnerv1.Combined) fleet.CombineResult {
+func combineResultFromProto(p *runnerv1.Combined) fleet.CombineResult {
 	c := fleet.CombineResult{Commit: truncate(p.GetCommit()), Base: truncate(p.GetBase())}
 	for _, one := range p.GetConflicts()[:min(len(p.GetConflicts()), fleet.MaxConflicts)] {
 		c.Conflicts = append(c.Conflicts, fleet.Conflict{Path: truncate(one.GetPath()), Kind: truncate(one.GetKind()), Hunks: truncate(one.GetHunks())})
@@ -72,7 +72,7 @@ func combinedFrom(p *runnerv1.Combined) fleet.CombineResult {
 	return c
 }
 
-func overlapsTo(all []fleet.WorkOverlap) *runnerv1.Overlaps {
+func overlapsToProto(all []fleet.WorkOverlap) *runnerv1.Overlaps {
 	list := &runnerv1.Overlaps{}
 	for _, o := range all {
 		p := &runnerv1.WorkOverlap{A: o.A, B: o.B, Conflict: o.Conflict}
@@ -88,7 +88,7 @@ func overlapsTo(all []fleet.WorkOverlap) *runnerv1.Overlaps {
 	return list
 }
 
-func overlapsFrom(list *runnerv1.Overlaps) (all []fleet.WorkOverlap) {
+func overlapsFromProto(list *runnerv1.Overlaps) (all []fleet.WorkOverlap) {
 	for _, p := range list.GetPairs()[:min(len(list.GetPairs()), maxOverlaps)] {
 		o := fleet.WorkOverlap{A: truncate(p.GetA()), B: truncate(p.GetB()), Conflict: p.GetConflict()}
 		for _, f := range p.GetFiles()[:min(len(p.GetFiles()), maxOverlapFiles)] {

@@ -70,38 +70,38 @@ func TestWireHasEveryField(t *testing.T) {
 		r.Attachments[i].Size = len(a.Content)
 	}
 	r.Options.Attachments = len(r.Attachments)
-	require.Equal(t, r, runFrom(cross(t, runTo(r), &runnerv1.Run{})))
+	require.Equal(t, r, runFromProto(cross(t, runToProto(r), &runnerv1.Run{})))
 
 	var o fleet.Output
 	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "DeliveredAt") // the reconciler sets these fields of a question
-	require.Equal(t, o, outputFrom(cross(t, outputTo(o), &runnerv1.Output{})))
+	require.Equal(t, o, outputFromProto(cross(t, outputToProto(o), &runnerv1.Output{})))
 
 	var end fleet.Outcome
-	require.Nil(t, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})).Payload)
+	require.Nil(t, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})).Payload)
 	fill(t, reflect.ValueOf(&end).Elem())
-	require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
+	require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
 	end.Payload = []byte{}
-	require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
+	require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
 	for status := range statuses {
 		end.Status = status
-		require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
+		require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
 	}
 }
 
 // TestWireHasEveryFieldOfChanges checks the same for changes, checks and their results.
 func TestWireHasEveryFieldOfChanges(t *testing.T) {
-	require.Nil(t, changesFrom(changesTo(nil)))
+	require.Nil(t, changesFromProto(changesToProto(nil)))
 	var c fleet.Changes
 	fill(t, reflect.ValueOf(&c).Elem(), "Later", "Tries") // used only in the core
-	require.Equal(t, &c, changesFrom(cross(t, changesTo(&c), &runnerv1.Changes{})))
+	require.Equal(t, &c, changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
 	var check fleet.Check
 	fill(t, reflect.ValueOf(&check).Elem())
-	require.Equal(t, check, checkFrom(cross(t, checkTo(check), &runnerv1.Check{})))
+	require.Equal(t, check, checkFromProto(cross(t, checkToProto(check), &runnerv1.Check{})))
 	var res fleet.CheckResult
-	require.Nil(t, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})).ExitCode)
+	require.Nil(t, checkResultFromProto(cross(t, checkResultToProto(res), &runnerv1.CheckResult{})).ExitCode)
 	fill(t, reflect.ValueOf(&res).Elem())
 	res.Status = fleet.CheckTimedOut
-	require.Equal(t, res, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})))
+	require.Equal(t, res, checkResultFromProto(cross(t, checkResultToProto(res), &runnerv1.CheckResult{})))
 }
 
 // TestLimits checks the limits for data of a program that has replaced the runner.
@@ -113,13 +113,13 @@ func TestLimits(t *testing.T) {
 		p.LeftOut = append(p.LeftOut, "x")
 	}
 	p.List[0].Path, p.LeftOut[0] = long, long
-	c := changesFrom(p)
+	c := changesFromProto(p)
 	require.Len(t, c.List, fleet.MaxChangedFiles)
 	require.Len(t, c.LeftOut, fleet.MaxLeftOut)
 	for _, text := range []string{c.Branch, c.Problem, c.List[0].Path, c.LeftOut[0]} {
 		require.Len(t, text, maxText)
 	}
-	res := resultFrom(&runnerv1.CheckResult{Status: "splendid", Output: long + "end", Reason: long})
+	res := checkResultFromProto(&runnerv1.CheckResult{Status: "splendid", Output: long + "end", Reason: long})
 	require.Equal(t, fleet.CheckFailed, res.Status)
 	require.Len(t, res.Output, fleet.MaxCheckOutput)
 	require.True(t, strings.HasSuffix(res.Output, "xend"))
@@ -130,14 +130,14 @@ func TestLimits(t *testing.T) {
 // forever.
 func TestInvalidUTF8(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
-	o := outcomeFrom(cross(t, outcomeTo(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))
+	o := outcomeFromProto(cross(t, outcomeToProto(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))
 	require.Equal(t, []string{good, good, good}, []string{o.Summary, o.Reason, o.Usage.Model})
-	q := questionFrom(cross(t, questionTo(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
+	q := questionFromProto(cross(t, questionToProto(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
 	require.Equal(t, []string{good, good}, []string{q.Text, q.Tool})
 	c := fleet.Changes{Branch: bad, List: []fleet.FileChange{{Path: bad, From: bad}}, LeftOut: []string{bad}, Problem: bad}
 	require.Equal(t, &fleet.Changes{Branch: good, List: []fleet.FileChange{{Path: good, From: good}}, LeftOut: []string{good}, Problem: good},
-		changesFrom(cross(t, changesTo(&c), &runnerv1.Changes{})))
-	res := resultFrom(cross(t, resultTo(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
+		changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
+	res := checkResultFromProto(cross(t, checkResultToProto(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
 	require.Equal(t, []string{good, good}, []string{res.Output, res.Reason})
 }
 

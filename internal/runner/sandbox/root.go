@@ -10,9 +10,9 @@ import (
 // errLink is the error for a path with a symbolic link.
 var errLink = errors.New("the path leads through a symbolic link")
 
-// CheckPlain returns an error if the path contains symbolic links. Another program can add one right afterwards, so the
+// CheckNoSymlinks returns an error if the path contains symbolic links. Another program can add one right afterwards, so the
 // check does not replace Policy.Write and OpenRoot.
-func CheckPlain(dir string) error {
+func CheckNoSymlinks(dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil && real != filepath.Clean(dir) {
 		err = fmt.Errorf("%s: %w", dir, errLink)
@@ -22,7 +22,7 @@ func CheckPlain(dir string) error {
 
 // openChecked is OpenRoot where the system cannot refuse links while it opens the directory.
 func openChecked(dir string) (*os.Root, error) {
-	if err := CheckPlain(dir); err != nil {
+	if err := CheckNoSymlinks(dir); err != nil {
 		return nil, err
 	}
 	return os.OpenRoot(dir)

@@ -21,9 +21,9 @@ var (
 	ErrNoMessages = errors.New("the run accepts no messages")
 	ErrNotRead    = errors.New("the run does not read its messages")
 	ErrNotStored  = errors.New("the run's supervisor cannot store the answer: is the disk full?")
-	ErrNoAnswer   = errors.New("the run's supervisor does not answer")
-	ErrNotAsked   = errors.New("the run has no such question")
-	ErrClosed     = errors.New("the run no longer waits for the answer")
+	ErrNoReply   = errors.New("the run's supervisor does not answer")
+	ErrUnknownQuestion   = errors.New("the run has no such question")
+	ErrQuestionClosed     = errors.New("the run no longer waits for the answer")
 )
 
 // replyTimeout is how long a shim may take until its first reply. The second reply to a message may come much later.
@@ -67,7 +67,7 @@ func (r Run) hasMessage(id string) bool {
 }
 
 // Answers reports whether the shim responds. A suspended shim does not.
-func (r Run) Answers(ctx context.Context) bool {
+func (r Run) Responds(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	more, err := r.Watch(ctx)
@@ -108,9 +108,9 @@ func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 	case errStore:
 		return ErrNotStored
 	case errUnknown:
-		return ErrNotAsked
+		return ErrUnknownQuestion
 	case errClosed:
-		return ErrClosed
+		return ErrQuestionClosed
 	}
 	return ErrEnded
 }
@@ -121,7 +121,7 @@ func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply
 	line, err := from.ReadBytes('\n')
 	switch {
 	case !stop():
-		return reply{}, ErrNoAnswer
+		return reply{}, ErrNoReply
 	case err != nil || json.Unmarshal(line, &re) != nil:
 		return reply{}, ErrEnded
 	}
@@ -235,7 +235,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 			return e, err
 		}
 		// Wait shows whether the step worked, so other errors do not matter. A shim that does not answer will not act.
-		if err := step.act(); errors.Is(err, ErrNoAnswer) {
+		if err := step.act(); errors.Is(err, ErrNoReply) {
 			continue
 		}
 		within, cancel := context.WithTimeout(ctx, step.time)
@@ -245,7 +245,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 			return e, err
 		}
 	}
-	return nil, ErrNoAnswer
+	return nil, ErrNoReply
 }
 
 const (
@@ -280,7 +280,7 @@ func (r Run) dial(ctx context.Context, req controlRequest) (net.Conn, error) {
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
 		_ = conn.Close()
 		if os.IsTimeout(err) {
-			return nil, ErrNoAnswer
+			return nil, ErrNoReply
 		}
 		return nil, ErrEnded
 	}

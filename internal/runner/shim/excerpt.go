@@ -15,9 +15,9 @@ type Excerpt struct {
 // lineSearch is how far from the gap Keep searches for the end of a line, in bytes, so that the gap is between lines.
 const lineSearch = 4 << 10
 
-// Keep returns the content of the run's file with the name. If the content is longer than the limit, Keep returns the
+// Excerpt returns the content of the run's file with the name. If the content is longer than the limit, Keep returns the
 // beginning and the end. A missing file counts as empty.
-func (r Run) Keep(name string, limit int64) (Excerpt, error) {
+func (r Run) Excerpt(name string, limit int64) (Excerpt, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
 		return Excerpt{}, err

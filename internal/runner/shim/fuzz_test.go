@@ -123,7 +123,7 @@ func FuzzControlRequest(f *testing.F) {
 		require.NoError(t, err)
 		var recorded question.Record
 		require.NoError(t, json.Unmarshal(journal, &recorded), "%q", journal)
-		b, err := os.ReadFile(filepath.Join(question.Answers, "n"))
+		b, err := os.ReadFile(filepath.Join(question.AnswersDir, "n"))
 		if recorded.Status != question.Answered {
 			require.Equal(t, question.Withdrawn, recorded.Status)
 			require.ErrorIs(t, err, os.ErrNotExist)

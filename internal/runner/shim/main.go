@@ -107,7 +107,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	if s.control.questions != nil {
 		s.control.questions.finish()
 	}
-	run.removeSecrets(spec.Secrets)
+	run.removeSecrets(spec.SecretFiles)
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")
 	logEnd(spec, exit)
@@ -119,7 +119,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 
 func notStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
-	run.removeSecrets(spec.Secrets)
+	run.removeSecrets(spec.SecretFiles)
 	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})
 	report(Handshake{Error: cause.Error()})
 	return errors.Join(cause, err)
@@ -186,7 +186,7 @@ func (s *supervisor) openFiles() (files []*os.File, err error) {
 	if files[1], err = s.openOutput("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
 		return nil, err
 	}
-	if s.spec.Requests {
+	if s.spec.ReportsRequests {
 		s.modelRequests = newModelRequests(s.pumps[0].to)
 		s.pumps[0].modelRequests = s.modelRequests
 	}
@@ -203,7 +203,7 @@ func (s *supervisor) openInput() (*os.File, error) {
 		path = filepath.Base(s.spec.StdinFile)
 	}
 	stdin, err := os.Open(path)
-	if err == nil && slices.Contains(s.spec.Secrets, s.spec.StdinFile) { // otherwise processes of the child could read it
+	if err == nil && slices.Contains(s.spec.SecretFiles, s.spec.StdinFile) { // otherwise processes of the child could read it
 		err = os.Remove(s.run.Path(s.spec.StdinFile))
 	}
 	return stdin, err
@@ -215,14 +215,14 @@ const MessagesFD = 3
 // openMessages returns the file for MessagesFD, or nil if the child reads no messages.
 func (s *supervisor) openMessages() (child *os.File, err error) {
 	switch {
-	case s.spec.Mailbox:
+	case s.spec.ConfirmsMessages:
 		own, fd, err := mailbox.Pair()
 		if err != nil {
 			return nil, err
 		}
 		s.control.mailbox = mailbox.NewSender(own, recordMessage)
 		return os.NewFile(uintptr(fd), "mailbox of the child"), nil
-	case s.spec.Messages:
+	case s.spec.ReadsMessages:
 		child, s.control.messages, err = os.Pipe()
 	}
 	return child, err
@@ -244,7 +244,7 @@ func (s *supervisor) openOutput(name string, limit int64) (*os.File, error) {
 
 func (s *supervisor) startChild(files []*os.File) error {
 	attr := &os.ProcAttr{Dir: s.spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes()}
-	if s.spec.Finishes {
+	if s.spec.EndsOnSIGTERM {
 		process.SetParentDeathSignal(attr.Sys, syscall.SIGTERM)
 	}
 	if s.spec.Terminal != nil {

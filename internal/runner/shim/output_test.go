@@ -80,7 +80,7 @@ func TestOutputLimit(t *testing.T) {
 			require.Equal(rt, int64(len(all)), int64(len(pages))+missing)
 		}
 
-		kept, err := run.Keep("output", limit)
+		kept, err := run.Excerpt("output", limit)
 		require.NoError(rt, err)
 		if int64(len(all)) <= raw {
 			whole, err := run.Head("output", raw)
@@ -131,7 +131,7 @@ func TestOutputShares(t *testing.T) {
 		used += info.Size()
 	}
 	require.LessOrEqual(t, used, int64(limit+limit/segments))
-	kept, err := run.Keep("output", limit)
+	kept, err := run.Excerpt("output", limit)
 	require.NoError(t, err)
 	require.InDelta(t, limit/4, kept.GapOffset, 200)
 	require.InDelta(t, limit, len(kept.Data), 200)

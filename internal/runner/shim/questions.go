@@ -70,7 +70,7 @@ type openQuestion struct {
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
 func newQuestions(config QuestionConfig, run Run, onGrow func()) (*questions, error) {
-	for _, dir := range []string{question.Dir, question.Answers} {
+	for _, dir := range []string{question.Dir, question.AnswersDir} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (a *questions) removeAnswer(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id, known := a.idsByName[name]; known && a.open[id] == nil {
-		_ = os.Remove(a.run.Path(filepath.Join(question.Answers, name)))
+		_ = os.Remove(a.run.Path(filepath.Join(question.AnswersDir, name)))
 		delete(a.idsByName, name)
 	}
 }
@@ -257,7 +257,7 @@ func (a *questions) refuse(name, why string) {
 func (a *questions) writeAnswer(name string, answer question.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
-		err = WriteFile(a.run.Path(filepath.Join(question.Answers, name)), b)
+		err = WriteFile(a.run.Path(filepath.Join(question.AnswersDir, name)), b)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "an answer cannot be written:", err)

@@ -93,7 +93,7 @@ type lossRecord struct {
 // first call asks the child to end, in case the system does not. The child may take Spec.Grace for that.
 func (r Run) isFinishing(c *Claim) (bool, error) {
 	spec, err := r.Spec()
-	if err != nil || !spec.Finishes || c.PIDNamespace || machineRestarted(c.Shim) {
+	if err != nil || !spec.EndsOnSIGTERM || c.PIDNamespace || machineRestarted(c.Shim) {
 		return false, nil //nolint:nilerr // the files were replaced, so the run ends at once
 	}
 	child, err := readOptional[process.ID](r.Path("child"))
@@ -201,7 +201,7 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 			e.Reason += "; the processes of the run that were found were killed too"
 		}
 	}
-	r.removeSecrets(spec.Secrets)
+	r.removeSecrets(spec.SecretFiles)
 	_ = os.Remove(r.Path("control"))
 	if info, err := os.Lstat(r.Path("claim")); err == nil {
 		e.Started = info.ModTime().UTC()

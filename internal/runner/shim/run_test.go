@@ -17,7 +17,7 @@ import (
 func newRun(t *testing.T) Run {
 	t.Helper()
 	run := Run(t.TempDir())
-	b, err := json.Marshal(Spec{Mark: "FLEET_RUN_DIR=" + string(run), Secrets: []string{"secret"}, Log: run.Path("log"), Name: "task-1"})
+	b, err := json.Marshal(Spec{Mark: "FLEET_RUN_DIR=" + string(run), SecretFiles: []string{"secret"}, Log: run.Path("log"), Name: "task-1"})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(run.Path("run.json"), b, 0o600))
 	require.NoError(t, os.WriteFile(run.Path("secret"), nil, 0o600))

@@ -18,8 +18,8 @@ const (
 
 func spareName(i int) string { return fmt.Sprintf(".spare-%d", i) }
 
-// ReserveFiles returns the names and the content of a run's spare files. They are written before the shim is started.
-func ReserveFiles() map[string]string {
+// SpareFiles returns the names and the content of a run's spare files. They are written before the shim is started.
+func SpareFiles() map[string]string {
 	files := map[string]string{}
 	for i := range spareCount {
 		files[spareName(i)] = strings.Repeat("\n", spareSize)

@@ -13,7 +13,7 @@ import (
 func TestSpareFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, data := range ReserveFiles() {
+	for name, data := range SpareFiles() {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, spareName(0))))
