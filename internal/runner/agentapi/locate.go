@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The message of a run is its prompt as typedText returns it. The first message of a conversation may begin with the
+// The message of a run is its prompt as typeableText returns it. The first message of a conversation may begin with the
 // specification. So a run is recognised in a conversation by its text and time. This is reliable: AgentAPI accepts a
 // message only after the agent's screen was unchanged for two seconds, so two equal prompts of two runs are further
 // apart than messageSkew.

@@ -72,7 +72,7 @@ const (
 // the run may use as much as it wants.
 const AllowanceFile = "allowance.json"
 
-// SpentFile is the name of a file in FLEET_RUN_DIR. A program with Command.Finishes writes to it what the run has used so far, as a
+// SpentFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so far, as a
 // fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is killed, and what
 // is in the pipe to it is lost.
 const SpentFile = "spent"

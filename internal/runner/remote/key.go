@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NewSeed returns a new random seed for Key.
+// NewSeed returns a new random seed for PrivateKey.
 func NewSeed() []byte {
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails
@@ -23,7 +23,7 @@ func PrivateKey(seed []byte) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// FormatPublicKey returns the public key as text, for ParsePublic.
+// FormatPublicKey returns the public key as text, for ParsePublicKey.
 func FormatPublicKey(key ed25519.PrivateKey) string {
 	return base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
 }

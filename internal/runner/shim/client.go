@@ -17,19 +17,19 @@ import (
 
 // Errors of calls for an active run.
 var (
-	ErrEnded      = errors.New("the run has ended")
-	ErrNoMessages = errors.New("the run accepts no messages")
-	ErrNotRead    = errors.New("the run does not read its messages")
-	ErrNotStored  = errors.New("the run's supervisor cannot store the answer: is the disk full?")
-	ErrNoReply   = errors.New("the run's supervisor does not answer")
-	ErrUnknownQuestion   = errors.New("the run has no such question")
-	ErrQuestionClosed     = errors.New("the run no longer waits for the answer")
+	ErrEnded           = errors.New("the run has ended")
+	ErrNoMessages      = errors.New("the run accepts no messages")
+	ErrNotRead         = errors.New("the run does not read its messages")
+	ErrNotStored       = errors.New("the run's supervisor cannot store the answer: is the disk full?")
+	ErrNoReply         = errors.New("the run's supervisor does not answer")
+	ErrUnknownQuestion = errors.New("the run has no such question")
+	ErrQuestionClosed  = errors.New("the run no longer waits for the answer")
 )
 
 // replyTimeout is how long a shim may take until its first reply. The second reply to a message may come much later.
 const replyTimeout = messageTimeout + 3*time.Second
 
-// pingTimeout is how long a shim may take to reply to Answers.
+// pingTimeout is how long a shim may take to reply to Responds.
 const pingTimeout = 2 * time.Second
 
 // Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends
@@ -66,7 +66,7 @@ func (r Run) hasMessage(id string) bool {
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
-// Answers reports whether the shim responds. A suspended shim does not.
+// Responds reports whether the shim responds. A suspended shim does not.
 func (r Run) Responds(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

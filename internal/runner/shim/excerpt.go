@@ -12,10 +12,10 @@ type Excerpt struct {
 	GapSize   int64 // number of missing bytes; 0 if none
 }
 
-// lineSearch is how far from the gap Keep searches for the end of a line, in bytes, so that the gap is between lines.
+// lineSearch is how far from the gap Excerpt searches for the end of a line, in bytes, so that the gap is between lines.
 const lineSearch = 4 << 10
 
-// Excerpt returns the content of the run's file with the name. If the content is longer than the limit, Keep returns the
+// Excerpt returns the content of the run's file with the name. If the content is longer than the limit, Excerpt returns the
 // beginning and the end. A missing file counts as empty.
 func (r Run) Excerpt(name string, limit int64) (Excerpt, error) {
 	x, err := openParts(r.Path(name))

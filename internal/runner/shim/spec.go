@@ -8,27 +8,27 @@ import (
 
 // Spec is the specification of a run. It must not contain secrets.
 type Spec struct {
-	Program     string          `json:"program"`                // the executed file
-	Argv        []string        `json:"argv"`                   // the program's arguments, starting with its name
-	Dir         string          `json:"dir"`                    // the program's working directory
-	Timeout     time.Duration   `json:"timeout"`                // time limit; 0 means no limit
-	Grace       time.Duration   `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
-	MaxOutput   int64           `json:"max_output"`             // limit of the kept stderr, in bytes; the limit of the output is at least this
-	RawOutput   int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
-	SplitStderr bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
-	StdinFile   string          `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input
+	Program          string          `json:"program"`                // the executed file
+	Argv             []string        `json:"argv"`                   // the program's arguments, starting with its name
+	Dir              string          `json:"dir"`                    // the program's working directory
+	Timeout          time.Duration   `json:"timeout"`                // time limit; 0 means no limit
+	Grace            time.Duration   `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
+	MaxOutput        int64           `json:"max_output"`             // limit of the kept stderr, in bytes; the limit of the output is at least this
+	RawOutput        int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
+	SplitStderr      bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
+	StdinFile        string          `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input
 	ReadsMessages    bool            `json:"messages,omitempty"`     // the program reads messages from MessagesFD
-	ConfirmsMessages     bool            `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
-	ReportsRequests    bool            `json:"requests,omitempty"`     // the output contains events about requests to the model
+	ConfirmsMessages bool            `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
+	ReportsRequests  bool            `json:"requests,omitempty"`     // the output contains events about requests to the model
 	EndsOnSIGTERM    bool            `json:"finishes,omitempty"`     // if the shim is killed, the program ends by itself after SIGTERM
-	Questions   *QuestionConfig `json:"asks,omitempty"`         // nil if the program cannot ask questions
-	Terminal    *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
+	Questions        *QuestionConfig `json:"asks,omitempty"`         // nil if the program cannot ask questions
+	Terminal         *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.
-	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
+	Sandbox     *sandbox.Policy `json:"sandbox,omitempty"`
 	SecretFiles []string        `json:"secrets,omitempty"` // files to remove at the end of the run, or StdinFile already at the start
-	Log     string          `json:"log,omitempty"`     // file that gets a line about the start, and a line about the end
-	Mark    string          `json:"mark"`              // variable in the child's environment that identifies its descendants
-	Name    string          `json:"name"`              // name of the run, for the log
+	Log         string          `json:"log,omitempty"`     // file that gets a line about the start, and a line about the end
+	Mark        string          `json:"mark"`              // variable in the child's environment that identifies its descendants
+	Name        string          `json:"name"`              // name of the run, for the log
 }
 
 // End is the kind of a run's end.
