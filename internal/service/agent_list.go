@@ -49,7 +49,7 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	switch r.Status {
 	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:
 	default:
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "status", "status %q is not busy, idle or offline", r.Status)
+		return "", invalid("status", "status %q is not busy, idle or offline", r.Status)
 	}
 	var projects []fleet.Project
 	switch {

@@ -129,18 +129,18 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 	limit := 100
 	if r.Limit != nil {
 		if limit = *r.Limit; limit < 1 || limit > MaxAuditLines {
-			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", limit, MaxAuditLines)
+			return nil, "", invalid("limit", "limit is %d: give 1 to %d", limit, MaxAuditLines)
 		}
 	}
 	if !outcomePattern.MatchString(r.Outcome) {
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))
+		return nil, "", invalid("outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))
 	}
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "until", "until must be after since")
+		return nil, "", invalid("until", "until must be after since")
 	}
 	if r.Cursor != "" {
 		if r.Before, err = strconv.ParseInt(r.Cursor, 10, 64); err != nil || r.Before < 1 {
-			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
+			return nil, "", invalid("cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
 		}
 	}
 	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)

@@ -75,16 +75,13 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 		return nil, err
 	}
 	if len(items) > fleet.MaxBulk {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
+		return nil, invalid("selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
 	}
 	return withoutRepeats(items), nil
 }
 
 // checkBulkOrder returns INVALID_ARGUMENT if the order does not say which agents, or has values that its operation does not use.
 func checkBulkOrder(o fleet.BulkOrder) error {
-	refuse := func(field, format string, args ...any) error {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
-	}
 	given := 0
 	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
 		if is {
@@ -93,11 +90,11 @@ func checkBulkOrder(o fleet.BulkOrder) error {
 	}
 	switch {
 	case given != 1:
-		return refuse("names", "give names, selector or all, and only one of them")
+		return invalid("names", "give names, selector or all, and only one of them")
 	case len(o.Names) > fleet.MaxBulk:
-		return refuse("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
+		return invalid("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
 	case len(o.Remove) > fleet.MaxLabels:
-		return refuse("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
+		return invalid("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
 	}
 	for _, v := range []struct {
 		field string
@@ -116,7 +113,7 @@ func checkBulkOrder(o fleet.BulkOrder) error {
 		{"max_cost_usd", o.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
 	} {
 		if v.given && o.Operation != "" && !slices.Contains(v.of, o.Operation) {
-			return refuse("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
+			return invalid("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	case fleet.BulkStopTask:
 		return bulkOperation{needed: fleet.AccessRun, ends: true}, nil
 	}
-	return bulkOperation{}, fleet.Invalid(fleet.ReasonInvalidArgument, "operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
+	return bulkOperation{}, invalid("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
 
 // desiredOperation returns the operation that makes the change of the desired state with the call. verb says for people what it does.

@@ -30,24 +30,21 @@ const MaxLandings = 100
 
 // validate returns an error that names the field that is wrong.
 func (r *LandRequest) validate() error {
-	refuse := func(field, format string, args ...any) *fleet.Error {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
-	}
 	switch {
 	case len(r.TaskIDs) == 0 && r.Selector == "" && r.Project == "":
-		return refuse("task_ids", "nothing says what lands: give task_ids, selector or project").Next("{list_reviews} shows the work that has not landed")
+		return invalid("task_ids", "nothing says what lands: give task_ids, selector or project").Next("{list_reviews} shows the work that has not landed")
 	case len(r.TaskIDs) > 0 && (r.Selector != "" || r.Project != ""):
-		return refuse("selector", "task_ids is given besides selector or project: give the one or the others")
+		return invalid("selector", "task_ids is given besides selector or project: give the one or the others")
 	case len(r.TaskIDs) > MaxLandings:
-		return refuse("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
+		return invalid("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
 	case !slices.Contains([]fleet.Strategy{"", fleet.Squash, fleet.Rebase, fleet.Merge}, r.Strategy):
-		return refuse("strategy", "strategy is %q: use squash, rebase or merge", fleet.Shorten(string(r.Strategy), 40))
+		return invalid("strategy", "strategy is %q: use squash, rebase or merge", fleet.Shorten(string(r.Strategy), 40))
 	case r.Message != "" && len(r.TaskIDs) != 1:
-		return refuse("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
+		return invalid("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
 	case len(r.Message) > fleet.MaxReviewText:
-		return refuse("message", "message has %d bytes: use at most %d", len(r.Message), fleet.MaxReviewText)
+		return invalid("message", "message has %d bytes: use at most %d", len(r.Message), fleet.MaxReviewText)
 	case r.Batch < 0 || r.Batch > fleet.MaxBatch:
-		return refuse("batch", "batch is %d: give 1 to %d", r.Batch, fleet.MaxBatch)
+		return invalid("batch", "batch is %d: give 1 to %d", r.Batch, fleet.MaxBatch)
 	}
 	return nil
 }
@@ -191,7 +188,7 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 		return nil, err
 	}
 	if found.Total > MaxLandings {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "selector", "more than %d tasks match: select fewer", MaxLandings)
+		return nil, invalid("selector", "more than %d tasks match: select fewer", MaxLandings)
 	}
 	ids := make([]string, len(found.Tasks))
 	for i, t := range found.Tasks {

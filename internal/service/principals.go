@@ -25,7 +25,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 	most := 100
 	if limit != nil {
 		if most = *limit; most < 1 || most > MaxPrincipals {
-			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", most, MaxPrincipals)
+			return nil, "", invalid("limit", "limit is %d: give 1 to %d", most, MaxPrincipals)
 		}
 	}
 	p, err := fleet.PrincipalFrom(ctx)

@@ -32,7 +32,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "an agent cannot answer questions: ask its owner to answer")
 	}
 	if r.ID == "" {
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "question_id", "question_id is required").Next("{list_questions} gives ids")
+		return nil, "", invalid("question_id", "question_id is required").Next("{list_questions} gives ids")
 	}
 	if err := checkText(fleet.ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
@@ -42,7 +42,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	}
 	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {
 		if len(text) > fleet.MaxAnswer {
-			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
+			return nil, "", invalid(field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
 		}
 	}
 	var id string
@@ -120,7 +120,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 			case total == 1:
 				return found[0], nil
 			case total > 1:
-				return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "question_id", "the ids of several questions begin with %q: give more of the id", id)
+				return nil, invalid("question_id", "the ids of several questions begin with %q: give more of the id", id)
 			}
 		}
 	}
@@ -131,15 +131,12 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 // checkAnswer returns an error if the answer does not fit the question. It returns what the answer to a question of Fleet about a budget says,
 // and for how long the answer is remembered.
 func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.Remember, err error) {
-	refuse := func(field, format string, args ...any) (fleet.BudgetAnswer, fleet.Remember, error) {
-		return fleet.BudgetAnswer{}, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
-	}
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
-		return refuse("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
+		return budget, "", invalid("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
 	}
 	if q.Kind == fleet.AskBudget {
 		if r.Message != "" {
-			return refuse("message", "Fleet asks, so there is no agent that gets a message: leave it out")
+			return budget, "", invalid("message", "Fleet asks, so there is no agent that gets a message: leave it out")
 		}
 		if budget, err = fleet.ParseBudgetAnswer(q, r.Answer); err != nil {
 			return budget, "", err
@@ -148,9 +145,9 @@ func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.Budge
 	remembers := r.Remember == fleet.RememberTask || r.Remember == fleet.RememberAgent
 	switch {
 	case remembers && (q.Kind != fleet.AskPermission || r.Answer != fleet.AnswerAllow):
-		return refuse("remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
+		return budget, "", invalid("remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
 	case remembers && len(q.Rules) == 0:
-		return refuse("remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
+		return budget, "", invalid("remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
 	case q.Kind == fleet.AskPermission && r.Answer == fleet.AnswerAllow:
 		remember = cmp.Or(r.Remember, fleet.RememberOnce)
 	}

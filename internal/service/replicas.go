@@ -88,7 +88,7 @@ type ForgetResult struct {
 // is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
 func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetResult, err error) {
 	if name == "" {
-		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")
+		return lost, invalid("name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
 	all, err := s.replicas(ctx)
 	if err != nil {

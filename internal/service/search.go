@@ -34,14 +34,14 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 	most := defaultFound
 	if limit != nil {
 		if most = *limit; most < 1 || most > MaxFound {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", most, MaxFound)
+			return nil, invalid("limit", "limit is %d: give 1 to %d", most, MaxFound)
 		}
 	}
 	if fleet.IsBlank(text) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text is required: give the text to search for")
+		return nil, invalid("text", "text is required: give the text to search for")
 	}
 	if n := utf8.RuneCountInString(text); n > MaxSearch {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
+		return nil, invalid("text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err

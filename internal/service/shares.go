@@ -22,16 +22,16 @@ type ShareRequest struct {
 func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	r.Access = cmp.Or(r.Access, fleet.AccessView)
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "access", "access %q is not view or run", r.Access)
+		return nil, "", invalid("access", "access %q is not view or run", r.Access)
 	}
 	return s.changeShares(ctx, "ShareAgent", r, func(p fleet.Principal, a *fleet.Agent) (string, error) {
 		if r.Group != "" {
 			if err := fleet.CheckGroup(r.Group); err != nil {
-				return "", fleet.Invalid(fleet.ReasonInvalidArgument, "group", "%v", err)
+				return "", invalid("group", "%v", err)
 			}
 		}
 		if r.Person == a.Owner {
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, "person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
+			return "", invalid("person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
 		}
 		share := fleet.Share{Grantee: r.Grantee, Access: r.Access, By: p.Name, At: s.now()}
 		i := shareIndex(a, r.Grantee)

@@ -8,7 +8,7 @@ import (
 
 // errNoTaskID returns the error for a call that lacks the id of its task.
 func errNoTaskID() *fleet.Error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+	return invalid("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
 // MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
@@ -58,7 +58,7 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 				return t, err
 			}
 		case len(ids) > 1:
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "the ids of several tasks begin with %q: give more of the id", id)
+			return nil, invalid("task_id", "the ids of several tasks begin with %q: give more of the id", id)
 		}
 	}
 	return nil, taskNotFound(id)

@@ -34,7 +34,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, errNoTaskID()
 	}
 	if offset < 0 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %d: give 0 or more", offset)
+		return nil, invalid("offset", "offset is %d: give 0 or more", offset)
 	}
 	d := &Download{}
 	var packed []byte
@@ -56,7 +56,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, err
 	}
 	if offset > d.Size {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
+		return nil, invalid("offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {

@@ -55,7 +55,7 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 		return err
 	}
 	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
+		return invalid("timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
 	}
 	if err := r.Checks.Validate(); err != nil {
 		return err
@@ -82,17 +82,14 @@ func (s *Service) checkSchema(text json.RawMessage) error {
 	if len(text) == 0 {
 		return nil
 	}
-	refuse := func(format string, args ...any) error {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionOutputSchema, format, args...)
-	}
 	var top struct {
 		Type any `json:"type"`
 	}
 	if err := json.Unmarshal(text, &top); err != nil || top.Type != "object" {
-		return refuse(`output_schema is not a JSON Schema of an object: begin it with {"type": "object", "properties": ...}`)
+		return invalid(fleet.OptionOutputSchema, `output_schema is not a JSON Schema of an object: begin it with {"type": "object", "properties": ...}`)
 	}
 	if _, err := s.cfg.Schema(text); err != nil {
-		return refuse("output_schema cannot be used: %s", fleet.Shorten(strings.Join(strings.Fields(err.Error()), " "), 500))
+		return invalid(fleet.OptionOutputSchema, "output_schema cannot be used: %s", fleet.Shorten(strings.Join(strings.Fields(err.Error()), " "), 500))
 	}
 	return nil
 }

@@ -7,6 +7,11 @@ import (
 	"fleet/internal/fleet"
 )
 
+// invalid returns INVALID_ARGUMENT about a field of the request.
+func invalid(field, format string, args ...any) *fleet.Error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
+}
+
 // checkText returns an error if the caller's text is blank, too large, or not valid UTF-8.
 func checkText(r fleet.Reason, field, what, text string) error {
 	if fleet.IsBlank(text) {
@@ -17,13 +22,13 @@ func checkText(r fleet.Reason, field, what, text string) error {
 
 func checkSize(field, what, text string) error {
 	if len(text) > fleet.MaxText {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
+		return invalid(field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
 	}
 	if strings.ContainsRune(text, 0) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a NUL character, which cannot be passed to programs: remove it", what)
+		return invalid(field, "%s contains a NUL character, which cannot be passed to programs: remove it", what)
 	}
 	if !utf8.ValidString(text) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not valid UTF-8 text", what)
+		return invalid(field, "%s is not valid UTF-8 text", what)
 	}
 	return nil
 }
