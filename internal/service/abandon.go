@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AbandonTask says that the work of the task is not needed. It does not land, and may be removed after the retention of such work.
+// AbandonTask abandons the work of the task: it does not land, and may be removed after the retention period of abandoned work.
 func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

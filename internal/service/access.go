@@ -76,7 +76,7 @@ func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.
 // accessToTask is accessTo for the agent of a task, which may not have one yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if isLimitedToTree(p) {
-		return accessBelow(tx, p, t)
+		return accessToDescendant(tx, p, t)
 	}
 	if t.AgentUID != "" || p.OwnsAll(t.Owner) {
 		return accessTo(tx, p, t.Owner, t.AgentUID)
@@ -134,6 +134,14 @@ func requireAccessLevel(got, needed fleet.Access, name, owner string) error {
 		return permissionDenied(name, owner, "agent %q of %q is shared with you to view: ask its owner to share it with access run")
 	}
 	return permissionDenied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
+}
+
+// checkReach returns PERMISSION_DENIED if the credentials of p are not valid for the project of the place.
+func checkReach(p fleet.Principal, place, project string) error {
+	if p.Reaches(place, project) {
+		return nil
+	}
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 }
 
 func permissionDenied(name, owner, text string) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait. If the workspace runs
-// according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
-// has a task: the task may still run, and starting the workspace again would end it.
+// according to the store, StartAgent asks its place whether it still does. The error is AGENT_BUSY if the workspace is unhealthy
+// and the agent has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, s.startChange())
 	if err != nil {
@@ -22,16 +22,16 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 
 // startChange returns the change of StartAgent.
 func (s *Service) startChange() desiredChange {
-	var seen *fleet.Workspace
-	look := func(ctx context.Context, v *fleet.AgentView) (err error) {
+	var ws *fleet.Workspace
+	check := func(ctx context.Context, v *fleet.AgentView) (err error) {
 		if v.State == fleet.StateRunning {
-			seen, err = s.inspect(ctx, &v.Agent)
+			ws, err = s.inspect(ctx, &v.Agent)
 		}
 		return err
 	}
-	return desiredChange{method: "StartAgent", text: "start requested", check: look, change: func(v *fleet.AgentView) error {
-		if seen != nil && v.State == fleet.StateRunning {
-			v.State, v.StateReason = seen.State, seen.Reason
+	return desiredChange{method: "StartAgent", text: "start requested", check: check, change: func(v *fleet.AgentView) error {
+		if ws != nil && v.State == fleet.StateRunning {
+			v.State, v.StateReason = ws.State, ws.Reason
 		}
 		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.Restart != v.Restarted // somebody may be stopping it at its host
 		switch {
@@ -47,8 +47,8 @@ func (s *Service) startChange() desiredChange {
 	}}
 }
 
-// inspect asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
-// cannot be asked, so look returns nil.
+// inspect asks the agent's place for the workspace: somebody may have stopped it since Fleet last listed the workspaces. It returns nil
+// for a place of another server, which cannot be asked.
 func (s *Service) inspect(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
 	place := s.places.Configured(a.Place)
 	if place == nil {

@@ -19,17 +19,17 @@ type AttachRequest struct {
 const stopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
-// agent, so the agent is busy meanwhile. begun gets the task before the first output. Attach returns the task when it has ended.
+// agent, so the agent is busy meanwhile. onStart gets the task before the first output. Attach returns the task when it has ended.
 // It ends when the caller leaves the program, and also when input is closed, ctx is done or output fails.
 func (s *Service) Attach(
-	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, begun func(*fleet.Task) error, output func([]byte) error,
+	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, onStart func(*fleet.Task) error, output func([]byte) error,
 ) (*fleet.Task, error) {
 	task, v, err := s.startTerminalTask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	fleet.ReleaseSlot(ctx)
-	if err = begun(task); err == nil {
+	if err = onStart(task); err == nil {
 		err = s.connectTerminal(ctx, v, task, input, output)
 	}
 	if err != nil {

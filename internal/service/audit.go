@@ -126,11 +126,9 @@ var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 // ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. It includes
 // calls of this process that have just ended. The interceptor lets only admins call it.
 func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
-	limit := 100
-	if r.Limit != nil {
-		if limit = *r.Limit; limit < 1 || limit > MaxAuditLines {
-			return nil, "", invalid("limit", "limit is %d: give 1 to %d", limit, MaxAuditLines)
-		}
+	limit, err := limitIn(r.Limit, 100, MaxAuditLines)
+	if err != nil {
+		return nil, "", err
 	}
 	if !outcomePattern.MatchString(r.Outcome) {
 		return nil, "", invalid("outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))

@@ -22,14 +22,14 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 	if err := state.TakeFunds(tx, t, s.now()); err != nil {
 		return err
 	}
-	rooms, want, obstacles, err := s.budgetObstacles(tx, a, t)
+	balances, want, obstacles, err := s.budgetObstacles(tx, a, t)
 	switch {
 	case err != nil:
 		return err
 	case len(obstacles) > 0:
 		return budgetExceeded(obstacles[0], s.now())
 	}
-	return state.Reserve(tx, rooms, t, want, s.now())
+	return state.Reserve(tx, balances, t, want, s.now())
 }
 
 // checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget.
@@ -42,7 +42,7 @@ func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 }
 
 // budgetObstacles returns the budgets of the task, what they must reserve for it, and why they cannot.
-func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (rooms []state.BudgetBalance, want fleet.Reservation, all []state.Obstacle, err error) {
+func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, want fleet.Reservation, all []state.Obstacle, err error) {
 	budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 	if err != nil {
 		return nil, want, nil, err
@@ -55,11 +55,11 @@ func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 		}
 		e.Amount, e.Unpriced = estimate.Amount, estimate.Unpriced(t)
 	}
-	if rooms, err = state.BudgetBalances(tx, budgets, s.now()); err != nil {
+	if balances, err = state.BudgetBalances(tx, budgets, s.now()); err != nil {
 		return nil, want, nil, err
 	}
 	want = state.WantedReservation(budgets, t, e)
-	return rooms, want, state.Obstacles(rooms, t, want, e), nil
+	return balances, want, state.Obstacles(balances, t, want, e), nil
 }
 
 // budgetExceeded returns the error for the obstacle.

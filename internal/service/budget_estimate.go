@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// estimates remembers what tasks of each kind of agent have used, until another one of them ends.
+// estimates caches what tasks of each kind of agent have used. An entry is removed when another task of its kind ends.
 type estimates struct {
 	mu    sync.Mutex // held while a transaction reads estimates, so that what it reads is not older than what it forgets
 	known map[agentKind]kindEstimate
@@ -54,7 +54,7 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 	return err
 }
 
-// estimatedFrom is how many of the newest tasks that have ended say what a new one may cost.
+// estimatedFrom is how many of the newest ended tasks an estimate is made from.
 const estimatedFrom = 50
 
 // kindEstimate is what tasks of one kind of agent have used.
@@ -97,7 +97,8 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 	}, nil
 }
 
-// unpriced returns why Fleet cannot know what a task costs that is like the last one, but for its model if one is given.
+// unpriced returns why Fleet cannot know what a task like the last one costs; empty if it can. A model, if given, replaces that of the
+// last task.
 func (s *Service) unpriced(last *fleet.Task, model string) string {
 	if last.Spending.Basis != fleet.CostUnknown {
 		return ""

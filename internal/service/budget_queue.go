@@ -8,7 +8,7 @@ import (
 	"fleet/internal/state"
 )
 
-// queueBudgets is what a decision about the queue knows of the budgets. It computes once what is the same for several tasks.
+// queueBudgets has the budgets for a decision about the queue. It computes only once what several tasks share.
 type queueBudgets struct {
 	agent    func(*fleet.QueuedTask) *fleet.Agent
 	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros
@@ -18,7 +18,7 @@ type queueBudgets struct {
 	groups   map[taskGroup]*groupBudgets
 	cached   map[claimKey][]fleet.Claim
 	tasks    []*fleet.QueuedTask
-	kept     map[string][]fleet.LedgerKey // by pending task: the windows in which it has a reservation already
+	kept     map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
 }
 
 // labelBudget is a budget for tasks with labels, with its selector.
@@ -27,7 +27,7 @@ type labelBudget struct {
 	selector fleet.Selector
 }
 
-// agentKind is what agents have in common whose tasks cost about the same.
+// agentKind is what agents have in common if their tasks cost about the same.
 type agentKind struct {
 	fleet.ProjectRole
 	toolset fleet.Toolset
@@ -37,7 +37,7 @@ func kindOf(a *fleet.Agent) agentKind {
 	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
 }
 
-// taskGroup is an agent, or the target of tasks that wait for one. The same budgets are for all its tasks, except those of labels.
+// taskGroup is an agent, or the target of tasks that wait for one. All its tasks have the same budgets, except those of labels.
 type taskGroup struct {
 	agentUID, owner string
 	target          fleet.Target
@@ -50,7 +50,7 @@ func groupOf(q *fleet.QueuedTask) taskGroup {
 	return taskGroup{owner: q.Owner, target: q.Entry.Target}
 }
 
-// groupBudgets are the budgets of a crowd, and what its tasks cost.
+// groupBudgets are the budgets of a group, and what its tasks cost.
 type groupBudgets struct {
 	budgets  []*fleet.Budget // without those of labels
 	estimate kindEstimate
@@ -84,12 +84,12 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 		if b.all, err = fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind}); err != nil {
 			return err
 		}
-		rooms, err := state.BudgetBalances(tx, b.all, s.now())
+		balances, err := state.BudgetBalances(tx, b.all, s.now())
 		if err != nil {
 			return err
 		}
-		for _, r := range rooms {
-			b.balances[r.Name] = r
+		for _, balance := range balances {
+			b.balances[balance.Name] = balance
 		}
 		b.labelled = nil
 		for _, budget := range b.all {
@@ -135,18 +135,17 @@ func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
 }
 
 // readGroup returns what the task has in common with others.
-func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (c *groupBudgets, err error) {
+func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (g *groupBudgets, err error) {
 	a := b.agent(q)
-	c = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
-	c.budgets = slices.DeleteFunc(c.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
-	if len(c.budgets)+len(b.labelled) > 0 {
-		c.estimate, err = estimate(a)
+	g = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
+	g.budgets = slices.DeleteFunc(g.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
+	if len(g.budgets)+len(b.labelled) > 0 {
+		g.estimate, err = estimate(a)
 	}
-	return c, err
+	return g, err
 }
 
-// fundedFrom returns the budgets out of whose reservation for the task's parent the task gets what it may cost; nil if there is no such
-// reservation.
+// fundedFrom returns the budgets that have reserved for the task's parent what the task may cost; nil if there is no such reservation.
 func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
 	if q.Delegation.ReservedTry == 0 {
 		return nil
@@ -159,7 +158,7 @@ func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
 	return nil
 }
 
-// agentFor returns the agent of the pending task. For a task of a pool or a role, that is one like those that may run it.
+// agentFor returns the agent of the pending task. For a task of a pool or a role, it returns an agent with what all its agents have.
 func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 	if v := s.snap.Get(q.AgentUID); v != nil {
 		return &v.Agent
@@ -172,9 +171,9 @@ func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 
 // claims returns what the pending task must reserve.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
-	c := b.groups[groupOf(q)]
-	key := claimKey{group: c, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
-	budgets := c.budgets
+	g := b.groups[groupOf(q)]
+	key := claimKey{group: g, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
+	budgets := g.budgets
 	for i, l := range b.labelled {
 		if l.selector.Matches(q.Labels) {
 			budgets = append(slices.Clip(budgets), l.Budget)
@@ -192,17 +191,17 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 	}
 	claims, known := b.cached[key]
 	if !known {
-		claims = b.claim(q, c, budgets)
+		claims = b.claim(q, g, budgets)
 		b.cached[key] = claims
 	}
 	return claims
 }
 
-// claim returns what the task of the crowd must reserve of the budgets.
-func (b *queueBudgets) claim(q *fleet.QueuedTask, c *groupBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
-	e := state.Estimate{Amount: c.estimate.Amount, Limit: q.Delegation.CapLimit(c.limit)}
+// claim returns what the task of the group must reserve of the budgets.
+func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
+	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
-		e.Unpriced = c.estimate.Unpriced(&q.Task)
+		e.Unpriced = g.estimate.Unpriced(&q.Task)
 	}
 	want := state.WantedReservation(budgets, &q.Task, e)
 	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
@@ -210,15 +209,15 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *groupBudgets, budgets []*fl
 	}
 	funded := b.fundedFrom(q)
 	for _, budget := range budgets {
-		if funded != nil && slices.Contains(funded.budgets, budget) { // a part of what that has reserved for the task's parent
+		if funded != nil && slices.Contains(funded.budgets, budget) { // it has reserved this for the task's parent
 			continue
 		}
-		room := b.balances[budget.Name]
-		if slices.Contains(b.kept[q.ID], room.Key) {
+		balance := b.balances[budget.Name]
+		if slices.Contains(b.kept[q.ID], balance.Key) {
 			continue
 		}
-		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
-		for _, o := range state.Obstacles([]state.BudgetBalance{room}, &q.Task, want, e) {
+		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
+		for _, o := range state.Obstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
 		claims = append(claims, c)
@@ -226,7 +225,8 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *groupBudgets, budgets []*fl
 	return claims
 }
 
-// awaitingAnswer returns what keeps a task from going on about which Fleet has asked, although its budgets may have room.
+// awaitingAnswer returns the claim of a task that waits for the answer to a question about its budget. The task waits even if its budgets
+// have enough left.
 func awaitingAnswer(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
 	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID(), Next: "`answer_question` answers it"}
 	for _, b := range budgets {

@@ -83,24 +83,24 @@ func budgetNotFound(name string) error {
 }
 
 // budget returns the budget with what it has left.
-func (s *Service) budget(ctx context.Context, name string) (room *state.BudgetBalance, err error) {
+func (s *Service) budget(ctx context.Context, name string) (balance *state.BudgetBalance, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		b, err := readBudget(tx, name)
 		if err != nil {
 			return err
 		}
-		rooms, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
+		balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
 		if err == nil {
-			room = &rooms[0]
+			balance = &balances[0]
 		}
 		return err
 	})
-	return room, err
+	return balance, err
 }
 
 // ListBudgets returns the budgets that concern the caller, sorted by name: for an admin all, for others those that apply to one of
 // their agents, and those of the fleet and of their own.
-func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetBalance, err error) {
+func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalance, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -113,10 +113,10 @@ func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetBalance,
 		if err != nil {
 			return err
 		}
-		rooms, err = state.BudgetBalances(tx, s.visibleBudgets(p, all), s.now())
+		balances, err = state.BudgetBalances(tx, s.visibleBudgets(p, all), s.now())
 		return err
 	})
-	return rooms, err
+	return balances, err
 }
 
 // budgetFigures returns the figures of all budgets.
@@ -127,9 +127,9 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 		if err != nil {
 			return err
 		}
-		rooms, err := state.BudgetBalances(tx, budgets, s.now())
-		for _, r := range rooms {
-			all = append(all, fleet.BudgetFigures{Name: r.Name, Limit: fleet.Amount{Micros: r.Limit, Tokens: r.Tokens}, Reserved: r.Total.Reserved, Spent: r.Total.Spent})
+		balances, err := state.BudgetBalances(tx, budgets, s.now())
+		for _, b := range balances {
+			all = append(all, fleet.BudgetFigures{Name: b.Name, Limit: fleet.Amount{Micros: b.Limit, Tokens: b.Tokens}, Reserved: b.Total.Reserved, Spent: b.Total.Spent})
 		}
 		return err
 	})
@@ -137,13 +137,13 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 }
 
 // visibleBudgets returns the budgets that the principal may see.
-func (s *Service) visibleBudgets(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
+func (s *Service) visibleBudgets(p fleet.Principal, all []*fleet.Budget) (visible []*fleet.Budget) {
 	for _, b := range all {
 		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.appliesToVisible(p, b) {
-			seen = append(seen, b)
+			visible = append(visible, b)
 		}
 	}
-	return seen
+	return visible
 }
 
 // appliesToVisible reports whether the budget applies to tasks of an agent that the principal sees.
@@ -173,8 +173,8 @@ type BudgetLedger struct {
 
 // These limit the entries of a ledger in one answer.
 const (
-	defaultLedger = 50
-	maxLedger     = 500
+	defaultLedgerEntries = 50
+	maxLedgerEntries     = 500
 )
 
 // ShowBudget returns a budget that concerns the caller. The entries of tasks of others have no ids and texts, unless the caller is
@@ -189,9 +189,9 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	case r.Limit != nil && *r.Limit < 1:
 		return nil, invalid("limit", "limit is %d: give at least 1", *r.Limit)
 	}
-	limit := defaultLedger
+	limit := defaultLedgerEntries
 	if r.Limit != nil {
-		limit = min(*r.Limit, maxLedger)
+		limit = min(*r.Limit, maxLedgerEntries)
 	}
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
@@ -205,12 +205,12 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 		if err != nil {
 			return err
 		}
-		rooms, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
+		balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
 		if err != nil {
 			return err
 		}
-		*out = BudgetLedger{BudgetBalance: rooms[0]}
-		f := fleet.LedgerFilter{Budget: b.Name, Begin: rooms[0].Key.Begin, Before: r.Before, Limit: limit + 1}
+		*out = BudgetLedger{BudgetBalance: balances[0]}
+		f := fleet.LedgerFilter{Budget: b.Name, Begin: balances[0].Key.Begin, Before: r.Before, Limit: limit + 1}
 		if r.All {
 			f.Begin = time.Time{}
 		}
@@ -222,7 +222,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 			out.Entries = l.Entries[:limit]
 			out.Next = out.Entries[limit-1].N
 		}
-		return s.hideForeignTasks(tx, p, out.Entries)
+		return hideForeignTasks(tx, p, out.Entries)
 	})
 	if err != nil {
 		return nil, err
@@ -231,17 +231,18 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 }
 
 // hideForeignTasks removes what entries say about tasks that the principal may not see.
-func (s *Service) hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
+func hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
 	visible := map[string]bool{}
 	for _, e := range entries {
-		if _, known := visible[e.TaskID]; !known {
-			is, err := taskVisible(tx, p, e.TaskID)
-			if err != nil {
+		is, known := visible[e.TaskID]
+		if !known {
+			var err error
+			if is, err = taskVisible(tx, p, e.TaskID); err != nil {
 				return err
 			}
 			visible[e.TaskID] = is
 		}
-		if !visible[e.TaskID] {
+		if !is {
 			e.TaskID, e.Text = "", ""
 		}
 	}

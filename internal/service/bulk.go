@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PlanBulk makes a plan that says what the order does with each agent or task, and stores it for RunBulk. It changes nothing else.
+// PlanBulk makes a plan that says what the request does with each agent or task, and stores it for RunBulk. It changes nothing else.
 func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID string) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -54,9 +54,9 @@ func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPla
 	return nil, fleet.Errorf(fleet.ReasonPlanNotFound, "there is no plan %q of yours: it may have been removed because it is old", id).With("plan_id", id).Next("{plan_bulk} makes a plan")
 }
 
-// bulkItems returns the items of the order.
+// bulkItems returns the items of the request.
 func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (items []fleet.BulkItem, err error) {
-	if err := checkBulkOrder(o); err != nil {
+	if err := checkBulkRequest(o); err != nil {
 		return nil, err
 	}
 	op, err := s.bulkOperation(ctx, p, o)
@@ -80,8 +80,8 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 	return withoutRepeats(items), nil
 }
 
-// checkBulkOrder returns INVALID_ARGUMENT if the order does not say which agents, or has values that its operation does not use.
-func checkBulkOrder(o fleet.BulkOrder) error {
+// checkBulkRequest returns INVALID_ARGUMENT if the request does not say which agents, or has values that its operation does not use.
+func checkBulkRequest(o fleet.BulkOrder) error {
 	given := 0
 	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
 		if is {
@@ -181,7 +181,7 @@ func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error
 	return item, nil
 }
 
-// failItem makes the item one that cannot be done because of the error. It returns false for an error that is not about the item.
+// failItem records the error as the outcome of the item. It returns false, and records nothing, for an error that is not about the item.
 func failItem(item *fleet.BulkItem, err error) bool {
 	reason := fleet.ReasonOf(err)
 	if reason == fleet.ReasonInternal {
@@ -191,7 +191,7 @@ func failItem(item *fleet.BulkItem, err error) bool {
 	return true
 }
 
-// withoutRepeats returns the items without those of agents and tasks that come before.
+// withoutRepeats returns the items without those whose agent or task an earlier item has.
 func withoutRepeats(items []fleet.BulkItem) []fleet.BulkItem {
 	type subject struct{ agent, task, name string }
 	seen := map[subject]bool{}

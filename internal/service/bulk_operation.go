@@ -10,7 +10,7 @@ import (
 // bulkOperation is an operation with its values. It has no rules of its own: it calls what single calls of the API call.
 type bulkOperation struct {
 	needed fleet.Access // of the caller to each agent
-	// ends means that it ends or reaches the task of the agent, which must therefore be the one of the plan.
+	// ends means that it ends or reaches the task of the agent. Therefore the task must be the one of the plan.
 	ends bool
 	// predict returns what the operation does with the agent, or an empty text and why it does nothing, or why it cannot be done.
 	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
@@ -25,7 +25,7 @@ type bulkResult struct {
 	unfinished bool
 }
 
-// bulkOperation returns the operation of the order.
+// bulkOperation returns the operation of the request.
 func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
 	switch o.Operation {
 	case fleet.BulkStart:
@@ -62,9 +62,9 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	return bulkOperation{}, invalid("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
 
-// desiredOperation returns the operation that makes the change of the desired state with the call. verb says for people what it does.
+// desiredOperation returns the operation that changes the desired state with the call. verb says for people what it does.
 func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error)) bulkOperation {
-	foresee := func(v *fleet.AgentView) (effect, unchanged string, err error) {
+	predict := func(v *fleet.AgentView) (effect, unchanged string, err error) {
 		next := *v
 		if err := d.apply(s, &next); err != nil {
 			return "", "", err
@@ -84,22 +84,22 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 		}
 		return bulkResult{message: message, unfinished: !v.Settled()}, nil
 	}
-	return bulkOperation{needed: fleet.AccessOwn, ends: true, predict: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, ends: true, predict: predict, do: do}
 }
 
 func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkOrder) bulkOperation {
-	foresee := func(v *fleet.AgentView) (string, string, error) {
+	predict := func(v *fleet.AgentView) (string, string, error) {
 		return "gets the message for its task", "", s.checkMessage(p, v)
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
 		_, message, err := s.SendMessage(ctx, ref, o.Text, requestID)
 		return bulkResult{message: message}, err
 	}
-	return bulkOperation{needed: fleet.AccessRun, ends: true, predict: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessRun, ends: true, predict: predict, do: do}
 }
 
 func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
-	foresee := func(v *fleet.AgentView) (string, string, error) {
+	predict := func(v *fleet.AgentView) (string, string, error) {
 		after, err := r.apply(v.Labels)
 		if maps.Equal(after, v.Labels) {
 			return "", "it has these labels already", err
@@ -112,7 +112,7 @@ func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
 		_, labels, err := s.SetLabels(ctx, r)
 		return bulkResult{message: "It has " + labelsText(labels)}, err
 	}
-	return bulkOperation{needed: fleet.AccessOwn, predict: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, predict: predict, do: do}
 }
 
 func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
@@ -126,7 +126,7 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOper
 	if err == nil {
 		err = s.checkQueued(request("any", ""))
 	}
-	foresee := func(v *fleet.AgentView) (string, string, error) {
+	predict := func(v *fleet.AgentView) (string, string, error) {
 		effect := "gets the task"
 		if v.Status() != fleet.StatusIdle {
 			effect = "gets the task when it is idle"
@@ -140,12 +140,12 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOper
 		}
 		return bulkResult{message: "Task queued successfully", taskID: t.ID}, nil
 	}
-	return bulkOperation{needed: fleet.AccessRun, predict: foresee, do: do}, err
+	return bulkOperation{needed: fleet.AccessRun, predict: predict, do: do}, err
 }
 
 func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation {
-	more := 0 // agents that the plan moves to the pool
-	foresee := func(v *fleet.AgentView) (string, string, error) {
+	moved := 0 // agents that the plan moves to the pool
+	predict := func(v *fleet.AgentView) (string, string, error) {
 		a := &v.Agent
 		if err := checkMovable(a, to); err != nil {
 			return "", "", err
@@ -158,15 +158,15 @@ func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation
 		case to == nil:
 			return "leaves the pool " + a.Pool, "", nil
 		}
-		if err := checkPoolRoom(to, s.countAgents(to)+more); err != nil {
+		if err := checkPoolRoom(to, s.countAgents(to)+moved); err != nil {
 			return "", "", err
 		}
-		more++
+		moved++
 		return "moves to the pool " + to.Name, "", nil
 	}
 	do := func(ctx context.Context, ref, requestID string) (bulkResult, error) {
 		_, message, err := s.MoveAgent(ctx, ref, o.Pool, requestID)
 		return bulkResult{message: message}, err
 	}
-	return bulkOperation{needed: fleet.AccessOwn, predict: foresee, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, predict: predict, do: do}
 }

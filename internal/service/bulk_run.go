@@ -53,9 +53,9 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	defer cancel()
 	r := &bulkRun{s: s, plan: plan, op: op, slots: max(1, s.cfg.Workers/2)}
 	r.runAll(work)
-	kept, cancelKeep := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancelKeep()
-	if plan, err = s.storeResults(kept, p, plan); err == nil {
+	storing, cancelStoring := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancelStoring()
+	if plan, err = s.storeResults(storing, p, plan); err == nil {
 		err = ctx.Err()
 	}
 	return plan, err
@@ -156,7 +156,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	if r.plan.Order.Operation == fleet.BulkStopTask {
 		done, err = r.s.stopPlannedTask(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
 	} else {
-		about := &planned{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
+		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
 		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
 	}
 	r.writeAuditLine(line, err)
@@ -177,7 +177,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	}
 }
 
-// mayRetry reports whether the error may be gone, or the call may have been executed, when it is repeated.
+// mayRetry reports whether another try may succeed: the cause may pass, or the call may have been executed.
 func mayRetry(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	return !ok || e.Code == fleet.Unavailable && e.Reason != fleet.ReasonProvisioningFailed
@@ -225,7 +225,7 @@ func (r *bulkRun) writeAuditLine(line *fleet.AuditLine, err error) {
 			e.Outcome = string(fleet.ReasonOf(err))
 		}
 	})
-	ended := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(of error) bool { return errors.Is(err, of) })
+	ended := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded}, func(target error) bool { return errors.Is(err, target) })
 	if e.ID != 0 || err != nil && !ended {
 		r.s.audit.Add(e)
 	}

@@ -37,11 +37,13 @@ func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 
 // pendingAccess returns what p may do with the pending task.
 func (s *Service) pendingAccess(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
-	if q.AgentUID == "" {
-		return accessToPending(p, q)
-	}
-	if v := s.snap.Get(q.AgentUID); v != nil {
+	switch v := s.snap.Get(q.AgentUID); {
+	case v != nil:
 		return p.Access(&v.Agent)
+	case p.OwnsAll(q.Owner):
+		return fleet.AccessOwn
+	case q.AgentUID == "":
+		return accessToPending(p, q)
 	}
 	return fleet.AccessNone
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -92,7 +91,7 @@ func shortenCheckOutputs(c *fleet.TaskChecks) {
 	}
 	for i := range c.Results {
 		if r := &c.Results[i]; len(r.Output) > maxBriefOutput {
-			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-maxBriefOutput:], ""), true
+			r.Output, r.Truncated = lastBytes(r.Output, maxBriefOutput), true
 		}
 	}
 }
@@ -103,7 +102,7 @@ func (s *Service) RemoveAgent(ctx context.Context, uid string) error {
 	return s.removeAgentIf(ctx, uid, func(*fleet.AgentView) bool { return true })
 }
 
-// RemoveUnusedAgent does the same as Remove, unless the agent has a task or has changed since it was read as v.
+// RemoveUnusedAgent does the same as RemoveAgent, unless the agent has a task or has changed since it was read as v.
 func (s *Service) RemoveUnusedAgent(ctx context.Context, v *fleet.AgentView) error {
 	return s.removeAgentIf(ctx, v.UID, func(current *fleet.AgentView) bool {
 		return current.Task == nil && current.UpdatedAt.Equal(v.UpdatedAt)
@@ -117,15 +116,10 @@ func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := changeableAgent(tx, p, uid)
-		if err != nil || v.Desired == fleet.DesiredDeleted || !v.DeletedAt.IsZero() || !may(v) {
+		if err != nil || !may(v) {
 			return err
 		}
-		a := &v.Agent
-		a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = fleet.DesiredDeleted, 0, time.Time{}, s.now()
-		if err := tx.Update(a); err != nil {
-			return err
-		}
-		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "deletion requested"))
+		return s.requestDeletion(tx, &v.Agent, "deletion requested")
 	})
 }
 

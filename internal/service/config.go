@@ -37,18 +37,23 @@ func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	return done, nil
 }
 
-// Text says what was done.
-func (r ReloadResult) Text() string {
-	words := "Nothing has changed."
+// Message says for people what was done.
+func (r ReloadResult) Message() string {
+	message := "Nothing has changed."
 	if len(r.Changes) > 0 {
-		words = "Changed: " + strings.Join(r.Changes, ", ") + "."
+		message = "Changed: " + strings.Join(r.Changes, ", ") + "."
 	}
 	if len(r.Closed) > 0 {
-		names := make([]string, len(r.Closed))
-		for i, a := range r.Closed {
-			names[i] = a.Name
-		}
-		words += fmt.Sprintf(" Agents that accept no tasks, because their project or role is gone: %d (%s).", len(names), fleet.Shorten(strings.Join(names, ", "), 200))
+		message += fmt.Sprintf(" Agents that accept no tasks, because their project or role is gone: %s.", countedNames(r.Closed))
 	}
-	return words
+	return message
+}
+
+// countedNames returns the number of agents and their names, for a message.
+func countedNames(agents []fleet.Agent) string {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
+	}
+	return fmt.Sprintf("%d (%s)", len(names), fleet.Shorten(strings.Join(names, ", "), 200))
 }

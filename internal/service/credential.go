@@ -19,7 +19,7 @@ func (s *Service) SetCredentials(all []fleet.CredentialSetting) {
 		free[c.Name] = float64(c.KeepFree) / 100
 	}
 	s.keepFree.Store(&free)
-	s.lookAgain()
+	s.forceDispatch()
 }
 
 // checkCredential returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, so that a task would only fail.

@@ -67,12 +67,12 @@ func (s *Service) delegatedAgent(ctx context.Context, p fleet.Principal, ref str
 	if err != nil {
 		return nil, fleet.AgentNotFound(ref)
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error { return requireBelow(tx, p, v, ref) })
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error { return requireDescendant(tx, p, v, ref) })
 	return v, err
 }
 
-// requireBelow returns AGENT_NOT_FOUND unless the agent's last task is below the task in whose name p acts.
-func requireBelow(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, ref string) error {
+// requireDescendant returns AGENT_NOT_FOUND unless the agent's last task is below the task for which p acts.
+func requireDescendant(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, ref string) error {
 	last := v.Task
 	if last == nil {
 		tasks, err := tx.LastTasks([]string{v.UID})
@@ -84,34 +84,32 @@ func requireBelow(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, ref st
 		}
 		last = tasks[0]
 	}
-	is, err := isBelow(tx, last, p.TaskID)
+	is, err := isDescendant(tx, last, p.TaskID)
 	if err == nil && !is {
 		err = fleet.AgentNotFound(ref)
 	}
 	return err
 }
 
-// isBelow reports whether the task with the id is above t.
-func isBelow(tx fleet.ReadTx, t *fleet.Task, id string) (bool, error) {
+// isDescendant reports whether t is below the task with the id: one of its ancestors has the id.
+func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (is bool, err error) {
 	for n := 0; id != "" && t != nil && t.ParentID != "" && n <= t.Delegation.Depth; n++ {
 		if t.ParentID == id {
 			return true, nil
 		}
-		up, err := tx.Task(t.ParentID)
-		if err != nil {
+		if t, err = tx.Task(t.ParentID); err != nil {
 			return false, err
 		}
-		t = up
 	}
 	return false, nil
 }
 
-// accessBelow returns what an agent with its own token may do with the task: it sees its own, and reaches those below it.
-func accessBelow(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
+// accessToDescendant returns what an agent with its own token may do with the task: it sees its own, and reaches those below it.
+func accessToDescendant(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if t.ID == p.TaskID {
 		return fleet.AccessView, nil
 	}
-	is, err := isBelow(tx, t, p.TaskID)
+	is, err := isDescendant(tx, t, p.TaskID)
 	if err != nil || !is {
 		return fleet.AccessNone, err
 	}

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// joinTree makes a new task of the agent a part of the tree of the task that delegates it, within the limits of that task's grant. A task that
-// an agent starts in another way, as a subagent, has no grant. It writes the parent.
+// joinTree adds a new task of the agent to the tree of the task that delegates it, within the limits of that task's grant. A task that an
+// agent starts in another way, as a subagent, has no grant. joinTree writes the parent.
 func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	parent, err := tx.Task(p.TaskID)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	if parent == nil || !parent.Running() || !parent.StopRequestedAt.IsZero() {
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "your own task has ended or is being stopped, so it delegates nothing more")
 	}
-	counter := parent // the root, as long as it is there
+	counter := parent // the root, unless it was deleted or has ended
 	if parent.RootID != "" {
 		root, err := tx.Task(parent.RootID)
 		if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 		if err := checkGrantLimits(g, parent, counter, a); err != nil {
 			return err
 		}
-		if part, err = childShare(g, parent, t); err != nil {
+		if part, err = childLimit(g, parent, t); err != nil {
 			return err
 		}
 		t.Delegation.MaxRunning = g.MaxRunning
@@ -60,7 +60,7 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, "delegated the task "+t.Ref()))
 }
 
-// checkGrantLimits returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. The counter is the root.
+// checkGrantLimits returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. counter is the root.
 func checkGrantLimits(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
 	role := fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}
 	switch d := counter.Delegation; {
@@ -91,9 +91,9 @@ func remainingCost(t *fleet.Task) fleet.Micros {
 	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
 }
 
-// childShare returns what the task may cost that the parent delegates: what its caller has said, or an equal part of what the parent has left; 0 if
-// nothing limits that.
-func childShare(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
+// childLimit returns what the delegated task may cost: what its caller has said, or an equal part of what the parent has left; 0 if nothing
+// limits that.
+func childLimit(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
 	limited := parent.Spending.Reserve != nil && parent.Spending.Reserve.Fixed
 	left, most := remainingCost(parent), remainingCost(parent)+parent.Delegation.GivenToChildren
 	if usd := fleet.MicrosOf(g.MaxCostUSD); usd > 0 && (!limited || usd-parent.Delegation.GivenToChildren < left) {

@@ -62,7 +62,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	return tasks, nil
 }
 
-// putFanOut notes in the entries of the tasks that they belong together.
+// putFanOut records in the entries of the tasks that they belong together.
 func putFanOut(tx fleet.Tx, ids []string) error {
 	queued, err := tx.Queue(fleet.QueueFilter{TaskIDs: ids})
 	for _, q := range queued {

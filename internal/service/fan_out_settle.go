@@ -14,8 +14,8 @@ type SettleFanOutRequest struct {
 }
 
 // SettleFanOut chooses the work of one task of a fan-out. With AbandonOthers, it stops the other tasks and abandons their work. It waits
-// for their end, at most Config.CreateWait, and returns the ids of those that are left. The same call goes on with them, also with the
-// same request id.
+// for their end, at most Config.CreateWait, and returns the ids of those that remain. Another call goes on with them, also with the same
+// request id.
 func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*FanOut, []string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fl
 func (s *Service) awaitEnds(ctx context.Context, tasks []*fleet.Task) error {
 	until := s.now().Add(s.cfg.CreateWait)
 	for _, t := range tasks {
-		if _, err := s.waitForAgent(ctx, t.AgentUID, max(0, until.Sub(s.now())), func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != t.ID }); err != nil {
+		if _, err := s.waitForEnd(ctx, t, max(0, until.Sub(s.now()))); err != nil {
 			return err
 		}
 	}

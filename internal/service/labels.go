@@ -38,11 +38,14 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
 	c.Refused = err
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.labelAgent(tx, p, v, r) })
+	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (e *fleet.Event, err error) {
+		before := a.Labels
+		if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
+			return nil, err
+		}
+		return a.Event(fleet.EventAgentChanged, s.now(), labelsText(a.Labels)), nil
+	})
 	if err != nil {
-		return "", nil, err
-	}
-	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return "", nil, err
 	}
 	return v.Name, v.Labels, nil
@@ -78,23 +81,6 @@ func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) 
 		return nil, err
 	}
 	return t, tx.Append(t.Event(fleet.EventTaskLabelled, s.now(), labelsText(t.Labels)))
-}
-
-func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r SetLabelsRequest) (CallResult, error) {
-	current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
-	if err != nil {
-		return CallResult{}, err
-	}
-	a := &current.Agent
-	result, before := CallResult{AgentUID: a.UID}, a.Labels
-	if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
-		return result, err
-	}
-	a.UpdatedAt = s.now()
-	if err := tx.Update(a); err != nil {
-		return result, err
-	}
-	return result, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, labelsText(a.Labels)))
 }
 
 func labelsText(l fleet.Labels) string {

@@ -67,7 +67,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	if old, err := s.EarlierResult(ctx, c); err != nil {
 		return nil, err
 	} else if old != nil {
-		return s.worksOf(ctx, old.TaskID)
+		return s.workByIDs(ctx, old.TaskID)
 	}
 	ids := r.TaskIDs
 	if len(ids) == 0 {
@@ -84,13 +84,13 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 		return nil, err
 	}
 	if r.DryRun {
-		return work, s.predict(ctx, p, r, work, targets)
+		return work, s.predictLandings(ctx, p, r, work, targets)
 	}
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.queueLandings(tx, p, r, work, targets) })
 	if err != nil {
 		return nil, err
 	}
-	return s.worksOf(ctx, result.TaskID)
+	return s.workByIDs(ctx, result.TaskID)
 }
 
 // landingTarget is the branch of a repository into which work lands.
@@ -99,10 +99,10 @@ type landingTarget struct {
 	branch fleet.Branch
 }
 
-// landingTargets returns the branches into which the works land.
-func (s *Service) landingTargets(ctx context.Context, r LandRequest, works []*LandingView) (map[fleet.Train]*landingTarget, error) {
+// landingTargets returns the branches into which the work lands.
+func (s *Service) landingTargets(ctx context.Context, r LandRequest, work []*LandingView) (map[fleet.Train]*landingTarget, error) {
 	targets := map[fleet.Train]*landingTarget{}
-	for _, w := range works {
+	for _, w := range work {
 		if targets[trainOf(w.Landing)] != nil {
 			continue
 		}
@@ -124,10 +124,10 @@ func (s *Service) landingTargets(ctx context.Context, r LandRequest, works []*La
 
 func trainOf(l *fleet.Landing) fleet.Train { return fleet.Train{Place: l.Place, Project: l.Project} }
 
-// queueLandings puts the works into the queues of their branches.
-func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, works []*LandingView, targets map[fleet.Train]*landingTarget) (CallResult, error) {
-	ids := make([]string, len(works))
-	for i, w := range works {
+// queueLandings puts the work into the queues of its branches.
+func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, work []*LandingView, targets map[fleet.Train]*landingTarget) (CallResult, error) {
+	ids := make([]string, len(work))
+	for i, w := range work {
 		ids[i] = w.Task.ID
 		t, _, l, err := s.openWork(tx, p, w.Task.ID, fleet.AccessRun)
 		if err != nil {
@@ -148,24 +148,21 @@ func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, w
 	return CallResult{TaskID: strings.Join(ids, " ")}, nil
 }
 
-// worksOf returns the work of the tasks with the ids, as it is now.
-func (s *Service) worksOf(ctx context.Context, ids string) (work []*LandingView, err error) {
+// workByIDs returns the work of the tasks with the ids, which are separated by spaces, as it is now.
+func (s *Service) workByIDs(ctx context.Context, ids string) (work []*LandingView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		work = nil
-		for _, id := range strings.Fields(ids) {
+		var tasks []*fleet.Task
+		for id := range strings.FieldsSeq(ids) {
 			t, err := tx.Task(id)
 			if err != nil {
 				return err
 			}
-			l, err := landingOf(tx, id)
-			if err != nil {
-				return err
-			}
-			if t != nil && l != nil { // it was not deleted meanwhile
-				work = append(work, &LandingView{Landing: l, Task: t})
+			if t != nil { // it was not deleted meanwhile
+				tasks = append(tasks, t)
 			}
 		}
-		return nil
+		work, err = workOf(tx, tasks)
+		return err
 	})
 	return work, err
 }
@@ -219,9 +216,9 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 	return work, err
 }
 
-// predict says of each work whether it can be combined with its branch and with the work before it.
-func (s *Service) predict(ctx context.Context, p fleet.Principal, r LandRequest, works []*LandingView, targets map[fleet.Train]*landingTarget) error {
-	for _, w := range works {
+// predictLandings says of each work whether it can be combined with its branch and with the work before it.
+func (s *Service) predictLandings(ctx context.Context, p fleet.Principal, r LandRequest, work []*LandingView, targets map[fleet.Train]*landingTarget) error {
+	for _, w := range work {
 		b := targets[trainOf(w.Landing)]
 		if err := s.collectWork(ctx, b.repo, w.Task); err != nil {
 			w.Err = err

@@ -86,8 +86,8 @@ func (s *Service) launch(
 	if err := s.resolveLaunch(ctx, &r); err != nil {
 		return nil, CallResult{}, false, err
 	}
-	if !p.Reaches(r.Place, r.Project) {
-		return nil, CallResult{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
+	if err := checkReach(p, r.Place, r.Project); err != nil {
+		return nil, CallResult{}, false, err
 	}
 	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {

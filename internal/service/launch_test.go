@@ -102,9 +102,9 @@ func TestTurns(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 
-// TestConcludeEndsTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
+// TestEndByUIDEndsTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
 // and that the first call decides how the contract ends.
-func TestConcludeEndsTheRun(t *testing.T) {
+func TestEndByUIDEndsTheRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var interrupts []bool
@@ -117,7 +117,7 @@ func TestConcludeEndsTheRun(t *testing.T) {
 		return nil
 	}})
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
-	for _, conclude := range []func(uid string) (*fleet.Task, error){
+	for _, end := range []func(uid string) (*fleet.Task, error){
 		func(uid string) (*fleet.Task, error) {
 			return h.CompleteByUID(h.Context(), uid, "well", []byte("p"), 10)
 		},
@@ -137,7 +137,7 @@ func TestConcludeEndsTheRun(t *testing.T) {
 		mu.Lock()
 		interrupts = nil
 		mu.Unlock()
-		first, err := conclude(v.UID)
+		first, err := end(v.UID)
 		require.NoError(t, err)
 		mu.Lock()
 		require.Equal(t, []bool{false}, interrupts)

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"time"
 
 	"fleet/internal/fleet"
 )
@@ -27,7 +26,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 		}
 		return p.Name + "/" + t.ID + "/" + requestID // the same for a repeat
 	}
-	task, err := s.insertMessage(ctx, c, ref, id, message)
+	task, err := s.insertMessage(ctx, p, c, ref, id, message)
 	if err != nil {
 		return nil, "", err
 	}
@@ -47,13 +46,10 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 }
 
 // insertMessage puts the message into the store, where the worker of the agent finds it.
-func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
+func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
+	byAgent := p.AgentUID != ""
+	ctx, p, err := s.resolveCaller(ctx, p, &c)
 	if err != nil {
-		return nil, err
-	}
-	agent := p.AgentUID != ""
-	if ctx, p, err = s.resolveCaller(ctx, p, &c); err != nil {
 		return nil, err
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
@@ -64,8 +60,8 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 			return nil, err
 		}
 		a, task := &v.Agent, v.Task
-		if agent {
-			if err := requireBelow(tx, p, v, ref); err != nil {
+		if byAgent {
+			if err := requireDescendant(tx, p, v, ref); err != nil {
 				return nil, err
 			}
 		}
@@ -111,24 +107,12 @@ func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 
 // awaitMessage waits until the message was delivered or refused, at most Config.MessageWait.
 func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
-	signal, cancel := s.store.Subscribe()
-	defer cancel()
-	timer := time.NewTimer(s.cfg.MessageWait)
-	defer timer.Stop()
-	for {
-		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
+		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			m, err = fleet.First(tx.Messages(fleet.MessageFilter{ID: id}))
 			return err
-		}); err != nil || m == nil || !m.Open() {
-			return m, err
-		}
-		fleet.ReleaseSlot(ctx)
-		select {
-		case <-signal:
-		case <-timer.C:
-			return m, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		})
+		return m == nil || !m.Open(), err
+	})
+	return m, err
 }

@@ -15,7 +15,7 @@ type Overlaps struct {
 	Missing []*LandingView // work that the repository does not have, or that is in a workspace that does not run
 }
 
-// MaxCompared is how many works ShowOverlaps compares.
+// MaxCompared is the number of tasks whose work ShowOverlaps compares.
 const MaxCompared = 100
 
 // ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned, as if it

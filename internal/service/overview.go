@@ -41,12 +41,12 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 			o.count(v)
 		}
 	}
-	tasks, questions := fleet.TaskFilter{Since: s.now().Add(-24 * time.Hour)}, fleet.QuestionFilter{Waiting: true}
-	if tasks.Owner, tasks.Shared, err = s.ownerFilter(ctx, p); err != nil {
+	owner, shared, err := s.ownerFilter(ctx, p)
+	if err != nil {
 		return nil, err
 	}
-	tasks.Projects = p.Projects
-	questions.Owner, questions.Shared, questions.Projects = tasks.Owner, tasks.Shared, tasks.Projects
+	tasks := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: p.Projects, Since: s.now().Add(-24 * time.Hour)}
+	questions := fleet.QuestionFilter{Owner: owner, Shared: shared, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err

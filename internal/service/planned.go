@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// planned is the agent that an item of a bulk operation is about. While a context has it, calls name no other agent, even if the name
-// belongs to another one meanwhile, and they end and reach no task but the planned one.
-type planned struct {
+// plannedAgent is the agent of an item of a bulk operation. A call with it in its context is about this agent, even if another agent has the
+// name meanwhile. The call ends and reaches no task but the planned one.
+type plannedAgent struct {
 	uid, name string
 	taskID    string // empty: none
 	anyTask   bool   // the operation neither ends nor reaches the task of the agent
@@ -16,18 +16,18 @@ type planned struct {
 
 type plannedKey struct{}
 
-func withPlanned(ctx context.Context, p *planned) context.Context {
+func withPlanned(ctx context.Context, p *plannedAgent) context.Context {
 	return context.WithValue(ctx, plannedKey{}, p)
 }
 
 // plannedFrom returns nil if the call does not belong to a bulk operation.
-func plannedFrom(ctx context.Context) *planned {
-	p, _ := ctx.Value(plannedKey{}).(*planned)
+func plannedFrom(ctx context.Context) *plannedAgent {
+	p, _ := ctx.Value(plannedKey{}).(*plannedAgent)
 	return p
 }
 
 // allows returns PLAN_OUTDATED if the agent has another task than the plan says.
-func (p *planned) allows(v *fleet.AgentView) error {
+func (p *plannedAgent) allows(v *fleet.AgentView) error {
 	if p == nil || p.anyTask || v.Task == nil || v.Task.ID == p.taskID {
 		return nil
 	}
@@ -35,8 +35,8 @@ func (p *planned) allows(v *fleet.AgentView) error {
 		Next("{plan_bulk} makes one").With("agent_name", v.Name).With("task_id", v.Task.ID)
 }
 
-// plannedAgent returns the agent of the item, if p may see it.
-func (s *Service) plannedAgent(ctx context.Context, p fleet.Principal, item *planned) (*fleet.AgentView, error) {
+// findPlanned returns the agent of the item, if p may see it.
+func (s *Service) findPlanned(ctx context.Context, p fleet.Principal, item *plannedAgent) (*fleet.AgentView, error) {
 	if err := s.snap.RefreshAgents(ctx, item.uid); err != nil {
 		return nil, err
 	}

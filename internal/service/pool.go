@@ -33,9 +33,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 	c.Refused = err
 	if err == nil {
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
-		if !p.Reaches(pool.Place, pool.Project) {
-			c.Refused = fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
-		}
+		c.Refused = checkReach(p, pool.Place, pool.Project)
 	}
 	pool.Owner, pool.By = p.Name, fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}
 	pool.CreatedAt = s.now()

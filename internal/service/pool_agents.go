@@ -179,7 +179,7 @@ func (s *Service) retireAgent(ctx context.Context, uid string) error {
 	})
 }
 
-// requestDeletion requests the deletion of the agent.
+// requestDeletion requests the deletion of the agent, unless it was requested before. The text is that of the event.
 func (s *Service) requestDeletion(tx fleet.Tx, a *fleet.Agent, text string) error {
 	if a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
 		return nil

@@ -20,21 +20,15 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 		err = s.checkRoomToMove(v, to)
 	}
 	c.Refused = err
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
-		if err != nil {
-			return CallResult{}, err
-		}
-		a := &current.Agent
-		result := CallResult{AgentUID: a.UID}
+	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(tx fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
 		if err := checkMovable(a, to); err != nil || inPool(a, to) {
-			return result, err
+			return nil, err
 		}
 		text := "moved out of the pool " + a.Pool
 		if a.Pool != "" {
 			from, err := s.pools().read(tx, fleet.OwnedKey(a.Pool, a.Owner))
 			if err != nil {
-				return result, err
+				return nil, err
 			}
 			leavePool(a, from)
 		}
@@ -42,16 +36,9 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 			s.joinPool(a, to)
 			text = "moved to the pool " + to.Name
 		}
-		a.UpdatedAt = s.now()
-		if err := tx.Update(a); err != nil {
-			return result, err
-		}
-		return result, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text+" by "+p.Name))
+		return a.Event(fleet.EventAgentChanged, s.now(), text+" by "+p.Name), nil
 	})
 	if err != nil {
-		return nil, "", err
-	}
-	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return nil, "", err
 	}
 	if v.Pool == "" {

@@ -11,7 +11,7 @@ import (
 // SetPools replaces the pools of the configuration. Dispatch creates, changes and drains them.
 func (s *Service) SetPools(all []fleet.PoolSetting) {
 	s.poolSettings.Store(&all)
-	s.lookAgain()
+	s.forceDispatch()
 }
 
 // applyPools makes the pools those of the configuration, if it has changed. A pool whose project does not answer is left as it is until

@@ -22,11 +22,9 @@ const MaxPrincipals = 1000
 // own limits. It returns those whose names come after the cursor, sorted by name, and the cursor of the next page; "" on the
 // last page. A nil limit means 100. The interceptor lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
-	most := 100
-	if limit != nil {
-		if most = *limit; most < 1 || most > MaxPrincipals {
-			return nil, "", invalid("limit", "limit is %d: give 1 to %d", most, MaxPrincipals)
-		}
+	most, err := limitIn(limit, 100, MaxPrincipals)
+	if err != nil {
+		return nil, "", err
 	}
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // PruneWorkRequest says what PruneWork removes.
@@ -35,12 +36,11 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 	places := s.places.All
 	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), Unproved: r.Unproved, DryRun: r.DryRun}
 	if r.Project != "" {
-		proj, place, err := s.places.FindInFleet(ctx, r.Project)
+		project, place, err := s.places.FindInFleet(ctx, r.Project)
 		if err != nil {
 			return nil, err
 		}
-		q.Project, places = proj.Name, places[:0:0]
-		places = append(places, place)
+		q.Project, places = project.Name, []*state.ManagedPlace{place}
 	}
 	q.Deleted = func(ctx context.Context, uids []string) (deleted []fleet.DeletedAgent, err error) {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) error {

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"fleet/internal/fleet"
 )
@@ -210,30 +209,15 @@ func questionClosed(q *fleet.Question) *fleet.Error {
 
 // awaitAnswer waits until the answer is delivered or the question has ended, at most Config.MessageWait.
 func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question, err error) {
-	signal, cancel := s.store.Subscribe()
-	defer cancel()
-	timer := time.NewTimer(s.cfg.MessageWait)
-	defer timer.Stop()
-	for {
+	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			q, err = fleet.QuestionByID(tx, id)
 			return err
 		})
-		switch {
-		case err != nil:
-			return nil, err
-		case q == nil: // its task was deleted meanwhile
-			return nil, fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
-		case !q.Open():
-			return q, nil
+		if err == nil && q == nil { // its task was deleted meanwhile
+			err = fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
 		}
-		fleet.ReleaseSlot(ctx)
-		select {
-		case <-signal:
-		case <-timer.C:
-			return q, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		return err == nil && !q.Open(), err
+	})
+	return q, err
 }

@@ -13,13 +13,13 @@ import (
 	"fleet/internal/state"
 )
 
-// dispatchRetry is after what time a start is tried again that the decision expected to succeed.
+// dispatchRetry is after what time a failed start is tried again.
 const dispatchRetry = 5 * time.Second
 
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
 
-// Prepare reads the queue and the agents, so that Dispatch finds only what has changed since.
+// Prepare reads the queue and the agents, so that Dispatch reads only what has changed since.
 func (s *Service) Prepare(ctx context.Context) error {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return err
@@ -34,25 +34,25 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
-	moves, last := s.queue.Revision(), s.lastDispatch.Load()
-	if last.revision == moves && (last.next.IsZero() || s.now().Before(last.next)) {
+	revision, last := s.queue.Revision(), s.lastDispatch.Load()
+	if last.revision == revision && (last.next.IsZero() || s.now().Before(last.next)) {
 		return last.next, nil
 	}
 	next, err = s.dispatch(ctx)
 	if err == nil {
-		s.lastDispatch.CompareAndSwap(last, &dispatchState{moves, next}) // unless settings have changed meanwhile
+		s.lastDispatch.CompareAndSwap(last, &dispatchState{revision, next}) // unless settings have changed meanwhile
 	}
 	return next, err
 }
 
-// dispatchState says up to what Dispatch has looked, and when it must look again although nothing has happened.
+// dispatchState is the last revision for which Dispatch has decided, and when it must decide again although nothing has happened.
 type dispatchState struct {
 	revision int64 // see state.Queue.Revision
 	next     time.Time
 }
 
-// lookAgain makes the next Dispatch look although nothing has happened.
-func (s *Service) lookAgain() { s.lastDispatch.Store(&dispatchState{revision: -1}) }
+// forceDispatch makes the next Dispatch decide although nothing has happened.
+func (s *Service) forceDispatch() { s.lastDispatch.Store(&dispatchState{revision: -1}) }
 
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.applyPools(ctx); err != nil {

@@ -55,12 +55,12 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 	}
 	all = slices.DeleteFunc(all, func(i QueueItem) bool { return uid != "" && i.AgentUID != uid || !selector.Matches(i.Labels) })
 	l := &QueueList{Total: len(all)}
-	l.Items, l.Next, err = fleet.Cut(all, r.PageRequest, defaultQueue)
+	l.Items, l.Next, err = fleet.Cut(all, r.PageRequest, defaultQueueItems)
 	return l, err
 }
 
-// defaultQueue is how many items ListQueue returns by default.
-const defaultQueue = 100
+// defaultQueueItems is how many items ListQueue returns by default.
+const defaultQueueItems = 100
 
 // queueItems returns the pending tasks that p may see.
 func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queue.Detail) ([]QueueItem, error) {
@@ -70,16 +70,7 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 	}
 	items := []QueueItem{}
 	for i, q := range d.Order {
-		access := fleet.AccessNone
-		switch a := s.snap.Get(q.AgentUID); {
-		case a != nil:
-			access = p.Access(&a.Agent)
-		case p.OwnsAll(q.Owner):
-			access = fleet.AccessOwn
-		case q.AgentUID == "":
-			access = accessToPending(p, q)
-		}
-		if access != fleet.AccessNone {
+		if access := s.pendingAccess(p, q); access != fleet.AccessNone {
 			items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID], Access: p.CapByScope(access)})
 		}
 	}

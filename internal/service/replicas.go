@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -184,15 +183,10 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 	return err
 }
 
-// Text says what was lost.
-func (f ForgetResult) Text(server string) string {
-	words := fmt.Sprintf("The server %s is forgotten.", server)
+// Message says for people what was lost.
+func (f ForgetResult) Message(server string) string {
 	if len(f.Agents) == 0 {
-		return words + " It had no agents."
+		return fmt.Sprintf("The server %s is forgotten. It had no agents.", server)
 	}
-	names := make([]string, len(f.Agents))
-	for i, a := range f.Agents {
-		names[i] = a.Name
-	}
-	return fmt.Sprintf("%s Deleted agents: %d (%s); tasks that failed: %d.", words, len(names), fleet.Shorten(strings.Join(names, ", "), 200), f.Tasks)
+	return fmt.Sprintf("The server %s is forgotten. Deleted agents: %s; tasks that failed: %d.", server, countedNames(f.Agents), f.Tasks)
 }

@@ -47,30 +47,18 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refused = err
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		current, err := agentForUpdate(tx, p, v, fleet.AccessRun)
-		if err != nil {
-			return CallResult{}, err
-		}
-		a := &current.Agent
+	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessRun, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
 		before := len(a.Rules)
 		a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })
 		if len(a.Rules) == before {
-			return CallResult{AgentUID: a.UID}, nil
+			return nil, nil //nolint:nilnil // nothing changes
 		}
 		if len(a.Rules) == 0 {
 			a.Rules = nil
 		}
-		a.UpdatedAt = s.now()
-		if err := tx.Update(a); err != nil {
-			return CallResult{}, err
-		}
-		return CallResult{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "no longer allowed without a question: "+r.Rule))
+		return a.Event(fleet.EventAgentChanged, s.now(), "no longer allowed without a question: "+r.Rule), nil
 	})
 	if err != nil {
-		return nil, "", err
-	}
-	if v, err = s.earlierAgent(ctx, result); err != nil {
 		return nil, "", err
 	}
 	return &v.Agent, fmt.Sprintf("Agent '%s' asks again before it uses %s, from its next task on", v.Name, fleet.Shorten(r.Rule, 200)), nil

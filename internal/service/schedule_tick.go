@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// nextTick is the next tick of a schedule, so that it is not computed after each change of the fleet.
-type nextTick struct {
+// cachedTick caches the next tick of a schedule, which would otherwise be computed after each change of the fleet.
+type cachedTick struct {
 	schedule *fleet.Schedule
 	next     time.Time // zero if there is none
 }
@@ -23,25 +23,25 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	}
 	now := s.now()
 	known := s.nextTicks
-	s.nextTicks = map[string]nextTick{}
+	s.nextTicks = map[string]cachedTick{}
 	for _, sched := range s.queue.Schedules() {
-		a, ok := known[sched.Key()]
-		if !ok || !a.schedule.SameTicks(sched) {
-			a = nextTick{sched, s.nextTick(sched)}
+		tick, ok := known[sched.Key()]
+		if !ok || !tick.schedule.SameTicks(sched) {
+			tick = cachedTick{sched, s.nextTick(sched)}
 		}
-		s.nextTicks[sched.Key()] = a
-		if a.next.IsZero() {
+		s.nextTicks[sched.Key()] = tick
+		if tick.next.IsZero() {
 			continue
 		}
-		if !a.next.After(now) {
+		if !tick.next.After(now) {
 			if err := s.runTick(ctx, sched); err != nil {
 				return time.Time{}, err
 			}
-			// The event of that has changed the queue, so that Dispatch is called again.
+			// Its event changes the queue, so Dispatch is called again.
 			continue
 		}
-		if next.IsZero() || a.next.Before(next) {
-			next = a.next
+		if next.IsZero() || tick.next.Before(next) {
+			next = tick.next
 		}
 	}
 	return next, nil

@@ -31,11 +31,9 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 	if err != nil {
 		return nil, err
 	}
-	most := defaultFound
-	if limit != nil {
-		if most = *limit; most < 1 || most > MaxFound {
-			return nil, invalid("limit", "limit is %d: give 1 to %d", most, MaxFound)
-		}
+	most, err := limitIn(limit, defaultFound, MaxFound)
+	if err != nil {
+		return nil, err
 	}
 	if fleet.IsBlank(text) {
 		return nil, invalid("text", "text is required: give the text to search for")
@@ -56,13 +54,12 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 			f.Agents = append(f.Agents, v)
 		}
 	}
-	toolset := fleet.ToolsetFleet
-	tasks, questions := fleet.TaskFilter{Text: text, Toolset: &toolset}, fleet.QuestionFilter{Waiting: true}
-	if tasks.Owner, tasks.Shared, err = s.ownerFilter(ctx, p); err != nil {
+	owner, shared, err := s.ownerFilter(ctx, p)
+	if err != nil {
 		return nil, err
 	}
-	tasks.Projects = p.Projects
-	questions.Owner, questions.Shared, questions.Projects = tasks.Owner, tasks.Shared, tasks.Projects
+	tasks := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: p.Projects, Text: text, Toolset: new(fleet.ToolsetFleet)}
+	questions := fleet.QuestionFilter{Owner: owner, Shared: shared, Projects: p.Projects, Waiting: true}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		found, err := tx.FindTasks(tasks, fleet.TaskWindow{Limit: most})
 		if err != nil {

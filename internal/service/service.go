@@ -24,8 +24,8 @@ type Service struct {
 	queue  *state.Queue
 
 	readTask  taskReader
-	nextTicks map[string]nextTick // next ticks of schedules, by name; only tick uses it
-	names     sync.Map            // the principals of subjects: named, by source and id
+	nextTicks map[string]cachedTick // next ticks of schedules, by name; only tick uses it
+	names     sync.Map              // the principals of subjects: cachedName, by source and id
 
 	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
 	// can send tokens that do not exist. So lookups at the same time share a query.
@@ -39,7 +39,7 @@ type Service struct {
 	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
 	estimates    estimates
 	observed     sync.Map               // what ObserveLandings has last seen, by fleet.Train
-	stuck        sync.Map               // how long a train that could not move its branch has paused last, by fleet.Train
+	trainPauses  sync.Map               // the last pause of a train that could not move its branch, by fleet.Train
 	webhookRoot  atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
 }
 
@@ -60,7 +60,7 @@ func (s *Service) Limits() fleet.Limits { return *s.limits.Load() }
 // SetLimits replaces the limits. It ends nothing that exceeds the new ones.
 func (s *Service) SetLimits(l fleet.Limits) {
 	s.limits.Store(&l)
-	s.lookAgain()
+	s.forceDispatch()
 }
 
 // AuditLog returns the log for the lines of ended calls.
@@ -98,7 +98,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 		return nil, p, err
 	}
 	if planned := plannedFrom(ctx); planned != nil {
-		v, err := s.plannedAgent(ctx, p, planned)
+		v, err := s.findPlanned(ctx, p, planned)
 		return v, p, err
 	}
 	if ref == "" {
@@ -124,27 +124,16 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, p, err
 }
 
-// waitForAgent waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
-// is not an error.
-func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (*fleet.AgentView, error) {
+// await calls check at once and after each change in the store, until check returns true or an error, at most d. A timeout is not
+// an error.
+func (s *Service) await(ctx context.Context, d time.Duration, check func() (done bool, err error)) error {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
-		if err := s.snap.RefreshAgents(ctx, uid); err != nil {
-			return nil, err
-		}
-		v := s.snap.Get(uid)
-		if v == nil {
-			deleted, err := s.storedAgent(ctx, uid)
-			if err != nil {
-				return nil, err
-			}
-			v = deleted
-		}
-		if over || ok(v) {
-			return v, nil
+		if done, err := check(); err != nil || done || over {
+			return err
 		}
 		fleet.ReleaseSlot(ctx)
 		select {
@@ -152,9 +141,30 @@ func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration,
 		case <-timer.C:
 			over = true
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// waitForAgent waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
+// is not an error.
+func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (v *fleet.AgentView, err error) {
+	err = s.await(ctx, d, func() (bool, error) {
+		err := s.snap.RefreshAgents(ctx, uid)
+		if v = s.snap.Get(uid); err == nil && v == nil {
+			v, err = s.storedAgent(ctx, uid)
+		}
+		return err == nil && ok(v), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// waitForEnd waits until the agent of the task no longer has it, at most d, and returns the agent.
+func (s *Service) waitForEnd(ctx context.Context, t *fleet.Task, d time.Duration) (*fleet.AgentView, error) {
+	return s.waitForAgent(ctx, t.AgentUID, d, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != t.ID })
 }
 
 // storedAgent returns the agent, which may be deleted, from the store. It does not read the agent's task.
@@ -171,6 +181,34 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 		return err
 	})
 	return v, err
+}
+
+// changeAgent changes the agent in the transaction of the call, and returns it as it is then. v is the agent as the caller has found
+// it; nil if the call is refused. change returns the event of the change, or nil if nothing changes.
+func (s *Service) changeAgent(
+	ctx context.Context, c Call, p fleet.Principal, v *fleet.AgentView, needed fleet.Access, change func(fleet.Tx, *fleet.Agent) (*fleet.Event, error),
+) (*fleet.AgentView, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		current, err := agentForUpdate(tx, p, v, needed)
+		if err != nil {
+			return CallResult{}, err
+		}
+		a := &current.Agent
+		result := CallResult{AgentUID: a.UID}
+		e, err := change(tx, a)
+		if err != nil || e == nil {
+			return result, err
+		}
+		a.UpdatedAt = e.Time
+		if err := tx.Update(a); err != nil {
+			return result, err
+		}
+		return result, tx.Append(e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.earlierAgent(ctx, result)
 }
 
 // agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is NotFound if

@@ -314,13 +314,13 @@ func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open 
 		if open, err = readSessionViews(tx, toolset, ""); err != nil {
 			return err
 		}
-		held := map[string]bool{}
+		inSession := map[string]bool{}
 		for _, v := range open {
-			held[v.AgentUID] = true
+			inSession[v.AgentUID] = true
 		}
 		others = nil
 		for _, v := range agents {
-			if v.Toolset == toolset && !held[v.UID] && v.Desired != fleet.DesiredDeleted {
+			if v.Toolset == toolset && !inSession[v.UID] && v.Desired != fleet.DesiredDeleted {
 				others = append(others, v)
 			}
 		}

@@ -24,45 +24,45 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {
 		return nil, "", invalid("access", "access %q is not view or run", r.Access)
 	}
-	return s.changeShares(ctx, "ShareAgent", r, func(p fleet.Principal, a *fleet.Agent) (string, error) {
+	return s.changeShares(ctx, "ShareAgent", r, func(p fleet.Principal, a *fleet.Agent) (*fleet.Event, error) {
 		if r.Group != "" {
 			if err := fleet.CheckGroup(r.Group); err != nil {
-				return "", invalid("group", "%v", err)
+				return nil, invalid("group", "%v", err)
 			}
 		}
 		if r.Person == a.Owner {
-			return "", invalid("person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
+			return nil, invalid("person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
 		}
 		share := fleet.Share{Grantee: r.Grantee, Access: r.Access, By: p.Name, At: s.now()}
 		i := shareIndex(a, r.Grantee)
 		switch {
 		case i >= 0 && a.Shares[i].Access == r.Access:
-			return "", nil
+			return nil, nil //nolint:nilnil // nothing changes
 		case i >= 0:
 			a.Shares = slices.Clone(a.Shares)
 			a.Shares[i] = share
 		case len(a.Shares) >= fleet.MaxShares:
-			return "", fleet.Errorf(fleet.ReasonLimitReached, "agent %q is shared %d times, which is the limit: share it with a group", a.Name, len(a.Shares)).
+			return nil, fleet.Errorf(fleet.ReasonLimitReached, "agent %q is shared %d times, which is the limit: share it with a group", a.Name, len(a.Shares)).
 				AtLimit("shares", int64(len(a.Shares)), fleet.MaxShares).After(fleet.HeldRetry).With("agent_name", a.Name)
 		default:
 			a.Shares = append(slices.Clone(a.Shares), share)
 		}
-		return fmt.Sprintf("shared with %s to %s", r.Grantee, r.Access), nil
+		return a.Event(fleet.EventAgentShared, s.now(), fmt.Sprintf("shared with %s to %s", r.Grantee, r.Access)), nil
 	})
 }
 
 // UnshareAgent ends the share of a person or a group. It takes effect at once, also for waiting calls. It is not an error if
 // the share does not exist.
 func (s *Service) UnshareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
-	return s.changeShares(ctx, "UnshareAgent", r, func(_ fleet.Principal, a *fleet.Agent) (string, error) {
+	return s.changeShares(ctx, "UnshareAgent", r, func(_ fleet.Principal, a *fleet.Agent) (*fleet.Event, error) {
 		i := shareIndex(a, r.Grantee)
 		if i < 0 {
-			return "", nil
+			return nil, nil //nolint:nilnil // nothing changes
 		}
 		if a.Shares = slices.Delete(slices.Clone(a.Shares), i, i+1); len(a.Shares) == 0 {
 			a.Shares = nil
 		}
-		return fmt.Sprintf("no longer shared with %s", r.Grantee), nil
+		return a.Event(fleet.EventAgentUnshared, s.now(), fmt.Sprintf("no longer shared with %s", r.Grantee)), nil
 	})
 }
 
@@ -82,19 +82,16 @@ func (s *Service) AgentShares(ctx context.Context, ref string) (shares []fleet.S
 	return shares, err
 }
 
-// changeShares changes the agent's shares once per request id. change returns the event's text, or "" if nothing changes.
+// changeShares changes the agent's shares once per request id. change returns the event, or nil if nothing changes.
 func (s *Service) changeShares(
-	ctx context.Context, method string, r ShareRequest, change func(fleet.Principal, *fleet.Agent) (string, error),
+	ctx context.Context, method string, r ShareRequest, change func(fleet.Principal, *fleet.Agent) (*fleet.Event, error),
 ) (*fleet.Agent, string, error) {
 	if err := r.Validate(); err != nil {
 		return nil, "", err
 	}
-	c := Call{Method: method, RequestID: r.RequestID, Body: r}
-	result, err := s.writeShares(ctx, c, r.Agent, change)
-	if err != nil {
-		return nil, "", err
-	}
-	v, err := s.earlierAgent(ctx, result)
+	v, p, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
+	c := Call{Method: method, RequestID: r.RequestID, Body: r, Refused: err}
+	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) { return change(p, a) })
 	if err != nil {
 		return nil, "", err
 	}
@@ -102,33 +99,6 @@ func (s *Service) changeShares(
 		return &v.Agent, fmt.Sprintf("Agent '%s' is shared with %s to %s", v.Name, r.Grantee, v.Shares[i].Access), nil
 	}
 	return &v.Agent, fmt.Sprintf("Agent '%s' is not shared with %s", v.Name, r.Grantee), nil
-}
-
-func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (CallResult, error) {
-	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
-	c.Refused = err
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		current, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
-		if err != nil {
-			return CallResult{}, err
-		}
-		a := &current.Agent
-		result := CallResult{AgentUID: a.UID}
-		text, err := change(p, a)
-		if err != nil || text == "" {
-			return result, err
-		}
-		a.UpdatedAt = s.now()
-		if err := tx.Update(a); err != nil {
-			return result, err
-		}
-		event := fleet.EventAgentShared
-		if c.Method == "UnshareAgent" {
-			event = fleet.EventAgentUnshared
-		}
-		return result, tx.Append(a.Event(event, a.UpdatedAt, text))
-	})
-	return result, err
 }
 
 // shareIndex returns the index of the agent's share with the grantee; negative if there is none.

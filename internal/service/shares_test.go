@@ -17,8 +17,8 @@ func member(ctx context.Context, name string, groups ...string) context.Context 
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRun, Groups: groups})
 }
 
-// childShare shares an agent of alice.
-func childShare(h *servicetest.Harness, r service.ShareRequest) {
+// shareAgent shares an agent of alice.
+func shareAgent(h *servicetest.Harness, r service.ShareRequest) {
 	h.T.Helper()
 	_, _, err := h.ShareAgent(h.Context(), r)
 	require.NoError(h.T, err)
@@ -28,8 +28,8 @@ func TestSharesWithGroups(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:ops"}, Access: fleet.AccessView})
-	childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:devs"}, Access: fleet.AccessRun})
+	shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:ops"}, Access: fleet.AccessView})
+	shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:devs"}, Access: fleet.AccessRun})
 	total := func(ctx context.Context) int {
 		l, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
 		require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestSharesWithGroups(t *testing.T) {
 	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
 
 	for range fleet.MaxShares - 2 {
-		childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
+		shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
 	}
 	_, _, err := h.ShareAgent(h.Context(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "one more"}})
 	require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
@@ -64,7 +64,7 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 	task := h.Start("papi", "echo hello\ndone")
 	h.WaitTask(task.ID)
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
@@ -98,7 +98,7 @@ func TestWatchEndsWithShare(t *testing.T) {
 			h := servicetest.New(t, fake.Config{}, nil)
 			h.Create("papi")
 			if ref != "" {
-				childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+				shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 			}
 			got := make(chan fleet.Event, 100)
 			ended := make(chan error, 1)
@@ -113,7 +113,7 @@ func TestWatchEndsWithShare(t *testing.T) {
 				})
 			}()
 			if ref == "" {
-				childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+				shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 				for e := <-got; e.Type != fleet.EventAgentShared; {
 					e = <-got
 				}
@@ -156,7 +156,7 @@ func TestWaitEndsWithShare(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	childShare(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	shareAgent(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 	task := h.Start("papi", "wait gate")
 	ended := make(chan error, 1)
 	go func() {

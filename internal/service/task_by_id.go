@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"unicode/utf8"
 
 	"fleet/internal/fleet"
@@ -9,6 +10,24 @@ import (
 // errNoTaskID returns the error for a call that lacks the id of its task.
 func errNoTaskID() *fleet.Error {
 	return invalid("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+}
+
+// viewTask calls fn in a transaction with the task, which the caller must see. id may be a prefix, see Service.task.
+func (s *Service) viewTask(ctx context.Context, id string, fn func(tx fleet.ReadTx, t *fleet.Task) error) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	if id == "" {
+		return errNoTaskID()
+	}
+	return s.store.View(ctx, func(tx fleet.ReadTx) error {
+		t, err := s.task(tx, p, id, fleet.AccessView)
+		if err != nil {
+			return err
+		}
+		return fn(tx, t)
+	})
 }
 
 // MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.

@@ -75,15 +75,7 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Chang
 	if err != nil || !more {
 		return c, text, more, ofTask(err, r.TaskID)
 	}
-	for i := len(text) - 1; i > 0 && i >= len(text)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRune(text[i:]) {
-				text = text[:i]
-			}
-			break
-		}
-	}
-	return c, text, true, nil
+	return c, withoutBrokenEnd(text), true, nil
 }
 
 // taskChanges returns the changes of the task, its agent, and the commit at which the changes begin that the caller wants to see.
@@ -92,14 +84,7 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if id == "" {
-		return nil, nil, "", errNoTaskID()
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, id, fleet.AccessView)
-		if err != nil {
-			return err
-		}
+	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
 		if c, err = tx.Changes(t.ID); err != nil {
 			return err
 		}

@@ -26,26 +26,16 @@ type Download struct {
 // DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no
 // payload, or its payload was removed.
 func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, errNoTaskID()
-	}
 	if offset < 0 {
 		return nil, invalid("offset", "offset is %d: give 0 or more", offset)
 	}
 	d := &Download{}
 	var packed []byte
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if d.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
-			return err
-		}
-		packed, err = tx.Payload(d.Task.ID, true)
+	if err := s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+		d.Task = t
+		packed, err = tx.Payload(t.ID, true)
 		return err
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	if packed == nil {
@@ -110,17 +100,9 @@ func (c *utf8Check) Write(p []byte) (int, error) {
 	if len(c.rest) > 0 {
 		b = slices.Concat(c.rest, p)
 	}
-	end := len(b)
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if from := len(b) - i; utf8.RuneStart(b[from]) {
-			if !utf8.FullRune(b[from:]) {
-				end = from
-			}
-			break
-		}
-	}
-	c.broken = c.broken || !utf8.Valid(b[:end])
-	c.rest = bytes.Clone(b[end:])
+	whole := withoutBrokenEnd(b)
+	c.broken = c.broken || !utf8.Valid(whole)
+	c.rest = bytes.Clone(b[len(whole):])
 	return len(p), nil
 }
 

@@ -86,9 +86,9 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, nil, err
 	}
 	if r.Root != "" {
-		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			f.Root, err = s.rootOf(tx, p, r.Root)
-			return err
+		if err := s.viewTask(ctx, strings.TrimSpace(r.Root), func(_ fleet.ReadTx, t *fleet.Task) error {
+			f.Root = t.ID
+			return nil
 		}); err != nil {
 			return f, nil, err
 		}

@@ -25,23 +25,13 @@ type OutputRequest struct {
 // TaskOutput returns a part of the raw output of the task's last run, and whether more follows. It does not split UTF-8
 // characters. The error is OUTPUT_NOT_FOUND if the output is not kept.
 func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.OutputPage, more bool, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return fleet.OutputPage{}, false, err
-	}
-	if r.TaskID == "" {
-		return fleet.OutputPage{}, false, errNoTaskID()
-	}
 	var t *fleet.Task
 	var a *fleet.Agent
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if t, err = s.task(tx, p, r.TaskID, fleet.AccessView); err != nil {
-			return err
-		}
+	if err := s.viewTask(ctx, r.TaskID, func(tx fleet.ReadTx, found *fleet.Task) (err error) {
+		t = found
 		a, err = tx.Agent(t.AgentUID)
 		return err
-	})
-	if err != nil {
+	}); err != nil {
 		return fleet.OutputPage{}, false, err
 	}
 	missing := func(why string) error {
@@ -77,7 +67,9 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 		page.Data, page.Offset = page.Data[n:], page.Offset+int64(n)
 	}
 	if more = page.Offset+int64(len(page.Data)) < page.Size; more || t.Active() {
-		page.Data = page.Data[:len(page.Data)-brokenEnd(page.Data)]
+		if whole := withoutBrokenEnd(page.Data); len(whole) > 0 {
+			page.Data = whole
+		}
 	}
 	return page, more, nil
 }
@@ -92,16 +84,15 @@ func brokenStart(b []byte) int {
 	return 0
 }
 
-// brokenEnd returns how many bytes at the end of b are the beginning of a UTF-8 character that continues after b. It is
-// less than the length of b.
-func brokenEnd(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n < len(b); n++ {
-		if i := len(b) - n; utf8.RuneStart(b[i]) {
-			if utf8.FullRune(b[i:]) {
-				return 0
+// withoutBrokenEnd returns b without the beginning of a UTF-8 character that continues after b.
+func withoutBrokenEnd(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && i > len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
 			}
-			return n
+			break
 		}
 	}
-	return 0
+	return b
 }

@@ -11,15 +11,7 @@ import (
 
 // Payload returns the task's payload; nil if it has none.
 func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, taskID, fleet.AccessView)
-		if err != nil {
-			return err
-		}
+	err = s.viewTask(ctx, taskID, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
 		payload, err = tx.Payload(t.ID, false)
 		return err
 	})

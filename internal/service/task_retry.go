@@ -7,8 +7,8 @@ import (
 )
 
 // RetryTask starts a task that has ended again, as a new task of the same agent with the same description, time limit, checks,
-// options and attachments. The error is TASK_RUNNING if the task has not ended, AGENT_NOT_FOUND if its agent was deleted, and otherwise as
-// for StartTask. Tasks of other toolsets cannot be retried.
+// options and attachments. The error is TASK_RUNNING if the task has not ended, and AGENT_NOT_FOUND if its agent was deleted. Otherwise the
+// errors are those of StartTask. Tasks of other toolsets cannot be retried.
 func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -30,15 +30,15 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 		if at := first.Options.Attached; at != nil {
 			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q cannot be started again: in it, %s used the program of the agent on a terminal", first.ID, at.By).With("field", "task_id")
 		}
-		v, err := tx.Agent(first.AgentUID)
+		a, err := tx.Agent(first.AgentUID)
 		switch {
 		case err != nil:
 			return nil, err
-		case v == nil || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+		case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
 			return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q of task %q was deleted, so the task cannot be started again", first.AgentName, first.ID).
 				With("agent_name", first.AgentName).Next("{start_agent_task} starts it on another agent, and {restore_agent} may bring the agent back")
-		case v.Toolset != fleet.ToolsetFleet || first.SessionID != "":
-			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q belongs to the toolset %s: start it again with a tool of that toolset", first.ID, v.Toolset).With("field", "task_id")
+		case a.Toolset != fleet.ToolsetFleet || first.SessionID != "":
+			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q belongs to the toolset %s: start it again with a tool of that toolset", first.ID, a.Toolset).With("field", "task_id")
 		}
 		r := StartTaskRequest{Description: first.Description, Timeout: first.Timeout, Options: first.Options, Labels: first.Labels, retryOf: first.ID}
 		if known, err := tx.Checks(first.ID); err != nil {
@@ -55,7 +55,7 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 					Next("{start_agent_task} starts the task again with new attachments")
 			}
 		}
-		return s.startTask(ctx, tx, p, &fleet.AgentView{Agent: *v}, r)
+		return s.startTask(ctx, tx, p, &fleet.AgentView{Agent: *a}, r)
 	})
 	if err != nil {
 		return nil, err

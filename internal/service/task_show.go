@@ -25,22 +25,13 @@ type TaskDetails struct {
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
 func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.PortionRequest) (*TaskDetails, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, errNoTaskID()
-	}
 	if err := payload.Validate("payload_"); err != nil {
 		return nil, err
 	}
 	shown := &TaskDetails{}
 	var body []byte
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if shown.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
-			return err
-		}
+	err := s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+		shown.Task = t
 		if payload != nil {
 			if body, err = tx.Payload(shown.ID, false); err != nil {
 				return err
@@ -86,6 +77,15 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		return nil, err
 	}
 	return shown, nil
+}
+
+// TaskChecks returns the state of the task's checks; nil if the task has none.
+func (s *Service) TaskChecks(ctx context.Context, id string) (checks *fleet.TaskChecks, err error) {
+	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+		checks, err = tx.Checks(t.ID)
+		return err
+	})
+	return checks, err
 }
 
 // preview returns the end of the task's output.

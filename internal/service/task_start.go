@@ -30,18 +30,13 @@ type StartTaskRequest struct {
 // StartTask gives the agent a task and does not wait. From then on the task is running and the agent is busy. The error is
 // AGENT_OFFLINE if the agent's workspace does not run, and AGENT_BUSY if the agent has a task.
 func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	r.Attachments = withMediaTypes(r.Attachments)
 	if err := s.checkTask(r); err != nil {
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
-	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.callBody()}
-	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
-	c.Refused = err
+	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.callBody(), Refused: err}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
 	if err != nil {
 		return nil, err

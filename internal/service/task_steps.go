@@ -40,13 +40,6 @@ type Steps struct {
 
 // TaskSteps returns steps of the task. It joins the pieces of a text that the agent wrote piece by piece.
 func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return Steps{}, err
-	}
-	if r.TaskID == "" {
-		return Steps{}, errNoTaskID()
-	}
 	after, err := stepCursor("cursor", r.Cursor)
 	if err != nil {
 		return Steps{}, err
@@ -61,11 +54,7 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) 
 	if r.Limit == 0 {
 		read.limit = DefaultSteps
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
-		if err != nil {
-			return err
-		}
+	err = s.viewTask(ctx, r.TaskID, func(_ fleet.ReadTx, t *fleet.Task) error {
 		read.filter.TaskID = t.ID
 		return nil
 	})

@@ -11,18 +11,11 @@ import (
 // StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. If the task ended by itself
 // before the stop took effect, it keeps its own status.
 func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
-	p, err := fleet.PrincipalFrom(ctx)
+	task, err := s.requestAgentTaskStop(ctx, Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}, ref)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	c := Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}
-	task, err := s.requestAgentTaskStop(ctx, c, p, ref)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	v, err := s.waitForAgent(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
-		return v.Task == nil || v.Task.ID != task.ID
-	})
+	v, err := s.waitForEnd(ctx, task, s.cfg.CreateWait)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -38,8 +31,8 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }
 
-func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
-	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
+func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) (*fleet.Task, error) {
+	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
@@ -90,7 +83,7 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 		return nil, "", err
 	}
 	if task.Status == fleet.TaskRunning {
-		if _, err := s.waitForAgent(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
+		if _, err := s.waitForEnd(ctx, task, s.cfg.CreateWait); err != nil {
 			return nil, "", err
 		}
 		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"fleet/internal/fleet"
 )
@@ -28,18 +27,7 @@ func (t TreeTask) Limit() fleet.Micros {
 // TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether there are more
 // tasks, older than these.
 func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut bool, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	if id == "" {
-		return nil, false, errNoTaskID()
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, id, fleet.AccessView)
-		if err != nil {
-			return err
-		}
+	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
 		tree, cut, err = readTree(tx, t)
 		return err
 	})
@@ -71,13 +59,4 @@ func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err er
 	}
 	add(t)
 	return tree, !found.Last, nil
-}
-
-// rootOf returns the id of the root that a request names, which p must see.
-func (s *Service) rootOf(tx fleet.ReadTx, p fleet.Principal, id string) (string, error) {
-	t, err := s.task(tx, p, strings.TrimSpace(id), fleet.AccessView)
-	if err != nil {
-		return "", err
-	}
-	return t.ID, nil
 }

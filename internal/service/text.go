@@ -12,6 +12,17 @@ func invalid(field, format string, args ...any) *fleet.Error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
 }
 
+// limitIn returns the limit of a list in the request, or the standard one if it has none.
+func limitIn(limit *int, standard, most int) (int, error) {
+	switch {
+	case limit == nil:
+		return standard, nil
+	case *limit < 1 || *limit > most:
+		return 0, invalid("limit", "limit is %d: give 1 to %d", *limit, most)
+	}
+	return *limit, nil
+}
+
 // checkText returns an error if the caller's text is blank, too large, or not valid UTF-8.
 func checkText(r fleet.Reason, field, what, text string) error {
 	if fleet.IsBlank(text) {

@@ -35,46 +35,46 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 	if err != nil {
 		return time.Time{}, s.refuseAll(ctx, t, err)
 	}
-	stuck := map[string]bool{} // branches into which nothing can land now
+	blocked := map[string]bool{} // branches into which nothing can land now
 	for ctx.Err() == nil {
-		works, err := s.nextWorks(ctx, t, stuck)
+		work, err := s.prepareBatch(ctx, t, blocked)
 		if err != nil {
 			return time.Time{}, err
 		}
-		if len(works) == 0 {
+		if len(work) == 0 {
 			break
 		}
-		switch err = s.landBatch(ctx, repo, works); {
+		switch err = s.landBatch(ctx, repo, work); {
 		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // then the next try begins with the new commit
 		case fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 			return time.Time{}, err
 		default:
-			stuck[works[0].Into()] = true
-			if err := s.recordDelay(ctx, works, err); err != nil {
+			blocked[work[0].Into()] = true
+			if err := s.recordDelay(ctx, work, err); err != nil {
 				return time.Time{}, err
 			}
 		}
 	}
-	if len(stuck) == 0 {
-		s.stuck.Delete(t)
+	if len(blocked) == 0 {
+		s.trainPauses.Delete(t)
 		return time.Time{}, ctx.Err()
 	}
 	pause := trainRetry
-	if last, ok := s.stuck.Load(t); ok {
+	if last, ok := s.trainPauses.Load(t); ok {
 		pause = min(2*last.(time.Duration), maxTrainRetry) //nolint:forcetypeassert // only durations are stored
 	}
-	s.stuck.Store(t, pause)
+	s.trainPauses.Store(t, pause)
 	return s.now().Add(pause), ctx.Err()
 }
 
 // refuseAll takes all work of the train out of the queue, because its project is gone or has no repository.
 func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error {
 	for {
-		works, err := s.nextWorks(ctx, t, nil)
-		if err != nil || len(works) == 0 {
+		work, err := s.prepareBatch(ctx, t, nil)
+		if err != nil || len(work) == 0 {
 			return err
 		}
-		if err := s.refuse(ctx, why, works...); err != nil {
+		if err := s.refuse(ctx, why, work...); err != nil {
 			return err
 		}
 	}
@@ -83,20 +83,21 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 // trainRetry is after what time a train goes on that could not move its branch; each further time is twice as long, up to maxTrainRetry.
 const trainRetry, maxTrainRetry = 10 * time.Second, time.Minute
 
-// nextWorks returns the work that lands next together, in the order of the orders, in none of the branches that are stuck.
-func (s *Service) nextWorks(ctx context.Context, of fleet.Train, stuck map[string]bool) (works []*LandingView, err error) {
+// prepareBatch returns the work that lands together next, in the order of the requests. It leaves out blocked branches. It takes work out of
+// the queue if the task that went on with it has failed.
+func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[string]bool) (work []*LandingView, err error) {
 	var failed []*LandingView
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
 		if err != nil {
 			return err
 		}
-		works, failed = nil, nil
+		work, failed = nil, nil
 		slices.SortFunc(queued, func(a, b *fleet.Landing) int {
 			return cmp.Or(a.Order.At.Compare(b.Order.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
-			if l.Place != of.Place || l.Project != of.Project || stuck[l.Into()] {
+			if l.Place != of.Place || l.Project != of.Project || blocked[l.Into()] {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -109,10 +110,10 @@ func (s *Service) nextWorks(ctx context.Context, of fleet.Train, stuck map[strin
 				failed = append(failed, &LandingView{Landing: l, Task: t})
 				continue
 			}
-			if len(works) > 0 && (l.Order.Into != works[0].Order.Into || len(works) >= works[0].Order.Batch) {
+			if len(work) > 0 && (l.Order.Into != work[0].Order.Into || len(work) >= work[0].Order.Batch) {
 				break
 			}
-			works = append(works, &LandingView{Landing: l, Task: t})
+			work = append(work, &LandingView{Landing: l, Task: t})
 		}
 		return nil
 	})
@@ -122,30 +123,30 @@ func (s *Service) nextWorks(ctx context.Context, of fleet.Train, stuck map[strin
 			return "does not land: " + l.Problem
 		}))
 	}
-	return works, err
+	return work, err
 }
 
-// landBatch lands the works together, or fewer of them.
-func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, works []*LandingView) error {
-	b, err := repo.Branch(ctx, works[0].Order.Into)
+// landBatch lands the work together, or a part of it.
+func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*LandingView) error {
+	b, err := repo.Branch(ctx, work[0].Order.Into)
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBranchNotFound, fleet.ReasonProjectNotFound, fleet.ReasonRemoteNotFound, fleet.ReasonUnimplemented: // waiting changes nothing
-		return s.refuse(ctx, err, works...)
+		return s.refuse(ctx, err, work...)
 	}
 	if err != nil {
 		return err
 	}
-	unnamed := slices.DeleteFunc(slices.Clone(works), func(w *LandingView) bool { return w.Order.Into != "" })
-	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // another server has written the order, which does not know the repository
+	unnamed := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Order.Into != "" })
+	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // a server that does not know the repository has written the request
 		l.Order.Into = b.Name
 		return "lands in " + b.Name
 	}); err != nil {
 		return err
 	}
-	if recovered, err := s.recoverWorks(ctx, repo, b, works); err != nil || recovered {
+	if recovered, err := s.recoverWork(ctx, repo, b, work); err != nil || recovered {
 		return err
 	}
-	batch, err := s.combineAll(ctx, repo, b, works)
+	batch, err := s.combineAll(ctx, repo, b, work)
 	if err != nil || len(batch) == 0 {
 		return err
 	}
@@ -154,7 +155,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, works []
 	case err != nil:
 		return err
 	case !passed && len(batch) > 1: // halves, until the one is found that does not pass
-		half := works[:0:0]
+		half := work[:0:0]
 		for _, c := range batch[:len(batch)/2] {
 			half = append(half, c.LandingView)
 		}
@@ -165,9 +166,9 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, works []
 	return s.moveBranch(ctx, repo, b, batch, results)
 }
 
-// recoverWorks deals with works that a killed server was about to land. done is true if there were any.
-func (s *Service) recoverWorks(ctx context.Context, repo fleet.Repository, b fleet.Branch, works []*LandingView) (done bool, err error) {
-	for _, w := range works {
+// recoverWork records what became of work that a killed server was about to land. done is true if there was any.
+func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (done bool, err error) {
+	for _, w := range work {
 		if w.Candidate == "" {
 			continue
 		}
@@ -232,15 +233,15 @@ const (
 
 // withdraw takes the candidates back, because the branch has not moved. It returns why, unless that fails. If it is not certain that the
 // branch has not moved, the next try finds out.
-func (s *Service) withdraw(ctx context.Context, works []*LandingView, why error) error {
+func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) error {
 	switch fleet.ReasonOf(why) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:
 	case fleet.ReasonPushRefused: // waiting changes nothing
-		return s.refuse(ctx, why, works...)
+		return s.refuse(ctx, why, work...)
 	default:
 		return why
 	}
-	if err := s.changeEach(ctx, works, func(l *fleet.Landing) string {
+	if err := s.changeEach(ctx, work, func(l *fleet.Landing) string {
 		l.Candidate = ""
 		return "waits: " + fleet.PublicMessage(why)
 	}); err != nil {
@@ -249,10 +250,10 @@ func (s *Service) withdraw(ctx context.Context, works []*LandingView, why error)
 	return why
 }
 
-// recordDelay records why the works cannot land now.
-func (s *Service) recordDelay(ctx context.Context, works []*LandingView, why error) error {
-	s.log.WarnContext(ctx, "work cannot land now, retrying", slog.String("project", works[0].Project), slog.Any("error", why))
-	return s.changeEach(ctx, works, func(l *fleet.Landing) string {
+// recordDelay records why the work cannot land now.
+func (s *Service) recordDelay(ctx context.Context, work []*LandingView, why error) error {
+	s.log.WarnContext(ctx, "work cannot land now, retrying", slog.String("project", work[0].Project), slog.Any("error", why))
+	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
 		text := fleet.PublicMessage(why)
 		if l.Problem == text {
 			return ""

@@ -10,16 +10,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// combinedWork is work with the commit that has its work and that of the works before it.
+// combinedWork is work with the commit that contains it and the work before it.
 type combinedWork struct {
 	*LandingView
 	commit string
 }
 
-// combineAll combines the works one after the other, as far as they can be combined.
-func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, works []*LandingView) (batch []combinedWork, err error) {
+// combineAll combines one work after the other, as far as they can be combined.
+func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (batch []combinedWork, err error) {
 	tip := b.Commit
-	for _, w := range works {
+	for _, w := range work {
 		err := s.collectWork(ctx, repo, w.Task)
 		combined := fleet.CombineResult{}
 		if err == nil {
@@ -32,11 +32,11 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 			err = s.refuse(ctx, err, w)
 		case combined.Commit == "" && tip == b.Commit:
 			err = s.sendBackConflict(ctx, b, w, combined.Conflicts)
-		case combined.Commit == "": // perhaps only with the works before it, which may not land
+		case combined.Commit == "": // perhaps only with the work before it, which may not land
 			return batch, nil
 		case combined.Commit == b.Commit:
 			err = s.recordLanded(ctx, w, b.Commit, nil)
-		default: // the same commit as before if the works before it have all of it
+		default: // the same commit as before if the work before it has all of it
 			tip = combined.Commit
 			batch = append(batch, combinedWork{w, tip})
 		}
@@ -65,7 +65,7 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 	return repo.Combine(ctx, c)
 }
 
-// maxBefore is among how many of the agent's tasks landedBefore looks.
+// maxBefore is how many of the agent's tasks landedBefore looks at.
 const maxBefore = 50
 
 // landedBefore reports whether the work with which this one begins has landed.
@@ -106,7 +106,7 @@ func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landi
 	}, nil
 }
 
-// checkCommit runs the checks of the project on the commit. The results of a batch are those of all its works.
+// checkCommit runs the checks of the project on the commit. The results of a batch are those of all its work.
 func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *LandingView, commit string) (results []fleet.CheckResult, passed bool, err error) {
 	checks, err := s.projectChecks(ctx, w.Place, w.Project)
 	if err != nil {

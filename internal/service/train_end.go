@@ -24,9 +24,9 @@ func (s *Service) changeQueued(ctx context.Context, w *LandingView, change func(
 	})
 }
 
-// changeEach changes the landings of the works, see changeQueued, each in a transaction of its own.
-func (s *Service) changeEach(ctx context.Context, works []*LandingView, change func(*fleet.Landing) (text string)) error {
-	for _, w := range works {
+// changeEach changes the landings of the work, see changeQueued, each in a transaction of its own.
+func (s *Service) changeEach(ctx context.Context, work []*LandingView, change func(*fleet.Landing) (text string)) error {
+	for _, w := range work {
 		if err := s.changeQueued(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) { return change(l), nil }); err != nil {
 			return err
 		}
@@ -42,9 +42,9 @@ func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit strin
 	})
 }
 
-// refuse takes the works out of the queue until somebody looks at them.
-func (s *Service) refuse(ctx context.Context, why error, works ...*LandingView) error {
-	return s.changeEach(ctx, works, func(l *fleet.Landing) string {
+// refuse takes the work out of the queue until somebody looks at it.
+func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) error {
+	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
 		l.State, l.Order, l.Candidate, l.Problem = fleet.LandingReview, nil, "", fleet.PublicMessage(why)
 		return "does not land: " + l.Problem
 	})

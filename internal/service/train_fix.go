@@ -70,11 +70,7 @@ func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkWords(c))
 	quoteLines(&t, c.Command)
 	t.WriteString("# and wrote:\n")
-	output := c.Output
-	if len(output) > maxTaskOutput {
-		output = strings.ToValidUTF8(output[len(output)-maxTaskOutput:], "")
-	}
-	quoteLines(&t, output)
+	quoteLines(&t, lastBytes(c.Output, maxTaskOutput))
 	return t.String()
 }
 

@@ -12,8 +12,8 @@ import (
 // MaxUsageRows is the maximum number of rows of usage in one response.
 const MaxUsageRows = 1000
 
-// defaultUsage is the period over which usage is summed up by default.
-const defaultUsage = 30 * 24 * time.Hour
+// defaultUsagePeriod is the period over which usage is summed up by default.
+const defaultUsagePeriod = 30 * 24 * time.Hour
 
 // UsageRequest selects tasks of all toolsets, and says how to group their usage.
 type UsageRequest struct {
@@ -41,7 +41,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 		r.By = fleet.UsageByAgent
 	}
 	if r.Since.IsZero() {
-		r.Since = s.now().Add(-defaultUsage)
+		r.Since = s.now().Add(-defaultUsagePeriod)
 	}
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
 		return nil, invalid("until", "until must be after since")

@@ -15,7 +15,7 @@ func (s *Service) MarkWaiting(ctx context.Context, taskID, process string, ttl t
 	return err
 }
 
-// UnmarkWaiting undoes Waits.
+// UnmarkWaiting undoes MarkWaiting.
 func (s *Service) UnmarkWaiting(ctx context.Context, taskID, process string) error {
 	return s.store.Release(ctx, waitLease+taskID+"/"+process, process)
 }

@@ -101,11 +101,11 @@ func (s *Service) undelivered(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequ
 		return []*fleet.Delivery{d}, false, err
 	}
 	for _, status := range []fleet.DeliveryStatus{fleet.DeliveryFailed, fleet.DeliveryWaiting} {
-		some, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1})
+		found, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1})
 		if err != nil {
 			return nil, false, err
 		}
-		all = append(all, some...)
+		all = append(all, found...)
 	}
 	if len(all) > maxRedelivered {
 		return all[:maxRedelivered], true, nil
@@ -146,8 +146,6 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 	if d.Body, err = json.Marshal(webhookBody{Type: d.Type, Timestamp: now, Data: webhookData{Webhook: found.Name, Owner: found.Owner}}); err != nil {
 		return nil, err
 	}
-	signal, cancel := s.store.Subscribe()
-	defer cancel()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		w, err := s.activeWebhook(tx, p, found.Key(), name)
 		if err != nil {
@@ -161,28 +159,17 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 	if err != nil {
 		return nil, err
 	}
-	over := time.NewTimer(testWait)
-	defer over.Stop()
-	for id := d.ID; ; {
+	err = s.await(ctx, testWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-			now, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: id}))
-			if now != nil {
-				d = now
+			current, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: d.ID}))
+			if current != nil {
+				d = current
 			}
 			return err
 		})
-		if err != nil || len(d.Attempts) > 0 {
-			return d, err
-		}
-		fleet.ReleaseSlot(ctx)
-		select {
-		case <-signal:
-		case <-over.C:
-			return d, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		return len(d.Attempts) > 0, err
+	})
+	return d, err
 }
 
 // webhookBody is what a webhook sends, as the Standard Webhooks specification recommends it. It is thin: it has no prompts, no output, no

@@ -12,15 +12,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The loop of SendWebhooks.
+// These limit the loop of SendWebhooks.
 const (
-	sendPause     = 20 * time.Millisecond // after each look, so that many commits share one
-	sendIdle      = time.Second           // after a look without webhooks
+	sendPause     = 20 * time.Millisecond // after each round, so that many commits share one
+	sendIdle      = time.Second           // after a round without webhooks
 	webhookReread = time.Minute           // tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
 	sendBatch     = 32                    // deliveries of a webhook that are read at a time
-	sendTimeout   = 5 * time.Second       // for which they are sent before more are read
-	// cursorInterval is after how many events without a delivery the cursor of a webhook is written.
+	sendTimeout   = 5 * time.Second       // how long they are sent before more are read
+	// cursorInterval is the number of events without a delivery after which the cursor of a webhook is written.
 	cursorInterval = 1000
 )
 
@@ -43,7 +43,7 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		if err := l.failed.Load(); err != nil {
 			return *err // otherwise, receivers would get the same deliveries again and again while the store does not work
 		}
-		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from sending.
+		// The lease is renewed over other connections, so a round that hangs on one would keep the other servers from sending.
 		limited, done := context.WithTimeout(ctx, s.cfg.LeaseTTL)
 		next, err := l.runOnce(limited, ctx)
 		done()
@@ -54,9 +54,9 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		if len(l.hooks) == 0 {
 			rest = sendIdle
 		}
-		if some := len(l.hooks) > 0; some != l.tailed { // only if there are webhooks, new events are kept in memory
+		if enabled := len(l.hooks) > 0; enabled != l.tailed { // new events are kept in memory only if there are webhooks
 			unsubscribe()
-			if l.tailed = some; some {
+			if l.tailed = enabled; enabled {
 				signal, unsubscribe = s.tail.Subscribe()
 			} else {
 				signal, unsubscribe = s.store.Subscribe()
@@ -97,13 +97,13 @@ type hookState struct {
 	*fleet.Webhook
 	p      fleet.Principal // who sees what is sent
 	filter fleet.EventFilter
-	cursor int64     // events up to it were looked at; at least that of the webhook
+	cursor int64     // events up to it were read; at least that of the webhook
 	full   bool      // too many deliveries wait
 	next   time.Time // when the next delivery is due; zero if it must be read
 
 	current atomic.Pointer[fleet.Webhook] // what the webhook is now; nil if it sends no more
 	sending atomic.Bool                   // a goroutine sends
-	settled atomic.Bool                   // it has sent something since the last look
+	settled atomic.Bool                   // it has sent something since the last round
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
@@ -173,7 +173,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// changed reports whether webhooks have changed since the last look, up to the Seq.
+// changed reports whether webhooks have changed since the last round, up to the Seq.
 func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err error) {
 	if last == l.seen {
 		return false, nil
@@ -185,8 +185,8 @@ func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err e
 	return len(events) > 0, err
 }
 
-// read returns the matching events after the Seq, at most limit, and up to which Seq it has looked. They are in memory unless they are
-// old, or the filter has a selector or projects.
+// read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. It reads them from memory unless
+// they are old, or the filter has a selector or projects.
 func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, err error) {
 	broad := f
 	broad.Projects, broad.Selector = nil, nil
@@ -207,8 +207,8 @@ func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, l
 	return events, upTo, err
 }
 
-// writeCursors writes the cursors of webhooks that have looked at many events since their last delivery, so that a successor does not look
-// at them again.
+// writeCursors writes the cursors of webhooks that have read many events since their last delivery, so that a successor does not read them
+// again.
 func (l *sendLoop) writeCursors(ctx context.Context) error {
 	for _, h := range l.hooks {
 		if h.cursor-h.Cursor < cursorInterval {
@@ -275,7 +275,7 @@ func intersect(a, b []string) []string {
 	return both
 }
 
-// queueEvents adds the deliveries of the events that the webhook has not looked at.
+// queueEvents adds the deliveries of the events that the webhook has not read.
 func (l *sendLoop) queueEvents(ctx context.Context, h *hookState) error {
 	for !h.full && h.cursor < l.seen {
 		events, upTo, err := l.newEvents(ctx, h)
@@ -296,7 +296,7 @@ func (l *sendLoop) queueEvents(ctx context.Context, h *hookState) error {
 	return nil
 }
 
-// newEvents returns the next events that the webhook sends, and the Seq up to which it has looked.
+// newEvents returns the next events that the webhook sends, and the Seq up to which it has searched.
 func (l *sendLoop) newEvents(ctx context.Context, h *hookState) (events []fleet.Event, upTo int64, err error) {
 	sel, err := l.s.selectAgents(ctx, h.p, "")
 	if err != nil {
@@ -474,7 +474,7 @@ func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.Delive
 	return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
 }
 
-// disableWebhook disables the webhook, with an event that needs somebody.
+// disableWebhook disables the webhook, with an event that says that it needs attention.
 func (s *Service) disableWebhook(tx fleet.Tx, w *fleet.Webhook, why string) error {
 	w.Disabled, w.UpdatedAt = why, s.now()
 	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {

@@ -25,19 +25,19 @@ func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]
 	if len(budgets) == 0 {
 		return nil, nil
 	}
-	rooms, keys := make([]BudgetBalance, len(budgets)), make([]fleet.LedgerKey, len(budgets))
+	balances, keys := make([]BudgetBalance, len(budgets)), make([]fleet.LedgerKey, len(budgets))
 	for i, b := range budgets {
 		begin, end := b.WindowAt(now)
 		keys[i] = fleet.LedgerKey{Budget: b.Name, Begin: begin}
-		rooms[i] = BudgetBalance{Budget: b, Key: keys[i], End: end}
+		balances[i] = BudgetBalance{Budget: b, Key: keys[i], End: end}
 	}
 	l, err := tx.Ledger(fleet.LedgerFilter{Windows: keys})
-	for i := range rooms {
-		r := &rooms[i]
+	for i := range balances {
+		r := &balances[i]
 		r.Total = l.Total(r.Key)
 		r.Left = r.Budget.Left(r.Total)
 	}
-	return rooms, err
+	return balances, err
 }
 
 // Scarce reports whether the budget has less than a fifth left.
@@ -99,11 +99,11 @@ type Obstacle struct {
 }
 
 // Obstacles returns why the task cannot start: what the budgets do not have left for it.
-func Obstacles(rooms []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
+func Obstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
 	if want.Fixed && want.Micros <= 0 {
 		return []Obstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
 	}
-	for _, r := range rooms {
+	for _, r := range balances {
 		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
@@ -129,23 +129,28 @@ func atLeastZero(a fleet.Amount) fleet.Amount {
 	return fleet.Amount{Micros: max(a.Micros, 0), Tokens: max(a.Tokens, 0)}
 }
 
-// Reserve writes the reservation of a task that starts, into the windows of the rooms.
-func Reserve(tx fleet.Tx, rooms []BudgetBalance, t *fleet.Task, want fleet.Reservation, now time.Time) error {
-	if len(rooms) == 0 && !want.Fixed {
+// Reserve writes the reservation of a task that starts, into the windows of the balances.
+func Reserve(tx fleet.Tx, balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, now time.Time) error {
+	if len(balances) == 0 && !want.Fixed {
 		t.Spending.Reserve = nil
 		return nil
 	}
-	for _, r := range rooms {
-		if err := addReservation(tx, r.Key, t, want.Amount, now, "the task starts"); err != nil {
+	keys := make([]fleet.LedgerKey, len(balances))
+	for i, r := range balances {
+		keys[i] = r.Key
+	}
+	t.Spending.Reserve = &want
+	return addReservations(tx, keys, t, fleet.LedgerReserve, want.Amount, now, "the task starts")
+}
+
+// addReservations adds to what the task has reserved in each of the windows. A negative amount is taken away.
+func addReservations(tx fleet.Tx, windows []fleet.LedgerKey, t *fleet.Task, kind fleet.LedgerKind, more fleet.Amount, now time.Time, text string) error {
+	for _, w := range windows {
+		if err := tx.Insert(&fleet.LedgerEntry{Budget: w.Budget, Begin: w.Begin, TaskID: t.ID, Kind: kind, Reserved: more, At: now, Text: text}); err != nil {
 			return err
 		}
 	}
-	t.Spending.Reserve = &want
 	return nil
-}
-
-func addReservation(tx fleet.Tx, k fleet.LedgerKey, t *fleet.Task, more fleet.Amount, now time.Time, text string) error {
-	return tx.Insert(&fleet.LedgerEntry{Budget: k.Budget, Begin: k.Begin, TaskID: t.ID, Kind: fleet.LedgerReserve, Reserved: more, At: now, Text: text})
 }
 
 // ExtendOrStop looks at what the running task has used. If that is all that is reserved for it, ExtendOrStop reserves more, as long as the budgets
@@ -154,7 +159,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.UsedUp() || !t.StopRequestedAt.IsZero() {
 		return nil
 	}
-	open, rooms, err := openWindows(tx, t)
+	open, balances, err := openWindows(tx, t)
 	if err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	}
 	room := r.Step.Plus(more)
 	why := ""
-	for _, b := range rooms {
+	for _, b := range balances {
 		if b.Limit > 0 && b.Left.Micros < room.Micros {
 			room.Micros, why = b.Left.Micros, b.String()+" is used up"
 		}
@@ -185,10 +190,8 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		more.Tokens = max(more.Tokens, room.Tokens)
 	}
 	if more != (fleet.Amount{}) {
-		for _, l := range open {
-			if err := addReservation(tx, l.LedgerKey, t, more, now, "the task needs more than it has reserved"); err != nil {
-				return err
-			}
+		if err := addReservations(tx, open, t, fleet.LedgerReserve, more, now, "the task needs more than it has reserved"); err != nil {
+			return err
 		}
 		r.Amount = r.Plus(more)
 		t.Spending.Reserve = &r
@@ -199,38 +202,41 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if r.Fixed && over.Micros >= 0 {
 		why = fmt.Sprintf("its own limit of %s is used up", r.Before.Micros+r.Step.Micros)
 	}
-	r.Breach = breachOf(rooms)
+	r.Breach = breachOf(balances)
 	t.StopRequestedAt, t.StopReason = now, why
 	return tx.Append(t.Event(fleet.EventTaskStopping, now, why))
 }
 
 // openWindows returns the windows in which the task has a reservation, and those of their budgets that exist, with what they have
 // left.
-func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []BudgetBalance, err error) {
+func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerKey, balances []BudgetBalance, err error) {
 	l, err := tx.Ledger(fleet.LedgerFilter{TaskID: t.ID})
 	if err != nil {
 		return nil, nil, err
 	}
-	open = slices.DeleteFunc(l.Totals, func(l fleet.LedgerTotal) bool { return l.Reserved == fleet.Amount{} })
 	var keys []fleet.LedgerKey
-	for _, o := range open {
+	for _, o := range l.Totals {
+		if o.Reserved == (fleet.Amount{}) {
+			continue
+		}
+		open = append(open, o.LedgerKey)
 		b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, o.Budget)
 		if err != nil {
 			return nil, nil, err
 		}
 		if b != nil {
 			keys = append(keys, o.LedgerKey)
-			rooms = append(rooms, BudgetBalance{Budget: b, Key: o.LedgerKey})
+			balances = append(balances, BudgetBalance{Budget: b, Key: o.LedgerKey})
 		}
 	}
 	if len(keys) == 0 {
 		return open, nil, nil
 	}
 	l, err = tx.Ledger(fleet.LedgerFilter{Windows: keys})
-	for i := range rooms {
-		rooms[i].Left = rooms[i].Budget.Left(l.Total(rooms[i].Key))
+	for i := range balances {
+		balances[i].Left = balances[i].Budget.Left(l.Total(balances[i].Key))
 	}
-	return open, rooms, err
+	return open, balances, err
 }
 
 // settleReservations replaces the reservations of a task whose run has ended by what it has used.
@@ -272,21 +278,19 @@ func RaiseReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.T
 	if t.Spending.Reserve != nil {
 		r = *t.Spending.Reserve
 	}
-	open, rooms, err := openWindows(tx, t)
+	open, balances, err := openWindows(tx, t)
 	if err != nil {
 		return err
 	}
 	more := limit - r.Before.Micros - r.Micros
-	for _, b := range rooms {
+	for _, b := range balances {
 		if b.Limit > 0 && more > b.Left.Micros {
 			return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s has %s left, and the task would reserve %s more", b.Budget, max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
 				Next("{show_budget} shows what the budget was spent on")
 		}
 	}
-	for _, l := range open {
-		if err := addReservation(tx, l.LedgerKey, t, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
-			return err
-		}
+	if err := addReservations(tx, open, t, fleet.LedgerReserve, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
+		return err
 	}
 	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.Before.Micros
 	t.Spending.Reserve = &r

@@ -72,10 +72,8 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 			continue
 		}
 		kept := fleet.Amount{Micros: c.Delegation.Limit}
-		for _, o := range open {
-			if err := addReservation(tx, o.LedgerKey, c, kept, now, "kept for it, since the task that delegated it waits"); err != nil {
-				return err
-			}
+		if err := addReservations(tx, open, c, fleet.LedgerReserve, kept, now, "kept for it, since the task that delegated it waits"); err != nil {
+			return err
 		}
 		c.Spending.Reserve, c.Delegation.ReservedTry = &fleet.Reservation{Amount: kept, Before: c.Used(), Fixed: true}, 0
 		if err := tx.Update(c); err != nil {
@@ -128,15 +126,9 @@ func changeReservations(tx fleet.Tx, t *fleet.Task, more fleet.Micros, now time.
 	if err != nil {
 		return err
 	}
-	for _, o := range open {
-		kind := fleet.LedgerReserve
-		if more < 0 {
-			kind = fleet.LedgerSettle
-		}
-		e := &fleet.LedgerEntry{Budget: o.Budget, Begin: o.Begin, TaskID: t.ID, Kind: kind, Reserved: fleet.Amount{Micros: more}, At: now, Text: text}
-		if err := tx.Insert(e); err != nil {
-			return err
-		}
+	kind := fleet.LedgerReserve
+	if more < 0 {
+		kind = fleet.LedgerSettle
 	}
-	return nil
+	return addReservations(tx, open, t, kind, fleet.Amount{Micros: more}, now, text)
 }

@@ -30,11 +30,11 @@ func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fl
 		}
 		b.Tokens = int64(n)
 	}
-	room, err := f.svc.SetBudget(ctx, b, r.GetRequestId())
+	balance, err := f.svc.SetBudget(ctx, b, r.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.SetBudgetResponse{Budget: budgetOf(room), Message: "Budget set successfully"}, nil
+	return &fleetv1.SetBudgetResponse{Budget: budgetOf(balance), Message: "Budget set successfully"}, nil
 }
 
 // DeleteBudget deletes a budget.

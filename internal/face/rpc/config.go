@@ -17,7 +17,7 @@ func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Text()}
+	resp := &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Message()}
 	for _, a := range reloaded.Closed {
 		name := a.Name
 		if a.Owner != p.Name {

@@ -40,7 +40,7 @@ func (f *Fleet) ForgetReplica(ctx context.Context, r *fleetv1.ForgetReplicaReque
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ForgetReplicaResponse{Agents: make([]string, len(lost.Agents)), Tasks: int32Of(lost.Tasks), Message: lost.Text(r.GetName())}
+	resp := &fleetv1.ForgetReplicaResponse{Agents: make([]string, len(lost.Agents)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}
 	p, err := fleet.PrincipalFrom(ctx)
 	for i, a := range lost.Agents {
 		if resp.Agents[i] = a.Name; a.Owner != p.Name {
