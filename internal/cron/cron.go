@@ -13,11 +13,11 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// plainField is what a field may have, once names of months and days are numbers. The module also knows other forms, such as L and W, which
-// no other cron reads in the same way.
+// plainField matches a field after names of months and days are replaced by numbers. The module also accepts other forms, such as L and W,
+// which no other cron reads in the same way.
 var plainField = regexp.MustCompile(`^[0-9*,/-]+$`)
 
-// leapDay is a time after which every expression that is ever due is due.
+// leapDay is where the search for a first tick begins. An expression that is due only on 29 February is due again four years later.
 var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
 
 var tags = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"}
@@ -70,7 +70,7 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 	}, nil
 }
 
-// firstMoment returns when clocks in the zone first show the time that at shows in UTC, or a later one.
+// firstMoment returns when clocks in the zone first show the time that shown has in UTC, or a later time.
 func firstMoment(shown time.Time, zone *time.Location) time.Time {
 	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()

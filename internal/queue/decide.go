@@ -1,7 +1,7 @@
 // Package queue decides which pending tasks start, and says why the others wait.
 //
-// It is pure: the caller gives it a state of the fleet, and carries the decision out. So the same code starts tasks and explains
-// to people why they wait.
+// It has no side effects: the caller gives it a state of the fleet, and carries out the decision. So the same code starts tasks and
+// explains to people why they wait.
 package queue
 
 import (
@@ -19,19 +19,19 @@ type State struct {
 	Tasks  []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
 	Now    time.Time
 	Age    time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
-	Detail Detail        // what the decision says about tasks that wait
+	Detail Detail        // how much the decision says about tasks that wait
 	Pause  *fleet.Pause  // nil if the fleet is not paused
 
 	Agents          []*fleet.AgentView // all that are not deleted
 	Pools           []*fleet.Pool
 	Agent           func(uid string) *fleet.AgentView // nil if the agent is deleted
 	Dependee        func(taskID string) fleet.Dependee
-	PlaceError      func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
-	Unconfined      func(q *fleet.QueuedTask, a *fleet.Agent) error
-	TaskRoom        func(owner string) (free int, limited bool) // how many more tasks of the owner may run
-	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait      // why it may not use the credential of its agent now
-	Claims          func(q *fleet.QueuedTask) []fleet.Claim     // what it must reserve of each budget
-	BudgetFits      func(budget string, want fleet.Amount) bool // whether the budget has so much left
+	PlaceError      func(a *fleet.Agent) error                      // why the agent's place cannot be used; nil if it can
+	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the principal that queued the task may not use the agent; nil if it may
+	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run
+	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why it may not use the credential of its agent now
+	Claims          func(q *fleet.QueuedTask) []fleet.Claim         // what it must reserve of each budget
+	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has so much left
 }
 
 // Detail says how much a decision says about the tasks that wait. To say more takes more time.
@@ -66,9 +66,9 @@ type Start struct {
 func Decide(s State) Decision {
 	d := &decider{
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.Age, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
-		taken: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, ahead: map[string]int{},
+		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
-		claimed: map[string]fleet.Amount{}, runningBelow: map[string]int{},
+		claimed: map[string]fleet.Amount{}, runningInTree: map[string]int{},
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
@@ -121,14 +121,14 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 type decider struct {
 	State
 	Decision
-	taken          map[string]*fleet.QueuedTask // what starts now, by agent
+	assigned       map[string]*fleet.QueuedTask // what starts now, by agent
 	exclusive      map[string]*fleet.QueuedTask // what runs or starts now, by exclusive key
 	startedByOwner map[string]int               // how many tasks start now, by owner
 	ahead          map[string]int               // how many tasks wait only for their agent, by agent
 	pools          map[string]*fleet.Pool       // by key
 	groups         map[groupKey]*agentGroup
 	claimed        map[string]fleet.Amount // what the tasks that start now take, by budget
-	runningBelow   map[string]int          // how many tasks below a root run or start now
+	runningInTree  map[string]int          // how many tasks below a root run or start now
 }
 
 func (d *decider) decide(q *fleet.QueuedTask) {
@@ -136,23 +136,23 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		d.End[q.ID] = "it expired before it could start"
 		return
 	}
-	a, only := d.onlyAgent(q)
+	a, required := d.requiredAgent(q)
 	switch {
-	case only && a == nil:
+	case required && a == nil:
 		d.End[q.ID] = "its agent was deleted"
 		return
 	case q.Entry.Target.Pool != "" && d.pool(q.Entry.Target.Pool, q.Owner) == nil:
 		d.End[q.ID] = "its pool was deleted"
 		return
 	}
-	d.lookAgainAt(q.Entry.Expires)
+	d.recheckAt(q.Entry.Expires)
 	if d.Detail == NoWaits && d.hasNoAgent(q, a) {
 		return
 	}
 	claims := d.Claims(q)
 	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.credentialWaits(q), d.budgetWaits(claims))
 	waits := own
-	if only {
+	if required {
 		waits = append(waits, d.agentWaits(q, a)...)
 	} else {
 		var more []fleet.Wait
@@ -161,7 +161,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	}
 	if len(waits) == 0 {
 		d.Start = append(d.Start, Start{q, a})
-		d.taken[a.UID] = q
+		d.assigned[a.UID] = q
 		d.startedByOwner[q.Owner]++
 		for _, c := range claims {
 			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
@@ -172,22 +172,22 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if d.Detail != NoWaits {
 		d.Waits[q.ID] = withSince(q, waits)
 	}
-	if len(own) == 0 && only {
+	if len(own) == 0 && required {
 		d.ahead[a.UID]++
 	}
 }
 
-// occupy notes what a task that runs, or starts now, keeps from others: its key, and a place in its tree.
+// occupy records what a task that runs, or starts now, keeps from others: its key, and a place in its tree.
 func (d *decider) occupy(q *fleet.QueuedTask) {
 	if q.Entry.Exclusive != "" {
 		d.exclusive[q.Entry.Exclusive] = q
 	}
 	if q.RootID != "" {
-		d.runningBelow[q.RootID]++
+		d.runningInTree[q.RootID]++
 	}
 }
 
-// withSince returns the waits of the task, none of which has held before the task waited.
+// withSince returns the waits of the task. None of them begins before the task was pending.
 func withSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
 	pending := q.CreatedAt
 	if n := len(q.Entry.Attempts); n > 0 {
@@ -201,9 +201,9 @@ func withSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
 	return waits
 }
 
-// onlyAgent returns the agent that the task must run on. only is false if several agents would do. If a task of a pool depends on
-// another one whose agent it shall have, it waits for that agent as long as it exists.
-func (d *decider) onlyAgent(q *fleet.QueuedTask) (a *fleet.AgentView, only bool) {
+// requiredAgent returns the agent that the task must run on. required is false if several agents would do. A task of a pool that uses the
+// same agent for dependent tasks waits for the agent of its dependency, as long as that agent exists.
+func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, required bool) {
 	if q.AgentUID != "" {
 		return d.Agent(q.AgentUID), true
 	}
@@ -231,7 +231,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	}
 	if e.NotBefore.After(d.Now) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
-		d.lookAgainAt(e.NotBefore)
+		d.recheckAt(e.NotBefore)
 	}
 	if n := len(e.Attempts); n > 0 && e.RetryAt.After(d.Now) {
 		last, reason := e.Attempts[n-1], fleet.WaitRetry
@@ -239,7 +239,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 			reason = fleet.WaitUsageWindow
 		}
 		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Since: last.At, Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
-		d.lookAgainAt(e.RetryAt)
+		d.recheckAt(e.RetryAt)
 	}
 	for _, dep := range e.After {
 		other := d.Dependee(dep.TaskID)
@@ -255,7 +255,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	if t := q.Delegation; t.Waits && !t.Ready {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitDelegated, Text: d.text("its turn is over, and it waits for %s", delegatedTasks(t.Awaited)), Next: "`show_task_tree` shows them"})
 	}
-	if most, n := q.Delegation.MaxRunning, d.runningBelow[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
+	if most, n := q.Delegation.MaxRunning, d.runningInTree[q.RootID]; most > 0 && q.RootID != "" && n >= most && !q.Delegation.Waits {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitTree, Subject: q.RootID, Text: d.text("%d delegated tasks of its tree run, as many as may run at once", n), Next: "`show_task_tree` shows them"})
 	}
 	if other := d.exclusive[e.Exclusive]; e.Exclusive != "" && other != nil {
@@ -268,7 +268,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 func (d *decider) credentialWaits(q *fleet.QueuedTask) []fleet.Wait {
 	waits := d.CredentialWaits(q)
 	for _, w := range waits {
-		d.lookAgainAt(w.Until)
+		d.recheckAt(w.Until)
 	}
 	return waits
 }
@@ -284,7 +284,7 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: c.Next})
-		d.lookAgainAt(c.Until)
+		d.recheckAt(c.Until)
 	}
 	return waits
 }
@@ -320,15 +320,15 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		}
 		waits = append(waits, w)
 	case fleet.StatusIdle:
-		if next := d.taken[a.UID]; next != nil {
+		if next := d.assigned[a.UID]; next != nil {
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: next.ID, Text: d.text("agent %q starts %s", a.Name, next.Ref())})
 		}
 	}
 	if err := d.PlaceError(&a.Agent); err != nil {
-		d.lookAgainAt(d.Now.Add(placeRetry))
+		d.recheckAt(d.Now.Add(placeRetry))
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()})
 	}
-	if err := d.Unconfined(q, &a.Agent); err != nil {
+	if err := d.UseError(q, &a.Agent); err != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
 	}
 	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // a task that something else holds up is overtaken
@@ -349,7 +349,7 @@ func starting(a *fleet.AgentView) bool {
 // nextDependency says what helps a task whose dependency has failed.
 const nextDependency = "`update_queued_task` lets it depend on other tasks or on none, and `stop_task` stops it"
 
-// placeRetry is after what time the decision looks again whether a place can be used. No event says so.
+// placeRetry is how long the decision waits before it checks again whether a place can be used. No event tells it.
 const placeRetry = 2 * time.Second
 
 func delegatedTasks(n int) string {
@@ -367,8 +367,8 @@ func (d *decider) text(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// lookAgainAt notes that the decision may change at the time.
-func (d *decider) lookAgainAt(at time.Time) {
+// recheckAt records that the decision may change at the time.
+func (d *decider) recheckAt(at time.Time) {
 	if at.After(d.Now) && (d.ChangesAt.IsZero() || at.Before(d.ChangesAt)) {
 		d.ChangesAt = at
 	}

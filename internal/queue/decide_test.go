@@ -90,7 +90,7 @@ func anyState(rt *rapid.T) State {
 		}
 		return nil
 	}
-	s.Unconfined = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
+	s.UseError = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
 	wants := map[string][]fleet.Claim{}
@@ -352,7 +352,7 @@ func BenchmarkDecide(b *testing.B) {
 		s.Agents = append(s.Agents, a)
 	}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
-	s.PlaceError, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
+	s.PlaceError, s.UseError = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(string) (int, bool) { return 0, false }
 	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
 	s.CredentialWaits = func(*fleet.QueuedTask) []fleet.Wait { return nil }
@@ -383,7 +383,7 @@ func TestFanOutSpreads(t *testing.T) {
 				return map[string]fleet.Dependee{"first": {Status: fleet.TaskCompleted, AgentUID: "used"}}[id]
 			},
 			PlaceError:      func(*fleet.Agent) error { return nil },
-			Unconfined:      func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
+			UseError:        func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
 			TaskRoom:        func(string) (int, bool) { return 0, false },
 			CredentialWaits: func(*fleet.QueuedTask) []fleet.Wait { return nil },
 			Claims:          func(*fleet.QueuedTask) []fleet.Claim { return nil },

@@ -40,28 +40,28 @@ func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return t, a, l, err
 }
 
-// errNoWork says why the task has no work that could land.
+// errNoWork returns the error for a task without work that could land, or the error with which it could not find out why.
 func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
-	why := "it changed nothing in a repository"
+	why, next := "it changed nothing in a repository", ""
 	if t.Active() {
-		why = "it has not ended: {wait_tasks} waits for that"
+		why, next = "it has not ended", "{wait_tasks} waits for that"
 	} else if c, err := tx.Changes(t.ID); err != nil {
 		return err
 	} else if c != nil && c.Problem != "" {
 		why = c.Problem
 	}
-	return fleet.Errorf(fleet.ReasonChangesNotFound, "task %s has no work that could land", t.Ref()).With("task_id", t.ID).Next(why)
+	return fleet.Errorf(fleet.ReasonChangesNotFound, "task %s has no work that could land: %s", t.Ref(), why).With("task_id", t.ID).Next(next)
 }
 
 func errWorkSettled(t *fleet.Task, l *fleet.Landing) error {
-	e := fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is %s", t.Ref(), l.State).With("task_id", t.ID).With("state", string(l.State))
+	how := ""
 	switch l.State {
 	case fleet.LandingLanded:
-		return e.Next(fmt.Sprintf("the branch %s has it with the commit %s", l.Into(), fleet.ShortCommit(l.Commit)))
+		how = fmt.Sprintf(": the branch %s has it with the commit %s", l.Into(), fleet.ShortCommit(l.Commit))
 	case fleet.LandingReplaced:
-		return e.Next(fmt.Sprintf("task %s goes on with it", l.NextTask))
+		how = fmt.Sprintf(": task %s goes on with it", l.NextTask)
 	}
-	return e
+	return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is %s%s", t.Ref(), l.State, how).With("task_id", t.ID).With("state", string(l.State))
 }
 
 // putLanding writes the landing with its event.

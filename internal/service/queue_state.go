@@ -29,7 +29,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		PlaceError:      func(a *fleet.Agent) error { return s.places.Of(a).Available() },
-		Unconfined:      s.checkAgentUse,
+		UseError:        s.checkAgentUse,
 		TaskRoom:        func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
 		CredentialWaits: s.credentialWaits(),
 		Claims:          budgets.claims,

@@ -31,17 +31,16 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 
 // ListAgents lists agents.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
-	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: numberedPageOf(r.Page, r.PageSize)}
+	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit)}
 	if r.GetStatus() != fleetv1.Agent_status_unspecified {
 		q.Status = fleet.Status(r.GetStatus().String())
 	}
-	q.Cursor, q.Limit = r.GetCursor(), intOf(r.Limit)
 	l, err := f.svc.ListAgents(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	part, _ := l.Derive(func() any { return encoded.NewPart(rowsOf(l.AgentRows)) }).(*encoded.Part)
-	live := &fleetv1.ListAgentsResponse{Places: placesOf(l.Places)}
+	live := &fleetv1.ListAgentsResponse{Places: listOf(l.Places, placeOf)}
 	live.ObservedAt, live.StaleReason = observedOf(l.Places)
 	answer := &encoded.Response{Part: part, Live: live}
 	if encoded.Put(ctx, answer) {
@@ -51,12 +50,9 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	return full, nil
 }
 
-// rowsOf returns the part of an answer that stays the same as long as the agents do not change.
+// rowsOf returns the part of a response that stays the same as long as the agents do not change.
 func rowsOf(r *fleet.AgentRows) *fleetv1.ListAgentsResponse {
-	out := &fleetv1.ListAgentsResponse{
-		Agents: listOf(r.Agents, summaryOf), TotalCount: int32Of(r.Total), NextCursor: optional(r.Next),
-	}
-	return out
+	return &fleetv1.ListAgentsResponse{Agents: listOf(r.Agents, summaryOf), TotalCount: int32Of(r.Total), NextCursor: optional(r.Next)}
 }
 
 // ShowAgent shows an agent.
@@ -75,7 +71,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	}
 	a.Spec, err = fleet.TextFrom(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
-	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.Stale)), Rules: rulesOf(v.Allowed())}, err
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.Stale)), Rules: listOf(v.Allowed(), ruleOf)}, err
 }
 
 // DeleteAgent deletes an agent.
@@ -153,11 +149,9 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentProjectsResponse{
-		Projects: listOf(part, projectOf), TotalCount: int32Of(len(projects)), NextCursor: optional(next),
-		Places: placesOf(places),
-	}
-	return resp, nil
+	return &fleetv1.ListAgentProjectsResponse{
+		Projects: listOf(part, projectOf), TotalCount: int32Of(len(projects)), NextCursor: optional(next), Places: listOf(places, placeOf),
+	}, nil
 }
 
 // ListAgentRoles lists the roles of a project.
@@ -170,6 +164,5 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentRolesResponse{Roles: listOf(part, roleOf), TotalCount: int32Of(len(roles)), NextCursor: optional(next)}
-	return resp, nil
+	return &fleetv1.ListAgentRolesResponse{Roles: listOf(part, roleOf), TotalCount: int32Of(len(roles)), NextCursor: optional(next)}, nil
 }

@@ -30,13 +30,13 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	if m := r.GetMethod(); len(lines) == 0 && m != "" && !admission.HasMethod(m) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
 	}
-	resp := &fleetv1.ListAuditResponse{Entries: make([]*fleetv1.AuditEntry, len(lines)), NextCursor: optional(next)}
-	for i, e := range lines {
-		resp.Entries[i] = &fleetv1.AuditEntry{
-			Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: optional(textOf(e.Caller)), Method: textOf(e.Method),
-			Target: textOf(e.Target), AgentName: optional(textOf(e.AgentName)), Owner: optional(textOf(e.Owner)),
-			Outcome: cmp.Or(e.Outcome, fleet.OutcomeUnknown), Face: textOf(e.Face), Remote: e.Remote, RequestId: optional(textOf(e.RequestID)), Count: int32Of(e.Count),
-		}
+	return &fleetv1.ListAuditResponse{Entries: listOf(lines, auditEntryOf), NextCursor: optional(next)}, nil
+}
+
+func auditEntryOf(e fleet.AuditEntry) *fleetv1.AuditEntry {
+	return &fleetv1.AuditEntry{
+		Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: optional(textOf(e.Caller)), Method: textOf(e.Method),
+		Target: textOf(e.Target), AgentName: optional(textOf(e.AgentName)), Owner: optional(textOf(e.Owner)),
+		Outcome: cmp.Or(e.Outcome, fleet.OutcomeUnknown), Face: textOf(e.Face), Remote: e.Remote, RequestId: optional(textOf(e.RequestID)), Count: int32Of(e.Count),
 	}
-	return resp, nil
 }

@@ -34,7 +34,7 @@ func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.SetBudgetResponse{Budget: budgetOf(balance), Message: "Budget set successfully"}, nil
+	return &fleetv1.SetBudgetResponse{Budget: budgetOf(*balance), Message: "Budget set successfully"}, nil
 }
 
 // DeleteBudget deletes a budget.
@@ -51,15 +51,11 @@ func (f *Fleet) ListBudgets(ctx context.Context, r *fleetv1.ListBudgetsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(all, fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)}, 0)
+	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListBudgetsResponse{Budgets: []*fleetv1.Budget{}, TotalCount: int32Of(len(all)), NextCursor: optional(next)}
-	for i := range part {
-		out.Budgets = append(out.Budgets, budgetOf(&part[i]))
-	}
-	return out, nil
+	return &fleetv1.ListBudgetsResponse{Budgets: listOf(part, budgetOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
 // ShowBudget shows a budget with its ledger.
@@ -76,7 +72,7 @@ func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ShowBudgetResponse{Budget: budgetOf(&l.BudgetBalance), Entries: []*fleetv1.BudgetEntry{}}
+	out := &fleetv1.ShowBudgetResponse{Budget: budgetOf(l.BudgetBalance), Entries: []*fleetv1.BudgetEntry{}}
 	if l.Next > 0 {
 		out.NextCursor = new(strconv.FormatInt(l.Next, 10))
 	}
@@ -102,7 +98,7 @@ func (f *Fleet) RaiseTaskBudget(ctx context.Context, r *fleetv1.RaiseTaskBudgetR
 	return &fleetv1.RaiseTaskBudgetResponse{Task: taskOf(t), Message: "The task may cost " + fleet.MicrosOf(r.GetMaxCostUsd()).String()}, nil
 }
 
-func budgetOf(r *service.BudgetBalance) *fleetv1.Budget {
+func budgetOf(r service.BudgetBalance) *fleetv1.Budget {
 	b := &fleetv1.Budget{
 		Name: r.Name, Scope: string(r.Scope), Value: textOf(r.Value), Window: string(r.Window), TimeZone: r.TimeZone, OnBreach: string(r.OnBreach), Unpriced: string(r.Unpriced),
 		SpentUsd: r.Total.Spent.Micros.USD(), ReservedUsd: r.Total.Reserved.Micros.USD(), SpentTokens: float64(r.Total.Spent.Tokens), ReservedTokens: float64(r.Total.Reserved.Tokens),

@@ -28,7 +28,7 @@ func (f *Fleet) PlanBulk(ctx context.Context, r *fleetv1.PlanBulkRequest) (*flee
 	message := fmt.Sprintf("The plan does %d of %d", len(plan.Items)-failed-unchanged, len(plan.Items))
 	return &fleetv1.PlanBulkResponse{
 		PlanId: plan.ID, Message: message + countsText(unchanged, failed, "cannot be done"), TotalCount: int32Of(len(plan.Items)),
-		UnchangedCount: int32Of(unchanged), RefusedCount: int32Of(failed), Items: bulkItemsOf(plan.Items),
+		UnchangedCount: int32Of(unchanged), RefusedCount: int32Of(failed), Items: listOf(plan.Items, bulkItemOf),
 	}, nil
 }
 
@@ -52,7 +52,7 @@ func (f *Fleet) RunBulk(ctx context.Context, r *fleetv1.RunBulkRequest) (*fleetv
 	}
 	return &fleetv1.RunBulkResponse{
 		Message: message, Unfinished: optional(pending > 0), TotalCount: int32Of(len(plan.Items)),
-		DoneCount: int32Of(done), UnchangedCount: int32Of(unchanged), FailedCount: int32Of(failed), Items: bulkItemsOf(items),
+		DoneCount: int32Of(done), UnchangedCount: int32Of(unchanged), FailedCount: int32Of(failed), Items: listOf(items, bulkItemOf),
 	}, nil
 }
 
@@ -68,17 +68,13 @@ func countsText(unchanged, failed int, fail string) string {
 	return text.String()
 }
 
-func bulkItemsOf(items []fleet.BulkItem) []*fleetv1.BulkItem {
-	out := make([]*fleetv1.BulkItem, 0, len(items))
-	for _, i := range items {
-		outcome := fleetv1.BulkItem_pending
-		if i.Outcome != fleet.BulkPending {
-			outcome = fleetv1.BulkItem_Outcome(fleetv1.BulkItem_Outcome_value[string(i.Outcome)])
-		}
-		out = append(out, &fleetv1.BulkItem{
-			AgentName: textOf(i.AgentName), Owner: i.Owner, TaskId: optional(i.TaskID), Effect: textOf(i.Effect), Outcome: outcome,
-			Reason: optional(string(i.Reason)), Message: optional(textOf(i.Message)),
-		})
+func bulkItemOf(i fleet.BulkItem) *fleetv1.BulkItem {
+	outcome := fleetv1.BulkItem_pending
+	if i.Outcome != fleet.BulkPending {
+		outcome = fleetv1.BulkItem_Outcome(fleetv1.BulkItem_Outcome_value[string(i.Outcome)])
 	}
-	return out
+	return &fleetv1.BulkItem{
+		AgentName: textOf(i.AgentName), Owner: i.Owner, TaskId: optional(i.TaskID), Effect: textOf(i.Effect), Outcome: outcome,
+		Reason: optional(string(i.Reason)), Message: optional(textOf(i.Message)),
+	}
 }

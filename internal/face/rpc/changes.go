@@ -38,14 +38,14 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Files: make([]*fleetv1.FileChange, len(part)), NextCursor: optional(next)}
-	for i, file := range part {
-		resp.Files[i] = &fleetv1.FileChange{
-			Path: textOf(file.Path), From: optional(textOf(file.From)), Kind: fleetv1.FileChange_Kind(fleetv1.FileChange_Kind_value[string(file.Kind)]),
-			Insertions: int32Of(file.Insertions), Deletions: int32Of(file.Deletions), Binary: file.Binary,
-		}
+	return &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Files: listOf(part, fileChangeOf), NextCursor: optional(next)}, nil
+}
+
+func fileChangeOf(file fleet.FileChange) *fleetv1.FileChange {
+	return &fleetv1.FileChange{
+		Path: textOf(file.Path), From: optional(textOf(file.From)), Kind: fleetv1.FileChange_Kind(fleetv1.FileChange_Kind_value[string(file.Kind)]),
+		Insertions: int32Of(file.Insertions), Deletions: int32Of(file.Deletions), Binary: file.Binary,
 	}
-	return resp, nil
 }
 
 func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
@@ -87,12 +87,9 @@ func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {
 	if c == nil {
 		return nil
 	}
-	out := &fleetv1.TaskChanges{
+	return &fleetv1.TaskChanges{
 		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: textOf(c.Branch), Commits: int32Of(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
 		Files: int32Of(c.Files), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: optional(textOf(c.Problem)),
+		LeftOut: listOf(c.LeftOut, textOf),
 	}
-	for _, path := range c.LeftOut {
-		out.LeftOut = append(out.LeftOut, textOf(path))
-	}
-	return out
 }

@@ -17,13 +17,5 @@ func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Message()}
-	for _, a := range reloaded.Closed {
-		name := a.Name
-		if a.Owner != p.Name {
-			name += "@" + a.Owner
-		}
-		resp.ClosedAgents = append(resp.ClosedAgents, name)
-	}
-	return resp, nil
+	return &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Message(), ClosedAgents: listOf(reloaded.Closed, refBy(p))}, nil
 }

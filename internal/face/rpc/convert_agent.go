@@ -20,7 +20,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: optional(v.Waiting()),
-		Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: optional(v.Host.Outdated),
+		Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Shares: listOf(v.Shares, shareOf), Links: listOf(v.Host.Links, linkOf), Outdated: optional(v.Host.Outdated),
 		OtherFleet: optional(textOf(v.Host.OtherFleet)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)), Labels: labelsOf(v.Labels),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
@@ -31,12 +31,8 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	return a
 }
 
-func linksOf(links []fleet.Link) []*fleetv1.AgentLink {
-	out := make([]*fleetv1.AgentLink, 0, len(links))
-	for _, l := range links {
-		out = append(out, &fleetv1.AgentLink{Name: textOf(l.Name), Url: textOf(l.URL)})
-	}
-	return out
+func linkOf(l fleet.Link) *fleetv1.AgentLink {
+	return &fleetv1.AgentLink{Name: textOf(l.Name), Url: textOf(l.URL)}
 }
 
 // metadataOf returns what the workspace reports. It adds the spec if the workspace does not report one.

@@ -6,17 +6,17 @@ import (
 )
 
 func projectOf(p fleet.Project) *fleetv1.Project {
-	out := &fleetv1.Project{
+	return &fleetv1.Project{
 		Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName, Place: p.Place,
-		Parameters: make([]*fleetv1.ProjectParameter, 0, len(p.Parameters)), MaxCostUsd: optional(p.MaxCost.USD()),
+		Parameters: listOf(p.Parameters, parameterOf), MaxCostUsd: optional(p.MaxCost.USD()),
 	}
-	for _, q := range p.Parameters {
-		out.Parameters = append(out.Parameters, &fleetv1.ProjectParameter{
-			Name: textOf(q.Name), DisplayName: textOf(q.DisplayName), Description: textOf(q.Description), Type: string(q.Type),
-			Required: q.Required, Default: textOf(q.Default), Options: textsOf(q.Options),
-		})
+}
+
+func parameterOf(q fleet.Parameter) *fleetv1.ProjectParameter {
+	return &fleetv1.ProjectParameter{
+		Name: textOf(q.Name), DisplayName: textOf(q.DisplayName), Description: textOf(q.Description), Type: string(q.Type),
+		Required: q.Required, Default: textOf(q.Default), Options: listOf(q.Options, textOf),
 	}
-	return out
 }
 
 func roleOf(r fleet.Role) *fleetv1.Role {

@@ -32,10 +32,6 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 	}
 }
 
-func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
-	return listOf(ts, taskOf)
-}
-
 // taskUsageOf returns nil if the agent has reported no usage.
 func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	if u == (fleet.Usage{}) {
@@ -53,13 +49,13 @@ func optionsOf(o fleet.TaskOptions, attached []fleet.Attachment) *fleetv1.TaskOp
 	}
 	p := &fleetv1.TaskOptions{
 		Model: optional(textOf(o.Model)), Effort: optional(textOf(o.Effort)), MaxCostUsd: o.MaxCostUSD, AppendSystemPrompt: optional(textOf(o.AppendSystemPrompt)),
-		OutputSchema: inputOf(o.OutputSchema),
+		OutputSchema: objectOf(o.OutputSchema),
+		Attachments: listOf(attached, func(a fleet.Attachment) *fleetv1.Attachment {
+			return &fleetv1.Attachment{Name: a.Name, MediaType: a.MediaType, Size: int32Of(a.Size)}
+		}),
 	}
 	if o.MaxTurns != nil {
 		p.MaxTurns = new(int32Of(*o.MaxTurns))
-	}
-	for _, a := range attached {
-		p.Attachments = append(p.Attachments, &fleetv1.Attachment{Name: a.Name, MediaType: a.MediaType, Size: int32Of(a.Size)})
 	}
 	return p
 }
@@ -90,8 +86,8 @@ func detailOf(t *service.TaskDetails) *fleetv1.TaskDetail {
 	d := copyFields(&fleetv1.TaskDetail{}, taskOf(t.Task))
 	d.Summary, d.Description, d.Preview, d.Turns = textOf(t.Headline()), textOf(t.Description), textOf(t.Preview), int32Of(t.Turns)
 	d.Options, d.RetryOf, d.Continues = optionsOf(t.Options, t.Attachments), optional(t.RetryOf), optional(t.Options.Continues)
-	d.Checks, d.Output, d.Changes = checksOf(t.Checks), inputOf(t.Output), changesOf(t.Changes)
-	d.Usage, d.Models = taskUsageOf(t.Usage), modelsOf(t.Spending.Models)
+	d.Checks, d.Output, d.Changes = checksOf(t.Checks), objectOf(t.Output), changesOf(t.Changes)
+	d.Usage, d.Models = taskUsageOf(t.Usage), listOf(t.Spending.Models, modelUsageOf)
 	d.ContextTokens, d.ContextWindow = optional(int32Of(int(t.Spending.Context))), optional(int32Of(int(t.Spending.Window)))
 	d.Queue, d.Landing = queuedOf(t.Queued), landingOf(t.Landing)
 	if t.Delegation.Children > 0 {
@@ -125,17 +121,12 @@ func payloadOf(payload []byte) (text string, encoding *string) {
 	if utf8.Valid(payload) {
 		return string(payload), nil
 	}
-	name := "base64"
-	return base64.StdEncoding.EncodeToString(payload), &name
+	return base64.StdEncoding.EncodeToString(payload), new("base64")
 }
 
-func modelsOf(models []fleet.ModelUsage) []*fleetv1.ModelUsage {
-	out := make([]*fleetv1.ModelUsage, len(models))
-	for i, m := range models {
-		out[i] = &fleetv1.ModelUsage{
-			Model: textOf(m.Model), Requests: int32Of(m.Requests), InputTokens: int32Of(int(m.Input)), CacheReadTokens: int32Of(int(m.CacheRead)),
-			CacheWriteTokens: int32Of(int(m.CacheWrite)), OutputTokens: int32Of(int(m.Output)), CostUsd: m.CostUSD,
-		}
+func modelUsageOf(m fleet.ModelUsage) *fleetv1.ModelUsage {
+	return &fleetv1.ModelUsage{
+		Model: textOf(m.Model), Requests: int32Of(m.Requests), InputTokens: int32Of(int(m.Input)), CacheReadTokens: int32Of(int(m.CacheRead)),
+		CacheWriteTokens: int32Of(int(m.CacheWrite)), OutputTokens: int32Of(int(m.Output)), CostUsd: m.CostUSD,
 	}
-	return out
 }

@@ -16,7 +16,7 @@ func (f *Fleet) ListCredentials(ctx context.Context, r *fleetv1.ListCredentialsR
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(all, fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)}, 0)
+	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +32,7 @@ func (f *Fleet) ReleaseCredential(ctx context.Context, r *fleetv1.ReleaseCredent
 }
 
 func credentialsOf(all []service.CredentialView, now time.Time) []*fleetv1.Credential {
-	out := []*fleetv1.Credential{}
-	for _, c := range all {
+	return listOf(all, func(c service.CredentialView) *fleetv1.Credential {
 		credential := &fleetv1.Credential{
 			Name: textOf(c.Name), State: string(c.StateAt(now)), KeepFree: int32Of(int(math.Round(100 * c.KeepFree))), Agents: int32Of(c.Agents), Running: int32Of(c.Running),
 		}
@@ -45,7 +44,6 @@ func credentialsOf(all []service.CredentialView, now time.Time) []*fleetv1.Crede
 		if h := c.Hold; h != nil {
 			credential.Hold = &fleetv1.CredentialHold{ReasonCode: string(h.Code), Reason: textOf(h.Reason), TaskId: h.TaskID, At: timeOf(h.At)}
 		}
-		out = append(out, credential)
-	}
-	return out
+		return credential
+	})
 }

@@ -61,7 +61,7 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 }
 
 // sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
-// even if the content is empty. memory is the number of bytes that the content has in memory.
+// even if the content is empty. memoryBytes is the number of bytes that the content has in memory.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType string, info *fleetv1.PayloadInfo, memoryBytes int, content io.Reader) error {
 	admission.SetDownloadSize(out.Context(), memoryBytes+payloadChunk)
 	packedInfo, err := anypb.New(info)

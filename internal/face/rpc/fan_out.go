@@ -28,7 +28,7 @@ func (f *Fleet) CompareFanOut(ctx context.Context, r *fleetv1.CompareFanOutReque
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.CompareFanOutResponse{Variants: variantsOf(found), Overlaps: listOf(found.Pairs, overlapOf)}
+	out := &fleetv1.CompareFanOutResponse{Variants: variantsOf(found.Variants), Overlaps: listOf(found.Pairs, overlapOf)}
 	if found.Problem != nil {
 		out.OverlapsProblem = new(textOf(fleet.PublicMessage(found.Problem)))
 	}
@@ -48,17 +48,14 @@ func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest
 	case r.GetAbandonOthers():
 		message += ", and that of the others is abandoned"
 	}
-	return &fleetv1.SettleFanOutResponse{Variants: variantsOf(found), UnfinishedTaskIds: left, Message: message}, nil
+	return &fleetv1.SettleFanOutResponse{Variants: variantsOf(found.Variants), UnfinishedTaskIds: left, Message: message}, nil
 }
 
-func variantsOf(f *service.FanOut) (all []*fleetv1.Variant) {
-	for i, v := range f.Variants {
+func variantsOf(variants []*service.Variant) (all []*fleetv1.Variant) {
+	for i, v := range variants {
 		row := &fleetv1.Variant{
 			Number: int32Of(i + 1), Task: taskOf(v.Task()), Model: optional(textOf(v.Model())), Checks: checksOf(v.Checks), CostUsd: v.Cost,
-			RunSeconds: int32Of(int(v.Time.Seconds())), Kept: v.Kept,
-		}
-		for _, t := range v.Tasks {
-			row.TaskIds = append(row.TaskIds, t.ID)
+			RunSeconds: int32Of(int(v.Time.Seconds())), Kept: v.Kept, TaskIds: listOf(v.Tasks, func(t *fleet.Task) string { return t.ID }),
 		}
 		if v.Work != nil {
 			row.Landing = briefLandingOf(v.Work.Landing)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
 	"fleet/internal/service"
 )
 
@@ -40,9 +41,9 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 	if state.Ready {
 		resp.Status = fleetv1.CheckHealthResponse_ready
 	}
-	for _, d := range state.Degraded {
-		resp.Degraded = append(resp.Degraded, &fleetv1.DegradedPart{Part: d.Part, Since: timeOf(d.Since), Reason: textOf(d.Reason)})
-	}
+	resp.Degraded = listOf(state.Degraded, func(d fleet.DegradedPart) *fleetv1.DegradedPart {
+		return &fleetv1.DegradedPart{Part: d.Part, Since: timeOf(d.Since), Reason: textOf(d.Reason)}
+	})
 	return resp, nil
 }
 

@@ -18,8 +18,7 @@ func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListKeptWorkResponse{Kept: listOf(part, keptOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}
-	return resp, nil
+	return &fleetv1.ListKeptWorkResponse{Kept: listOf(part, keptOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
 // RestoreAgent restores a deleted agent.

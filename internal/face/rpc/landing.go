@@ -16,11 +16,10 @@ func (f *Fleet) ShowOverlaps(ctx context.Context, r *fleetv1.ShowOverlapsRequest
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ShowOverlapsResponse{Into: textOf(o.Into.Name), Sha: o.Into.Commit, Tasks: listOf(o.Work, reviewedOf), Overlaps: listOf(o.Pairs, overlapOf)}
-	for _, v := range o.Missing {
-		out.MissingTaskIds = append(out.MissingTaskIds, v.TaskID)
-	}
-	return out, nil
+	return &fleetv1.ShowOverlapsResponse{
+		Into: textOf(o.Into.Name), Sha: o.Into.Commit, Tasks: listOf(o.Work, reviewedOf), Overlaps: listOf(o.Pairs, overlapOf),
+		MissingTaskIds: listOf(o.Missing, func(v *service.LandingView) string { return v.TaskID }),
+	}, nil
 }
 
 // LandTasks lands the work of tasks.
@@ -91,9 +90,9 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 		State: fleetv1.Landing_State(fleetv1.Landing_State_value[string(l.State)]), BaseSha: l.Base, HeadSha: l.Head, LandedSha: optional(l.Commit), Into: optional(textOf(l.Into())),
 		AgentBranch: textOf(l.Branch), Files: int32Of(l.Files), Insertions: int32Of(l.Insertions), Deletions: int32Of(l.Deletions), Problem: optional(textOf(l.Problem)),
 		Checks: listOf(l.Checks, checkOf), NextTaskId: optional(l.NextTask), EarlierTaskIds: l.Earlier, EvidenceAt: timeOf(l.EvidenceAt),
-	}
-	for _, c := range l.Conflicts {
-		out.Conflicts = append(out.Conflicts, &fleetv1.Conflict{Path: textOf(c.Path), Kind: textOf(c.Kind), Hunks: optional(textOf(c.Hunks))})
+		Conflicts: listOf(l.Conflicts, func(c fleet.Conflict) *fleetv1.Conflict {
+			return &fleetv1.Conflict{Path: textOf(c.Path), Kind: textOf(c.Kind), Hunks: optional(textOf(c.Hunks))}
+		}),
 	}
 	if l.Order != nil {
 		out.RequestedBy = optional(l.Order.By)

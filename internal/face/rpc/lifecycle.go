@@ -35,41 +35,34 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.AgentStatusResponse{Agents: listOf(agents, l.agentOf)}
-	return out, nil
+	return &fleetv1.AgentStatusResponse{Agents: listOf(agents, l.agentOf)}, nil
 }
 
 // AgentList lists contracts.
 func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
-	page := numberedPageOf(r.Page, r.PageSize)
-	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
-	list, err := l.svc.List(ctx, page)
+	list, err := l.svc.List(ctx, pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.AgentListResponse{
+	return &fleetv1.AgentListResponse{
 		Agents: listOf(list.Agents, l.agentOf), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
 		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), TotalIsLowerBound: optional(list.More), NextCursor: optional(list.Next),
-	}
-	return out, nil
+	}, nil
 }
 
 func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if !a.Known {
-		message := lifecycle.NotFound(a.ID).Message
-		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: &message}
+		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: new(lifecycle.NotFound(a.ID).Message)}
 	}
-	status := lifecycleStatusOf(a.Status)
 	out := &fleetv1.LifecycleAgent{
-		AgentId: a.ID, TaskId: optional(a.TaskID), Status: &status, StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
+		AgentId: a.ID, TaskId: optional(a.TaskID), Status: lifecycleStatusOf(a.Status).Enum(), StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
 	}
 	out.CompletedAt, out.StoppedAt = endTimes(a)
 	if a.Status == lifecycle.Completed {
 		out.Summary = optional(textOf(a.Summary))
 	}
 	if a.Payload > 0 {
-		size := int32Of(a.Payload)
-		out.PayloadSize, out.PayloadUrl = &size, optional(l.svc.PayloadURL(a.ID))
+		out.PayloadSize, out.PayloadUrl = new(int32Of(a.Payload)), optional(l.svc.PayloadURL(a.ID))
 	}
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD

@@ -33,12 +33,10 @@ func (f *Fleet) ShowTaskOutput(ctx context.Context, r *fleetv1.ShowTaskOutputReq
 	text, encoding := payloadOf(p.Data)
 	resp := &fleetv1.ShowTaskOutputResponse{Output: text, OutputEncoding: encoding, Offset: float64(p.Offset), Size: float64(p.Size)}
 	if more {
-		next := float64(p.Offset + int64(len(p.Data)))
-		resp.NextOffset = &next
+		resp.NextOffset = new(float64(p.Offset + int64(len(p.Data))))
 	}
 	if p.GapSize > 0 {
-		at, size := float64(p.GapOffset), float64(p.GapSize)
-		resp.GapOffset, resp.GapSize = &at, &size
+		resp.GapOffset, resp.GapSize = new(float64(p.GapOffset)), new(float64(p.GapSize))
 	}
 	return resp, nil
 }

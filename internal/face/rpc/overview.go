@@ -14,16 +14,12 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ShowFleetResponse{
+	return &fleetv1.ShowFleetResponse{
 		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
 		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeOf(o.Scope), Projects: o.Projects,
 		Limits: limitsOf(o.Limits), Pending: int32Of(o.Queue.Pending), PendingReasons: reasonsOf(o.Queue), Paused: pauseOf(o.Queue.Paused),
-	}
-	resp.Credentials = credentialsOf(o.Credentials, f.svc.Now())
-	for i := range o.Budgets {
-		resp.Budgets = append(resp.Budgets, budgetOf(&o.Budgets[i]))
-	}
-	return resp, nil
+		Credentials: credentialsOf(o.Credentials, f.svc.Now()), Budgets: listOf(o.Budgets, budgetOf),
+	}, nil
 }
 
 func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
@@ -33,8 +29,7 @@ func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
 			Group: optional(u.Group), Principal: optional(u.Principal), Project: optional(u.Project),
 		}
 		if u.Used >= 0 {
-			used := float64(u.Used)
-			l.Used = &used
+			l.Used = new(float64(u.Used))
 		}
 		limits = append(limits, l)
 	}

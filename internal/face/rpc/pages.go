@@ -4,9 +4,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// numberedPageOf returns the requested page of a list.
-func numberedPageOf(page, size *int32) fleet.PageRequest {
-	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
+// pageOf returns the requested page of a list, which a number or a cursor names.
+func pageOf(page, size *int32, cursor string, limit *int32) fleet.PageRequest {
+	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size), Cursor: cursor, Limit: intOf(limit)}
 }
 
 // cursorPageOf returns the requested part of a list, which begins after the cursor.

@@ -9,12 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
-	out := make([]*fleetv1.PlaceStatus, len(places))
-	for i, p := range places {
-		out[i] = &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: optional(textOf(p.Problem)), ObservedAt: timeOf(p.ObservedAt)}
-	}
-	return out
+func placeOf(p fleet.PlaceState) *fleetv1.PlaceStatus {
+	return &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: optional(textOf(p.Problem)), ObservedAt: timeOf(p.ObservedAt)}
 }
 
 // observedOf returns the time of the oldest list of a place, and why a place is stale. stale is nil if no place is

@@ -56,15 +56,11 @@ func (f *Fleet) DeletePool(ctx context.Context, r *fleetv1.DeletePoolRequest) (*
 
 // ListPools lists pools.
 func (f *Fleet) ListPools(ctx context.Context, r *fleetv1.ListPoolsRequest) (*fleetv1.ListPoolsResponse, error) {
-	pools, total, next, err := f.svc.ListPools(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)}})
+	pools, total, next, err := f.svc.ListPools(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit)})
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListPoolsResponse{Pools: []*fleetv1.Pool{}, TotalCount: int32Of(total), NextCursor: optional(next)}
-	for _, v := range pools {
-		out.Pools = append(out.Pools, poolOf(v))
-	}
-	return out, nil
+	return &fleetv1.ListPoolsResponse{Pools: listOf(pools, poolOf), TotalCount: int32Of(total), NextCursor: optional(next)}, nil
 }
 
 // ShowPool shows a pool.
@@ -73,11 +69,7 @@ func (f *Fleet) ShowPool(ctx context.Context, r *fleetv1.ShowPoolRequest) (*flee
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ShowPoolResponse{Pool: poolOf(v), AgentNames: []string{}}
-	for _, a := range v.Agents {
-		out.AgentNames = append(out.AgentNames, a.Name)
-	}
-	return out, nil
+	return &fleetv1.ShowPoolResponse{Pool: poolOf(v), AgentNames: listOf(v.Agents, func(a *fleet.AgentView) string { return a.Name })}, nil
 }
 
 // countIn returns 0 for no number, and a negative one, which the core refuses, for 0.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/service"
 )
 
 // ListPrincipals lists a page of the principals.
@@ -12,11 +13,11 @@ func (f *Fleet) ListPrincipals(ctx context.Context, r *fleetv1.ListPrincipalsReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListPrincipalsResponse{Principals: make([]*fleetv1.Principal, len(page)), NextCursor: optional(next)}
-	for i, p := range page {
-		resp.Principals[i] = &fleetv1.Principal{
-			Name: p.Name, Agents: int32Of(p.AllAgents()), RunningTasks: int32Of(p.RunningTasks), StoredBytes: float64(p.StoredBytes), Limits: limitsOf(p.Limits),
-		}
+	return &fleetv1.ListPrincipalsResponse{Principals: listOf(page, principalOf), NextCursor: optional(next)}, nil
+}
+
+func principalOf(p service.PrincipalUse) *fleetv1.Principal {
+	return &fleetv1.Principal{
+		Name: p.Name, Agents: int32Of(p.AllAgents()), RunningTasks: int32Of(p.RunningTasks), StoredBytes: float64(p.StoredBytes), Limits: limitsOf(p.Limits),
 	}
-	return resp, nil
 }

@@ -34,7 +34,7 @@ func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteA
 	}
 	resp := &fleetv1.ExecuteAgentRequestResponse{
 		Status: fleetv1.ExecutionMetadata_success, Content: textOf(a.Content), ExecutionTime: a.Duration.Seconds(),
-		TokensUsed: int32Of(a.Tokens()), Warnings: textsOf(a.Warnings),
+		TokensUsed: int32Of(a.Tokens()), Warnings: listOf(a.Warnings, textOf),
 		Metadata: &fleetv1.ExecutionMetadata{
 			Model: textOf(a.Model), Agent: textOf(a.Agent), TaskId: a.TaskID, InputTokens: int32Of(int(a.Usage.InputTokens)),
 			OutputTokens: int32Of(int(a.Usage.OutputTokens)), ToolCalls: int32Of(a.Usage.ToolCalls), Turns: int32Of(a.Turns), CostUsd: a.CostUSD,
@@ -56,10 +56,9 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAvailableAgentsResponse{
+	return &fleetv1.ListAvailableAgentsResponse{
 		Agents: listOf(part, availableOf), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(), NextCursor: optional(next),
-	}
-	return resp, nil
+	}, nil
 }
 
 // ProbeAgentStatus checks a provider.
@@ -86,7 +85,7 @@ func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.Regist
 		return nil, err
 	}
 	return &fleetv1.RegisterToolWithAgentResponse{
-		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: registered.With, Warnings: textsOf(registered.Warnings),
+		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: registered.With, Warnings: listOf(registered.Warnings, textOf),
 		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), namesOrNone(registered.With)),
 	}, nil
 }
@@ -183,12 +182,4 @@ func availableOf(l providers.ListEntry) *fleetv1.AvailableAgent {
 
 func probeStatusOf(s providers.Status) fleetv1.AvailableAgent_Status {
 	return fleetv1.AvailableAgent_Status(fleetv1.AvailableAgent_Status_value[string(s)])
-}
-
-func textsOf(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, t := range texts {
-		out[i] = textOf(t)
-	}
-	return out
 }

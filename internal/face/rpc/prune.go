@@ -46,13 +46,10 @@ func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fl
 }
 
 func leftoverOf(l service.PrunedLeftover) *fleetv1.Leftover {
-	out := &fleetv1.Leftover{
+	return &fleetv1.Leftover{
 		Kind: fleetv1.Leftover_Kind(fleetv1.Leftover_Kind_value[string(l.Kind)]), Proof: fleetv1.Leftover_Proof(fleetv1.Leftover_Proof_value[string(l.Proof)]),
 		Project: textOf(l.Project), Place: l.Place, AgentName: textOf(l.AgentName), AgentId: textOf(l.AgentUID), Location: textOf(l.Location), Count: int32Of(l.Count),
 		Size: float64(l.Size), NewestAt: timeOf(l.Newest), Reason: textOf(l.Reason), Removed: l.Removed, Problem: optional(textOf(l.Problem)),
+		Names: listOf(l.Names, textOf),
 	}
-	for _, name := range l.Names {
-		out.Names = append(out.Names, textOf(name))
-	}
-	return out
 }

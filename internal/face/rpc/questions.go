@@ -14,7 +14,7 @@ import (
 // ListQuestions lists questions of agents.
 func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	q, err := f.svc.ListQuestions(ctx, service.ListQuestionsRequest{
-		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
+		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err
@@ -55,14 +55,11 @@ func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleR
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RemoveAgentRuleResponse{Rules: rulesOf(a.Rules), Message: message}, nil
+	return &fleetv1.RemoveAgentRuleResponse{Rules: listOf(a.Rules, ruleOf), Message: message}, nil
 }
 
-func rulesOf(rules []fleet.AllowedRule) (out []*fleetv1.AllowedRule) {
-	for _, r := range rules {
-		out = append(out, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: optional(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
-	}
-	return out
+func ruleOf(r fleet.AllowedRule) *fleetv1.AllowedRule {
+	return &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: optional(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)}
 }
 
 func questionOf(q *fleet.Question) *fleetv1.Question {
@@ -70,23 +67,18 @@ func questionOf(q *fleet.Question) *fleetv1.Question {
 		Id: q.ID, TaskId: q.TaskID, AgentName: q.AgentName, Owner: q.Owner,
 		Kind:   fleetv1.Question_Kind(fleetv1.Question_Kind_value[string(q.Kind)]),
 		Status: fleetv1.Question_Status(fleetv1.Question_Status_value[string(q.Status)]),
-		Text:   textOf(q.Text), Tool: textOf(q.Tool), Input: inputOf(q.Input), AskedAt: timeOf(q.AskedAt), ExpiresAt: timeOf(q.ExpiresAt),
+		Text:   textOf(q.Text), Tool: textOf(q.Tool), Input: objectOf(q.Input), AskedAt: timeOf(q.AskedAt), ExpiresAt: timeOf(q.ExpiresAt),
 		Answer: optional(textOf(q.Answer)), Message: optional(textOf(q.Message)), AnsweredBy: optional(q.AnsweredBy), AnsweredAt: timeOf(q.AnsweredAt),
-	}
-	for _, rule := range q.Rules {
-		out.Rules = append(out.Rules, textOf(rule))
+		Rules: listOf(q.Rules, textOf), Options: listOf(q.Options, textOf),
 	}
 	if v := fleetv1.Question_Remember_value[string(q.Remember)]; v != 0 {
 		out.Remember = fleetv1.Question_Remember(v).Enum()
 	}
-	for _, o := range q.Options {
-		out.Options = append(out.Options, textOf(o))
-	}
 	return out
 }
 
-// inputOf returns the input of a tool, or nil if it is not a JSON object.
-func inputOf(b []byte) *structpb.Struct {
+// objectOf converts a JSON object. It returns nil if b is not one.
+func objectOf(b []byte) *structpb.Struct {
 	var m map[string]any
 	if len(b) == 0 || json.Unmarshal(b, &m) != nil { // Unmarshal replaces invalid UTF-8
 		return nil

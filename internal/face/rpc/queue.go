@@ -142,22 +142,22 @@ func (f *Fleet) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*flee
 // ListQueue lists pending tasks.
 func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fleetv1.ListQueueResponse, error) {
 	l, err := f.svc.ListQueue(ctx, service.QueueRequest{
-		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
+		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListQueueResponse{Tasks: []*fleetv1.QueuedTask{}, TotalCount: int32Of(l.Total), NextCursor: optional(l.Next)}
-	for _, i := range l.Items {
-		row := &fleetv1.QueuedTask{
-			Id: i.ID, AgentName: i.AgentName, Owner: i.Owner, Summary: textOf(i.Title()), CreatedAt: timeOf(i.CreatedAt), Queue: queuedOf(&i),
-		}
-		if i.Access != fleet.AccessOwn {
-			row.Access = accessOf(i.Access).Enum()
-		}
-		out.Tasks = append(out.Tasks, row)
+	return &fleetv1.ListQueueResponse{Tasks: listOf(l.Items, queuedTaskOf), TotalCount: int32Of(l.Total), NextCursor: optional(l.Next)}, nil
+}
+
+func queuedTaskOf(i service.QueueItem) *fleetv1.QueuedTask {
+	row := &fleetv1.QueuedTask{
+		Id: i.ID, AgentName: i.AgentName, Owner: i.Owner, Summary: textOf(i.Title()), CreatedAt: timeOf(i.CreatedAt), Queue: queuedOf(&i),
 	}
-	return out, nil
+	if i.Access != fleet.AccessOwn {
+		row.Access = accessOf(i.Access).Enum()
+	}
+	return row
 }
 
 // ShowQueue sums up the queue.
@@ -166,10 +166,9 @@ func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ShowQueueResponse{
+	return &fleetv1.ShowQueueResponse{
 		Pending: int32Of(summary.Pending), Reasons: reasonsOf(summary), Oldest: timeOf(summary.Oldest), OvertakeSeconds: int32Of(int(summary.Overtake.Seconds())), Paused: pauseOf(summary.Paused),
-	}
-	return out, nil
+	}, nil
 }
 
 // reasonsOf returns the numbers of tasks by their first reason, the most frequent first.
@@ -190,19 +189,18 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 		return nil
 	}
 	e := i.Entry
-	out := &fleetv1.Queued{
+	return &fleetv1.Queued{
 		Pool: optional(e.Target.Pool), Project: optional(e.Target.Project), Role: optional(e.Target.Role),
 		Position: int32Of(i.Position), Priority: int32Of(e.Priority), NotBefore: timeOf(e.NotBefore), Expires: timeOf(e.Expires),
-		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)), Waits: []*fleetv1.Wait{}, DependsOn: []*fleetv1.Dependency{},
+		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)),
+		Waits: listOf(i.Waits, func(w fleet.Wait) *fleetv1.Wait {
+			return &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Since: timeOf(w.Since), Until: timeOf(w.Until), Next: optional(w.Next)}
+		}),
+		Attempts: listOf(e.Attempts, func(a fleet.Attempt) *fleetv1.Attempt {
+			return &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)}
+		}),
+		DependsOn: listOf(e.After, func(d fleet.Dependency) *fleetv1.Dependency {
+			return &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.AnyEnd, GiveResult: d.Result}
+		}),
 	}
-	for _, w := range i.Waits {
-		out.Waits = append(out.Waits, &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Since: timeOf(w.Since), Until: timeOf(w.Until), Next: optional(w.Next)})
-	}
-	for _, a := range e.Attempts {
-		out.Attempts = append(out.Attempts, &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)})
-	}
-	for _, d := range e.After {
-		out.DependsOn = append(out.DependsOn, &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.AnyEnd, GiveResult: d.Result})
-	}
-	return out
 }

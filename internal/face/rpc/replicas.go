@@ -14,24 +14,21 @@ func (f *Fleet) ListReplicas(ctx context.Context, _ *fleetv1.ListReplicasRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListReplicasResponse{Replicas: make([]*fleetv1.Replica, len(all))}
-	for i, r := range all {
-		resp.Replicas[i] = &fleetv1.Replica{
-			Name: r.Name, State: replicaState(r), Address: r.Address, Version: r.Version, StartedAt: timeOf(r.StartedAt), HeardAt: timeOf(r.HeartbeatAt),
-			Agents: int32Of(r.Agents), Answers: r.Answers,
-		}
-	}
-	return resp, nil
+	return &fleetv1.ListReplicasResponse{Replicas: listOf(all, replicaOf)}, nil
 }
 
-func replicaState(r service.Replica) fleetv1.Replica_State {
+func replicaOf(r service.Replica) *fleetv1.Replica {
+	state := fleetv1.Replica_unreachable
 	switch {
 	case r.Running:
-		return fleetv1.Replica_running
+		state = fleetv1.Replica_running
 	case r.Stopped:
-		return fleetv1.Replica_stopped
+		state = fleetv1.Replica_stopped
 	}
-	return fleetv1.Replica_unreachable
+	return &fleetv1.Replica{
+		Name: r.Name, State: state, Address: r.Address, Version: r.Version, StartedAt: timeOf(r.StartedAt), HeardAt: timeOf(r.HeartbeatAt),
+		Agents: int32Of(r.Agents), Answers: r.Answers,
+	}
 }
 
 // ForgetReplica forgets a server that never comes back.
@@ -40,12 +37,16 @@ func (f *Fleet) ForgetReplica(ctx context.Context, r *fleetv1.ForgetReplicaReque
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ForgetReplicaResponse{Agents: make([]string, len(lost.Agents)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}
 	p, err := fleet.PrincipalFrom(ctx)
-	for i, a := range lost.Agents {
-		if resp.Agents[i] = a.Name; a.Owner != p.Name {
-			resp.Agents[i] += "@" + a.Owner
+	return &fleetv1.ForgetReplicaResponse{Agents: listOf(lost.Agents, refBy(p)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}, err
+}
+
+// refBy returns the function that returns the reference by which the principal names an agent.
+func refBy(p fleet.Principal) func(fleet.Agent) string {
+	return func(a fleet.Agent) string {
+		if a.Owner == p.Name {
+			return a.Name
 		}
+		return a.Name + "@" + a.Owner
 	}
-	return resp, err
 }

@@ -31,7 +31,7 @@ func (f *Fleet) ReviewTask(ctx context.Context, r *fleetv1.ReviewTaskRequest) (*
 // ListReviews lists work with its reviews.
 func (f *Fleet) ListReviews(ctx context.Context, r *fleetv1.ListReviewsRequest) (*fleetv1.ListReviewsResponse, error) {
 	q := service.ReviewsRequest{
-		TaskID: r.GetTaskId(), Project: r.GetProject(), Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
+		TaskID: r.GetTaskId(), Project: r.GetProject(), Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
 	}
 	for _, s := range r.GetStates() {
 		q.States = append(q.States, fleet.LandingState(s.String()))
@@ -51,12 +51,10 @@ func reviewedOf(v *service.LandingView) *fleetv1.ReviewedTask {
 }
 
 func reviewOf(r *fleet.Review) *fleetv1.Review {
-	out := &fleetv1.Review{
+	return &fleetv1.Review{
 		Id: r.ID, By: r.By, CreatedAt: timeOf(r.At), Verdict: fleetv1.Review_Verdict(fleetv1.Review_Verdict_value[string(r.Verdict)]), Text: textOf(r.Text), HeadSha: r.Head,
-		NextTaskId: optional(r.NextTask),
+		NextTaskId: optional(r.NextTask), Comments: listOf(r.Comments, func(c fleet.ReviewComment) *fleetv1.ReviewComment {
+			return &fleetv1.ReviewComment{Path: textOf(c.Path), Line: int32Of(c.Line), Old: c.Old, Text: textOf(c.Text)}
+		}),
 	}
-	for _, c := range r.Comments {
-		out.Comments = append(out.Comments, &fleetv1.ReviewComment{Path: textOf(c.Path), Line: int32Of(c.Line), Old: c.Old, Text: textOf(c.Text)})
-	}
-	return out
 }

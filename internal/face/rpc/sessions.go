@@ -27,7 +27,7 @@ func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgen
 		return nil, err
 	}
 	return &fleetv1.CreateAgentSessionResponse{
-		AgentSessionId: session.ID, Agent: textOf(session.Agent), Warnings: textsOf(s.svc.Warnings(ctx, session.Agent)),
+		AgentSessionId: session.ID, Agent: textOf(session.Agent), Warnings: listOf(s.svc.Warnings(ctx, session.Agent), textOf),
 	}, nil
 }
 
@@ -39,9 +39,8 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	text := textOf(a.Text)
 	return out.Send(&fleetv1.SendMessageResponse{
-		Type: fleetv1.SendMessageResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a), Warnings: textsOf(a.Warnings),
+		Type: fleetv1.SendMessageResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Events, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
 	})
 }
 
@@ -54,14 +53,9 @@ func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	text := textOf(a.Text)
 	return out.Send(&fleetv1.InvokeAgentResponse{
-		Type: fleetv1.InvokeAgentResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a), Warnings: textsOf(a.Warnings),
+		Type: fleetv1.InvokeAgentResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Events, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
 	})
-}
-
-func contentsOf(all []sessions.Content) []*fleetv1.TurnContent {
-	return listOf(all, contentOf)
 }
 
 func contentOf(c sessions.Content) *fleetv1.TurnContent {
@@ -107,16 +101,14 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.SessionServiceListAgentsResponse{
-		Agents: make([]*fleetv1.AgentInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: optional(next),
+	return &fleetv1.SessionServiceListAgentsResponse{Agents: listOf(part, agentInfoOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
+}
+
+func agentInfoOf(d fleet.Definition) *fleetv1.AgentInfo {
+	return &fleetv1.AgentInfo{
+		Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: optional(textOf(d.Path)),
+		Reference: optional(d.Reference), Digest: optional(d.Digest), Problem: optional(textOf(d.Problem)), Warnings: listOf(d.Warnings, textOf),
 	}
-	for i, d := range part {
-		out.Agents[i] = &fleetv1.AgentInfo{
-			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: optional(textOf(d.Path)),
-			Reference: optional(d.Reference), Digest: optional(d.Digest), Problem: optional(textOf(d.Problem)), Warnings: textsOf(d.Warnings),
-		}
-	}
-	return out, nil
 }
 
 // agentSourceOf returns the API's name of an agent's source. The source "files" of the core is "file" for one agent.

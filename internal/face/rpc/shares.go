@@ -20,7 +20,7 @@ func (f *Fleet) ShareAgent(ctx context.Context, r *fleetv1.ShareAgentRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShareAgentResponse{Message: message, Shares: sharesOf(a.Shares)}, nil
+	return &fleetv1.ShareAgentResponse{Message: message, Shares: listOf(a.Shares, shareOf)}, nil
 }
 
 // UnshareAgent removes the share of one person or group.
@@ -31,7 +31,7 @@ func (f *Fleet) UnshareAgent(ctx context.Context, r *fleetv1.UnshareAgentRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.UnshareAgentResponse{Message: message, Shares: sharesOf(a.Shares)}, nil
+	return &fleetv1.UnshareAgentResponse{Message: message, Shares: listOf(a.Shares, shareOf)}, nil
 }
 
 // ListAgentShares lists with whom an agent is shared.
@@ -40,18 +40,11 @@ func (f *Fleet) ListAgentShares(ctx context.Context, r *fleetv1.ListAgentSharesR
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ListAgentSharesResponse{Shares: sharesOf(shares)}, nil
+	return &fleetv1.ListAgentSharesResponse{Shares: listOf(shares, shareOf)}, nil
 }
 
-func sharesOf(shares []fleet.Share) []*fleetv1.Share {
-	out := make([]*fleetv1.Share, len(shares))
-	for i, s := range shares {
-		out[i] = &fleetv1.Share{
-			Person: s.Person, Group: s.Group, SharedBy: s.By, SharedAt: timeOf(s.At),
-			Access: accessOf(s.Access),
-		}
-	}
-	return out
+func shareOf(s fleet.Share) *fleetv1.Share {
+	return &fleetv1.Share{Person: s.Person, Group: s.Group, SharedBy: s.By, SharedAt: timeOf(s.At), Access: accessOf(s.Access)}
 }
 
 func accessOf(a fleet.Access) fleetv1.Share_Access {

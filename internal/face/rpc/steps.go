@@ -73,11 +73,9 @@ func stepOf(s fleet.TaskStep) *fleetv1.Step {
 	case fleet.StepBackground:
 		out.Detail = &fleetv1.Step_Background{Background: &fleetv1.StepBackground{Id: id, Name: name, Status: textOf(s.Status), Summary: textOf(s.Message)}}
 	case fleet.StepTodoList:
-		list := &fleetv1.StepTodoList{Items: make([]*fleetv1.TodoItem, len(s.Items))}
-		for i, item := range s.Items {
-			list.Items[i] = &fleetv1.TodoItem{Text: textOf(item.Text), Status: textOf(item.Status)}
-		}
-		out.Detail = &fleetv1.Step_TodoList{TodoList: list}
+		out.Detail = &fleetv1.Step_TodoList{TodoList: &fleetv1.StepTodoList{Items: listOf(s.Items, func(item fleet.TodoItem) *fleetv1.TodoItem {
+			return &fleetv1.TodoItem{Text: textOf(item.Text), Status: textOf(item.Status)}
+		})}}
 	default:
 		setNumericDetail(out, s.Step)
 	}

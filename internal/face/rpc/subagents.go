@@ -53,19 +53,17 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 	if r.GetCursor() != "" {
 		broken = nil // only the first answer lists the broken subagents
 	}
-	resp := &fleetv1.ListSubagentsResponse{
-		Subagents: make([]*fleetv1.Subagent, len(part)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
-		TotalCount: int32Of(len(all)), NextCursor: optional(next),
+	return &fleetv1.ListSubagentsResponse{
+		Subagents: listOf(part, subagentOf), TotalCount: int32Of(len(all)), NextCursor: optional(next),
+		Broken: listOf(broken, func(b subagents.InvalidDefinition) *fleetv1.BrokenSubagent {
+			return &fleetv1.BrokenSubagent{Name: textOf(b.Name), Reason: textOf(b.Reason)}
+		}),
+	}, nil
+}
+
+func subagentOf(l subagents.ListEntry) *fleetv1.Subagent {
+	return &fleetv1.Subagent{
+		Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
+		Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn, Warnings: l.Warnings,
 	}
-	for i, l := range part {
-		resp.Subagents[i] = &fleetv1.Subagent{
-			Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
-			Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn,
-			Warnings: l.Warnings,
-		}
-	}
-	for i, b := range broken {
-		resp.Broken[i] = &fleetv1.BrokenSubagent{Name: textOf(b.Name), Reason: textOf(b.Reason)}
-	}
-	return resp, nil
 }

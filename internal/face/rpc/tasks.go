@@ -19,10 +19,7 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.StartAgentTaskResponse{
-		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy,
-		Message: "Task started successfully",
-	}, nil
+	return &fleetv1.StartAgentTaskResponse{Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, Message: "Task started successfully"}, nil
 }
 
 // startIn returns the task of the request.
@@ -51,10 +48,7 @@ func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RetryTaskResponse{
-		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, RetryOf: t.RetryOf,
-		Message: "Task started again successfully",
-	}, nil
+	return &fleetv1.RetryTaskResponse{Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, RetryOf: t.RetryOf, Message: "Task started again successfully"}, nil
 }
 
 // StopAgentTask stops the running task.
@@ -77,14 +71,12 @@ func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageR
 
 // ShowAgentTaskHistory shows a page of tasks.
 func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
-	page := numberedPageOf(r.Page, r.PageSize)
-	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
-	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), page)
+	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.ShowAgentTaskHistoryResponse{
-		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+		Tasks: listOf(h.Tasks, taskOf), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
 		NextCursor: optional(h.Next),
 	}, nil
 }
@@ -92,7 +84,8 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
-		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(), PageRequest: numberedPageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(),
+		PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
 		q.Status = fleet.TaskStatus(r.GetStatus().String())
@@ -108,13 +101,12 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	if toolset := toolsetOf(r.GetToolset()); !every {
 		q.Toolset = &toolset
 	}
-	q.Cursor, q.Limit = r.GetCursor(), intOf(r.Limit)
 	h, err := f.svc.ListTasks(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.ListTasksResponse{
-		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+		Tasks: listOf(h.Tasks, taskOf), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
 		TotalIsLowerBound: optional(h.More), NextCursor: optional(h.Next),
 	}, nil
 }
@@ -169,5 +161,5 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.WaitTasksResponse{Tasks: tasksOf(tasks), Done: done, Message: service.WaitMessage(tasks, done)}, nil
+	return &fleetv1.WaitTasksResponse{Tasks: listOf(tasks, taskOf), Done: done, Message: service.WaitMessage(tasks, done)}, nil
 }

@@ -114,31 +114,27 @@ func topicsIn(topics []fleetv1.Webhook_Topic) (out []fleet.Topic) {
 }
 
 func webhookOf(w *service.WebhookView) *fleetv1.Webhook {
-	out := &fleetv1.Webhook{
+	return &fleetv1.Webhook{
 		Name: w.Name, Owner: w.Owner, Url: w.URL, Selector: w.Selector, Disabled: w.Disabled != "", DisabledReason: optional(w.Disabled), FailingSince: timeOf(w.FailingSince),
 		Waiting: int32Of(w.Waiting), WaitingSince: timeOf(w.Oldest), Failed: int32Of(w.Failed), OldSecretEndsAt: timeOf(w.OldKeyEnds), CreatedAt: timeOf(w.CreatedAt),
+		Topics: listOf(w.Topics, func(t fleet.Topic) fleetv1.Webhook_Topic {
+			return fleetv1.Webhook_Topic(fleetv1.Webhook_Topic_value[string(t)])
+		}),
 	}
-	for _, t := range w.Topics {
-		out.Topics = append(out.Topics, fleetv1.Webhook_Topic(fleetv1.Webhook_Topic_value[string(t)]))
-	}
-	return out
 }
 
 func deliveryOf(d *fleet.Delivery) *fleetv1.Delivery {
 	out := &fleetv1.Delivery{
 		DeliveryId: d.ID, Type: d.Type, Status: fleetv1.Delivery_Status(fleetv1.Delivery_Status_value[string(d.Status)]), AgentName: optional(d.AgentName), TaskId: optional(d.TaskID),
 		CreatedAt: timeOf(d.CreatedAt), NextAttemptAt: timeOf(d.NextAt),
+		Attempts: listOf(d.Attempts, func(a fleet.DeliveryAttempt) *fleetv1.DeliveryAttempt {
+			return &fleetv1.DeliveryAttempt{
+				At: timeOf(a.At), DurationMs: int32Of(int(a.Took.Milliseconds())), Code: optional(int32Of(a.Code)), Response: optional(a.Response), Error: optional(a.Error),
+			}
+		}),
 	}
 	if d.Seq > 0 {
-		out.Cursor = optional(fmt.Sprint(d.Seq))
-	}
-	for _, a := range d.Attempts {
-		one := &fleetv1.DeliveryAttempt{At: timeOf(a.At), DurationMs: int32Of(int(a.Took.Milliseconds())), Response: optional(a.Response), Error: optional(a.Error)}
-		if a.Code != 0 {
-			code := int32Of(a.Code)
-			one.Code = &code
-		}
-		out.Attempts = append(out.Attempts, one)
+		out.Cursor = new(cursorOf(d.Seq))
 	}
 	return out
 }

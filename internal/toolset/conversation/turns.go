@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type waiter struct {
 	shut bool          // set before turn is closed
 }
 
-// NewTurns returns Turns. most is how many messages may wait in one conversation.
+// NewTurns returns Turns. At most maxWaiting messages wait in one conversation.
 func NewTurns(maxWaiting int) *Turns {
 	return &Turns{maxWaiting: maxWaiting, queues: map[string]*queue{}}
 }
@@ -131,11 +132,10 @@ func (t *Turns) withdraw(id string, w *waiter) bool {
 	if q == nil {
 		return false
 	}
-	for i, x := range q.waiting {
-		if x == w {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
-			return true
-		}
+	i := slices.Index(q.waiting, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	return true
 }

@@ -10,15 +10,15 @@ import (
 
 // agentGroup is the agents that a target takes.
 type agentGroup struct {
-	idle     []*fleet.AgentView // can take a task, those that were used last first; the ones that start one are removed
+	idle     []*fleet.AgentView // can take a task, the last used first; those that start one are removed
 	creating int                // are not ready yet
 	offline  int                // are not ready, and will not be by themselves
 	all      int
 	demand   int // tasks that wait only for an agent
-	unsuited int // of these, the ones that no idle agent suits
+	unsuited int // of these, the tasks for which no idle agent is suitable
 }
 
-// groupKey names a crew: the agents of an owner that are in a pool, or those that are in none and have a role.
+// groupKey names a group: the agents of an owner that are in a pool, or those that are in none and have a role.
 type groupKey struct {
 	pool, owner string
 	role        fleet.ProjectRole
@@ -31,7 +31,7 @@ func groupKeyOf(q *fleet.QueuedTask) groupKey {
 	return groupKey{pool: q.Entry.Target.Pool, owner: q.Owner}
 }
 
-// groupAgents fills the crews. An agent that a pool creates counts as being created until the pool knows what has become of it.
+// groupAgents fills the groups. An agent that a pool creates counts as being created until the pool knows what has become of it.
 func (d *decider) groupAgents() {
 	unsettled := map[string]bool{}
 	for _, p := range d.Pools {
@@ -47,77 +47,77 @@ func (d *decider) groupAgents() {
 		if a.Pool == "" {
 			key = groupKey{owner: a.Owner, role: fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}}
 		}
-		c := d.group(key)
-		c.all++
+		g := d.group(key)
+		g.all++
 		switch {
 		case a.Status() == fleet.StatusIdle:
-			c.idle = append(c.idle, a)
+			g.idle = append(g.idle, a)
 		case a.Status() == fleet.StatusBusy: // also if its pool does not know yet that it is ready
 		case unsettled[a.UID] || starting(a):
-			c.creating++
+			g.creating++
 		default:
-			c.offline++
+			g.offline++
 		}
 	}
 	for _, p := range d.Pools {
-		c := d.group(groupKey{pool: p.Name, owner: p.Owner})
+		g := d.group(groupKey{pool: p.Name, owner: p.Owner})
 		for _, uid := range p.Creating {
 			if a := d.Agent(uid); a == nil || a.Desired == fleet.DesiredDeleted {
-				c.creating++
-				c.all++
+				g.creating++
+				g.all++
 			}
 		}
 	}
-	for _, c := range d.groups {
-		slices.SortFunc(c.idle, lastUsedFirst)
+	for _, g := range d.groups {
+		slices.SortFunc(g.idle, lastUsedFirst)
 	}
 }
 
-// lastUsedFirst orders agents.
+// lastUsedFirst compares agents.
 func lastUsedFirst(a, b *fleet.AgentView) int {
 	return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
 }
 
 func (d *decider) group(key groupKey) *agentGroup {
-	c := d.groups[key]
-	if c == nil {
-		c = &agentGroup{}
-		d.groups[key] = c
+	g := d.groups[key]
+	if g == nil {
+		g = &agentGroup{}
+		d.groups[key] = g
 	}
-	return c
+	return g
 }
 
 // choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent.
 func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []fleet.Wait) {
 	key := groupKeyOf(q)
-	c := d.group(key)
+	g := d.group(key)
 	var refused error
-	c.idle = slices.DeleteFunc(c.idle, func(a *fleet.AgentView) bool { return d.taken[a.UID] != nil })
-	for _, a := range c.idle {
+	g.idle = slices.DeleteFunc(g.idle, func(a *fleet.AgentView) bool { return d.assigned[a.UID] != nil })
+	for _, a := range g.idle {
 		if d.workedOnFanOut(a, q) {
 			continue
 		}
 		if err := d.PlaceError(&a.Agent); err != nil {
-			d.lookAgainAt(d.Now.Add(placeRetry))
+			d.recheckAt(d.Now.Add(placeRetry))
 			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
 		}
-		if refused = d.Unconfined(q, &a.Agent); refused == nil {
+		if refused = d.UseError(q, &a.Agent); refused == nil {
 			return a, nil
 		}
 	}
 	if ready {
-		c.demand++
-		if len(c.idle) > 0 && refused == nil {
-			c.unsuited++
+		g.demand++
+		if len(g.idle) > 0 && refused == nil {
+			g.unsuited++
 		}
 	}
 	switch {
 	case refused != nil:
 		return nil, []fleet.Wait{{Reason: fleet.WaitUnconfined, Subject: q.Entry.Target.String(), Text: refused.Error()}}
 	case key.pool != "":
-		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), c, ready)}
+		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), g, ready)}
 	}
-	return nil, []fleet.Wait{d.roleWait(q, c)}
+	return nil, []fleet.Wait{d.roleWait(q, g)}
 }
 
 // workedOnFanOut reports whether the agent has worked on another task of the same fan-out, whose result it must not see.
@@ -125,60 +125,60 @@ func (d *decider) workedOnFanOut(a *fleet.AgentView, q *fleet.QueuedTask) bool {
 	return slices.ContainsFunc(q.Entry.FanOut, func(id string) bool { return id != q.ID && d.Dependee(id).AgentUID == a.UID })
 }
 
-// hasNoAgent reports whether no agent is free for the task, and none would be created for it. only is the agent that it must run on; nil if
-// there are several. Most tasks of a long queue are hopeless, whatever else they wait for.
-func (d *decider) hasNoAgent(q *fleet.QueuedTask, only *fleet.AgentView) bool {
-	if only != nil {
-		return only.Status() != fleet.StatusIdle || d.taken[only.UID] != nil
+// hasNoAgent reports whether no agent is free for the task, and none would be created for it. required is the agent that it must run on;
+// nil if several agents would do. This is so for most tasks of a long queue, whatever else they wait for.
+func (d *decider) hasNoAgent(q *fleet.QueuedTask, required *fleet.AgentView) bool {
+	if required != nil {
+		return required.Status() != fleet.StatusIdle || d.assigned[required.UID] != nil
 	}
 	key := groupKeyOf(q)
-	c := d.group(key)
-	for _, a := range c.idle {
-		if d.taken[a.UID] == nil {
+	g := d.group(key)
+	for _, a := range g.idle {
+		if d.assigned[a.UID] == nil {
 			return false
 		}
 	}
 	if key.pool == "" {
 		return true
 	}
-	return c.demand > c.creating && c.demand-c.creating >= d.mayCreate(d.pool(key.pool, key.owner), c)
+	return g.demand > g.creating && g.demand-g.creating >= d.mayCreate(d.pool(key.pool, key.owner), g)
 }
 
 // roleWait returns why no agent with a role can take the task.
-func (d *decider) roleWait(q *fleet.QueuedTask, c *agentGroup) fleet.Wait {
+func (d *decider) roleWait(q *fleet.QueuedTask, g *agentGroup) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitNoAgent, Subject: q.Entry.Target.String()}
-	t, busy := q.Entry.Target, c.all-len(c.idle)-c.creating-c.offline
+	t, busy := q.Entry.Target, g.all-len(g.idle)-g.creating-g.offline
 	switch {
-	case c.all == 0:
+	case g.all == 0:
 		w.Text = d.text("%s has no agent with the role %s of the project %s: create one", q.Owner, t.Role, t.Project)
 	case busy > 0:
-		w.Reason, w.Text = fleet.WaitAgentBusy, d.text("no agent with the role %s of the project %s is idle; %d of %d work", t.Role, t.Project, busy, c.all)
+		w.Reason, w.Text = fleet.WaitAgentBusy, d.text("no agent with the role %s of the project %s is idle; %d of %d work", t.Role, t.Project, busy, g.all)
 	default:
-		w.Reason, w.Text = fleet.WaitAgentOffline, d.text("no agent with the role %s of the project %s is ready; there are %d", t.Role, t.Project, c.all)
+		w.Reason, w.Text = fleet.WaitAgentOffline, d.text("no agent with the role %s of the project %s is ready; there are %d", t.Role, t.Project, g.all)
 	}
 	return w
 }
 
 // poolWait returns why no agent of the pool can take a task.
-func (d *decider) poolWait(p *fleet.Pool, c *agentGroup, ready bool) fleet.Wait {
+func (d *decider) poolWait(p *fleet.Pool, g *agentGroup, ready bool) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitProvisioning, Subject: p.Name}
-	n := c.demand // the position of the task among those that wait for an agent
+	n := g.demand // the position of the task among those that wait for an agent
 	if !ready {
 		n++
 	}
 	switch down := d.PlaceError(&fleet.Agent{Place: p.Place}); {
 	case down != nil:
-		d.lookAgainAt(d.Now.Add(placeRetry))
+		d.recheckAt(d.Now.Add(placeRetry))
 		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, down.Error()
-	case n <= c.creating:
+	case n <= g.creating:
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	case p.Paused():
 		w.Text = d.text("the pool %q creates no agents any more, because %d creations in a row failed, the last one with: %s", p.Name, p.Failures, p.Failure)
 	case p.RetryAt.After(d.Now):
 		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.Failure), p.RetryAt
-	case c.all+max(0, n-c.creating) > p.MaxAgents:
-		w.Reason, w.Next, w.Text = fleet.WaitPoolFull, "`update_pool` changes the limit", d.text("none of the agents of the pool %q is free, and it has as many as it may have (%d)", p.Name, c.all)
-	case n-c.creating <= d.mayCreate(p, c):
+	case g.all+max(0, n-g.creating) > p.MaxAgents:
+		w.Reason, w.Next, w.Text = fleet.WaitPoolFull, "`update_pool` changes the limit", d.text("none of the agents of the pool %q is free, and it has as many as it may have (%d)", p.Name, g.all)
+	case n-g.creating <= d.mayCreate(p, g):
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	default:
 		w.Text = d.text("the pool %q creates at most %d agents at a time", p.Name, p.MaxCreating)
@@ -187,37 +187,37 @@ func (d *decider) poolWait(p *fleet.Pool, c *agentGroup, ready bool) fleet.Wait 
 }
 
 // mayCreate returns how many agents the pool may begin to create now.
-func (d *decider) mayCreate(p *fleet.Pool, c *agentGroup) int {
+func (d *decider) mayCreate(p *fleet.Pool, g *agentGroup) int {
 	if p.Paused() || p.RetryAt.After(d.Now) || d.PlaceError(&fleet.Agent{Place: p.Place}) != nil {
 		return 0
 	}
-	return max(0, min(p.MaxAgents-c.all, p.MaxCreating-c.creating))
+	return max(0, min(p.MaxAgents-g.all, p.MaxCreating-g.creating))
 }
 
 // sizePools decides which agents are created and retired.
 func (d *decider) sizePools() {
 	for _, p := range d.Pools {
-		c := d.group(groupKey{pool: p.Name, owner: p.Owner})
-		free, wanted := 0, c.demand
-		for _, a := range c.idle {
-			if d.taken[a.UID] == nil {
+		g := d.group(groupKey{pool: p.Name, owner: p.Owner})
+		free, wanted := 0, g.demand
+		for _, a := range g.idle {
+			if d.assigned[a.UID] == nil {
 				free++
 			}
 		}
 		if !p.Draining {
 			wanted += p.MinIdle
 		}
-		missing := max(wanted-free, c.unsuited) - c.creating
-		if n := min(missing, d.mayCreate(p, c)); n > 0 {
+		missing := max(wanted-free, g.unsuited) - g.creating
+		if n := min(missing, d.mayCreate(p, g)); n > 0 {
 			d.Create[p] = n
 		}
 		if missing > 0 {
-			d.lookAgainAt(p.RetryAt)
+			d.recheckAt(p.RetryAt)
 		}
 	}
 	var free []*fleet.AgentView // agents without work that do not stay for ever
 	for _, a := range d.Agents {
-		if (a.Pool != "" || a.MaxIdle > 0) && a.Desired != fleet.DesiredDeleted && a.Task == nil && d.taken[a.UID] == nil {
+		if (a.Pool != "" || a.MaxIdle > 0) && a.Desired != fleet.DesiredDeleted && a.Task == nil && d.assigned[a.UID] == nil {
 			free = append(free, a)
 		}
 	}
@@ -257,7 +257,7 @@ func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
 		return
 	}
 	if at := a.UpdatedAt.Add(limit); at.After(d.Now) {
-		d.lookAgainAt(at)
+		d.recheckAt(at)
 		return
 	}
 	d.Retire = append(d.Retire, a)
