@@ -24,7 +24,7 @@ const (
 	BulkStopTask BulkOperation = "stop_task"
 )
 
-// BulkOrder says what to do with which agents or tasks.
+// BulkRequest says what to do with which agents or tasks.
 type BulkOrder struct {
 	Operation BulkOperation `json:"operation"`
 

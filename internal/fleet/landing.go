@@ -49,12 +49,12 @@ type Landing struct {
 	Insertions int `json:"insertions"`
 	Deletions  int `json:"deletions"`
 
-	// Order says how it lands; nil if nobody has asked for that.
+	// Request says how it lands; nil if nobody has asked for that.
 	Order *LandingOrder `json:"order,omitempty"`
 	// Candidate is the commit to which the branch is about to move, written before it moves. Only with it, the next server knows
 	// whether a killed server has moved the branch.
 	Candidate string `json:"candidate,omitempty"`
-	// Commit is the commit of Order.Into that has the work; empty unless it has landed.
+	// Commit is the commit of Request.Into that has the work; empty unless it has landed.
 	Commit string `json:"commit,omitempty"`
 	// EvidenceAt is when Fleet has last seen in the repository what State says; zero if it has not.
 	EvidenceAt time.Time `json:"evidence_at,omitzero"`
@@ -75,7 +75,7 @@ type Landing struct {
 // MaxFixes is how many tasks of an agent in a row may try to make the same work land.
 const MaxFixes = 3
 
-// LandingOrder says who has asked for a landing, and how.
+// LandingRequest says who has asked for a landing, and how.
 type LandingOrder struct {
 	By string `json:"by"`
 	OnBehalf
@@ -83,11 +83,11 @@ type LandingOrder struct {
 	Into     string    `json:"into"` // name of the branch
 	Strategy Strategy  `json:"strategy"`
 	Message  string    `json:"message,omitempty"` // of the commit; empty: from the task
-	Batch    int       `json:"batch"`             // how many works may be checked together
+	Batch    int       `json:"batch"`             // how many tasks may have their work checked together
 	Fix      bool      `json:"fix"`               // a conflict or failed checks become a task of the agent
 }
 
-// MaxBatch is the maximum of LandingOrder.Batch.
+// MaxBatch is the maximum of LandingRequest.Batch.
 const MaxBatch = 50
 
 // Publication says where work was pushed to.

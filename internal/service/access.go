@@ -61,7 +61,7 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// withLastGroups returns the principal with its last known groups. It is for what Fleet does later on behalf of a caller.
+// withLastGroups returns the principal with its last known groups, for what Fleet does later on behalf of a caller.
 func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
@@ -88,7 +88,7 @@ func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acce
 	return accessToPending(p, q), nil
 }
 
-// taskVisible reports whether p may see the task with the id. An admin may see all, and others none that no longer exists.
+// taskVisible reports whether p may see the task with the id. Only an admin may see a task that no longer exists.
 func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	if p.SeesAll() {
 		return true, nil
@@ -104,8 +104,8 @@ func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	return access != fleet.AccessNone, err
 }
 
-// accessToPending returns what p may do with a pending task without an agent. The principal that has queued it for a pool of somebody
-// else may do everything that it may do with an agent that is shared with it.
+// accessToPending returns what p may do with a pending task without an agent. A principal that has queued it for a pool of somebody else
+// has the access of an agent that is shared with it to run.
 func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 	switch t := q.Entry.Target; {
 	case !p.Reaches(t.Place, t.Project):

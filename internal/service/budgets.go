@@ -98,8 +98,8 @@ func (s *Service) budget(ctx context.Context, name string) (balance *state.Budge
 	return balance, err
 }
 
-// ListBudgets returns the budgets that concern the caller, sorted by name: for an admin all, for others those that apply to one of
-// their agents, and those of the fleet and of their own.
+// ListBudgets returns the budgets that concern the caller, sorted by name. For an admin, these are all. For others, these are those of the
+// fleet, their own, and those that apply to an agent that they see.
 func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalance, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ type CredentialView struct {
 	Running  int     // how many of them have a task
 }
 
-// ListCredentials returns the credentials that are configured or of which something is known, sorted by name: for an admin all, for
-// others those of the agents that they see.
+// ListCredentials returns the credentials that are configured or have reported something, sorted by name. For an admin, these are all. For
+// others, these are those of the agents that they see.
 func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

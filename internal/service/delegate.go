@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// resolveCaller returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, that is its owner, who
-// then delegates in the name of the agent's task, and the agent itself has chosen the request id of the call.
+// resolveCaller returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, this is its owner,
+// who delegates in the name of the agent's task. The agent itself has chosen the request id of the call.
 func (s *Service) resolveCaller(ctx context.Context, p fleet.Principal, c *Call) (context.Context, fleet.Principal, error) {
 	if p.AgentUID == "" {
 		return ctx, p, nil
@@ -34,8 +34,7 @@ func isDelegating(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != 
 // isLimitedToTree reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
 func isLimitedToTree(p fleet.Principal) bool { return p.AgentUID != "" || isDelegating(p) }
 
-// checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It says the same whether the target exists
-// or not.
+// checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request, whether the target exists or not.
 func checkGrantTarget(g *fleet.Grant, r QueueTaskRequest) error {
 	switch {
 	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool), r.Project != "" && !g.NamesProject(r.Project):

@@ -9,8 +9,7 @@ import (
 // maxEnded is the capacity of one generation of endedAgents.
 const maxEnded = 20000
 
-// endedAgents caches deleted agents whose only task has ended. They hardly ever change, and callers who wait for them
-// request them repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A
+// endedAgents caches deleted agents whose only task has ended. They hardly ever change, and waiting callers request them repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A
 // lookup moves an entry from the old generation to the young one.
 type endedAgents struct {
 	mu         sync.Mutex

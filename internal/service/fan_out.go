@@ -106,7 +106,7 @@ func (r FanOutRequest) requests() ([]QueueTaskRequest, error) {
 	return all, nil
 }
 
-// assignees returns who works on each of the tasks, each of which needs an agent of its own.
+// assignees returns who works on each task. Each needs an agent of its own.
 func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueTaskRequest) ([]assignee, error) {
 	if r := all[0]; r.Pool != "" {
 		pool, err := s.openPool(ctx, p, r.Pool)

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Variant is one of the tasks of a fan-out with those that go on with its work.
+// Variant is a task of a fan-out, with the tasks that go on with its work.
 type Variant struct {
 	Tasks  []*fleet.Task // oldest first
 	Checks *fleet.TaskChecks
@@ -70,8 +70,8 @@ func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error)
 	return f, nil
 }
 
-// fanOutOf returns the entry of the task that was queued with others, and all of their entries. id may also be that of a task which goes
-// on with its work.
+// fanOutOf returns the entry of the task that was queued with others, and the entries of all of them. id may also be that of a task that
+// goes on with its work.
 func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.QueuedTask, []*fleet.QueuedTask, error) {
 	if id == "" {
 		return nil, nil, errNoTaskID()

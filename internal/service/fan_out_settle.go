@@ -105,8 +105,8 @@ func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remai
 	return remaining, nil
 }
 
-// stopVariant stops the task and those that go on with its work, and abandons the work. It returns the task that still runs or whose work is
-// landing; nil if there is none.
+// stopVariant stops the task and those that go on with its work, and abandons the work. It returns the task that still runs or whose work
+// is landing; nil if there is none.
 func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fleet.Task, error) {
 	for id := first; id != ""; {
 		t, err := s.stopTask(tx, p, id)

@@ -67,7 +67,7 @@ func TestLaunchRefuses(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestTurns checks that Turn runs one task at a time for the owner of the agent, and returns the same task for a
+// TestTurns checks that StartTurn runs one task at a time for the owner of the agent, and returns the same task for a
 // repeated request id.
 func TestTurns(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,8 @@ type increase struct {
 }
 
 // admit returns LIMIT_REACHED if the increase m by the caller p would exceed a limit of the owner or of the project, and
-// FLEET_PAUSED if m has tasks and the fleet is paused. Call it in the transaction that makes the increase. It also counts the call as a request about the project.
+// FLEET_PAUSED if m has tasks and the fleet is paused. Call it in the transaction that makes the increase. It also counts the call as a
+// request about the project.
 func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
 	if err := fleet.CountIn(ctx, m.project); err != nil {
 		return err

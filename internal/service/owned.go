@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownedKind has the rules that are the same for pools, schedules and webhooks: each has an owner, and a name that is only used once for
-// each owner. V is the view of one that callers get.
+// ownedKind has the rules that pools, schedules and webhooks share: each has an owner, and a name that is unique among those of its owner.
+// V is the view that callers get.
 type ownedKind[T, V any] struct {
 	s         *Service
 	kind      fleet.ResourceKind
@@ -73,8 +73,8 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
-// find returns the one that p names and sees: "web" for one of its own or, if it has none of this name, for that of somebody else;
-// "web@alice" for alice's.
+// find returns the resource that p names and sees. "web" is one of its own or, if it has none of this name, that of somebody else;
+// "web@alice" is alice's.
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
@@ -105,7 +105,7 @@ func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string
 	return nil, fleet.Invalid(k.notFound, word, "several %ss have the name %q: name one of %s", word, wantName, fleet.JoinNames(refs)).With(word, wantName)
 }
 
-// show returns the view of the one that the caller names.
+// show returns the view of the resource that the caller names.
 func (k ownedKind[T, V]) show(ctx context.Context, ref string) (*V, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (k ownedKind[T, V]) show(ctx context.Context, ref string) (*V, error) {
 	return k.view(ctx, p, x)
 }
 
-// page returns a page of the matching ones that the caller sees, and the number of all of them.
+// page returns a page of the matching resources that the caller sees, and the number of all of them.
 func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int, matches func(*T) bool) (views []*V, total int, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -143,8 +143,8 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 	return views, total, next, nil
 }
 
-// change changes the one with the key, and returns its view. do gets nil if it does not exist, and returns the text of the event, or "" if
-// nothing changes.
+// change changes the resource with the key, and returns its view. do gets nil if it does not exist, and returns the text of the event, or ""
+// if nothing changes.
 func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
 	var changed *T
 	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
@@ -172,7 +172,7 @@ func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func
 	return k.view(ctx, p, changed)
 }
 
-// changeNamed changes the one that the caller names, and returns its view. do returns the text of the event, or "" if nothing changes.
+// changeNamed changes the resource that the caller names, and returns its view. do returns the text of the event, or "" if nothing changes.
 func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do func(fleet.Tx, fleet.Principal, *T) (string, error)) (*V, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do
 	})
 }
 
-// delete deletes the one that the caller names.
+// delete deletes the resource that the caller names.
 func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -214,12 +214,12 @@ func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 	return err
 }
 
-// read returns nil if it does not exist.
+// read returns the resource with the key; nil if it does not exist.
 func (k ownedKind[T, V]) read(tx fleet.ReadTx, key string) (*T, error) {
 	return fleet.ReadResource[T](tx, k.kind, key)
 }
 
-// put writes it, and an event with the text.
+// put writes the resource, and an event with the text.
 func (k ownedKind[T, V]) put(tx fleet.Tx, x *T, text string) error {
 	*k.updatedAt(x) = k.s.now()
 	if err := fleet.PutResource(tx, k.kind, k.key(x), x); err != nil {
@@ -228,7 +228,7 @@ func (k ownedKind[T, V]) put(tx fleet.Tx, x *T, text string) error {
 	return tx.Append(k.newEvent(x, text))
 }
 
-// remove removes it, and writes an event with the text.
+// remove deletes the resource, and writes an event with the text.
 func (k ownedKind[T, V]) remove(tx fleet.Tx, x *T, text string) error {
 	if err := tx.Delete(&fleet.Resource{Kind: k.kind, Name: k.key(x)}); err != nil {
 		return err

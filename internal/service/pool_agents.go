@@ -36,7 +36,7 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	return s.removeDrained(ctx)
 }
 
-// settleCreations looks at what has become of the agents that pools create.
+// settleCreations records what has become of the agents that pools create.
 func (s *Service) settleCreations(ctx context.Context) error {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return err

@@ -14,8 +14,8 @@ func (s *Service) SetPools(all []fleet.PoolSetting) {
 	s.forceDispatch()
 }
 
-// applyPools makes the pools those of the configuration, if it has changed. A pool whose project does not answer is left as it is until
-// the next call.
+// applyPools creates, changes and drains pools as the configuration says, if it has changed. A pool whose project does not answer stays as
+// it is until the next call.
 func (s *Service) applyPools(ctx context.Context) error {
 	settings := s.poolSettings.Load()
 	if settings == nil {
@@ -43,9 +43,9 @@ func (s *Service) applyPools(ctx context.Context) error {
 	}
 	for _, old := range s.queue.Pools() {
 		if old.Configured && !old.Draining && !configured[old.Key()] {
-			gone := *old
-			gone.Draining = true
-			if err := s.applyPool(ctx, gone); err != nil {
+			drained := *old
+			drained.Draining = true
+			if err := s.applyPool(ctx, drained); err != nil {
 				return err
 			}
 		}

@@ -111,22 +111,18 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if r.Hold {
 		e.HeldBy, e.HeldAt = p.Name, s.now()
 	}
-	task := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
-	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
-	task.Options, task.Labels = r.Options, a.Labels.With(r.Labels)
-	if err := task.Labels.Validate("labels"); err != nil {
+	task, err := s.requestedTask(ctx, p, a, r.StartTaskRequest)
+	if err != nil {
 		return nil, err
 	}
+	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
 	if isDelegating(p) {
 		if task.Delegation.Wake, err = fleet.ParseWake(r.Wake); err != nil {
 			return nil, err
 		}
 		task.Delegation.Detached = r.OnParentEnd == fleet.ParentEndDetach
 	}
-	if err := s.insertTask(tx, p, a, task); err != nil {
-		return nil, err
-	}
-	if err := insertTaskParts(tx, task.ID, r.StartTaskRequest); err != nil {
+	if err := s.insertRequested(tx, p, a, task, r.StartTaskRequest); err != nil {
 		return nil, err
 	}
 	return task, tx.Put(task.ID, &e)

@@ -45,7 +45,8 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	return to, err
 }
 
-// delegatedAssignee is assignee for a task that an agent delegates. It says the same of what does not exist and of what the grant does not allow.
+// delegatedAssignee is assignee for a task that an agent delegates. The error is the same whether something does not exist or the grant does
+// not allow it.
 func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	if r.Agent != "" {
 		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)

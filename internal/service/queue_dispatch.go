@@ -118,23 +118,10 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		}
 		p, t := onBehalf(found), &found.Task
 		v, err := state.ReadAgentView(tx, agentUID)
-		switch {
-		case err != nil:
-			return err
-		case v == nil || t.AgentUID != "" && t.AgentUID != v.UID || t.AgentUID == "" && !found.Entry.Target.Takes(t.Owner, &v.Agent) || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
-			return fleet.AgentNotFound(t.AgentName)
-		case v.Status() == fleet.StatusBusy:
-			return agentBusy(v.Name, v.Task)
-		case v.Status() == fleet.StatusOffline:
-			return agentOffline(v)
+		if err == nil {
+			err = s.checkStart(ctx, tx, p, found, v)
 		}
-		if err := s.checkAgentUse(found, &v.Agent); err != nil {
-			return err
-		}
-		if err := checkTreeRoom(tx, t); err != nil {
-			return err
-		}
-		if err := admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project}); err != nil {
+		if err != nil {
 			return err
 		}
 		results := ""
@@ -176,6 +163,25 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		s.cfg.Started(delay)
 	}
 	return err
+}
+
+// checkStart returns why the pending task of p cannot start on the agent; nil if it can. The agent is nil if it does not exist.
+func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask, v *fleet.AgentView) error {
+	switch t := &q.Task; {
+	case v == nil || t.AgentUID != "" && t.AgentUID != v.UID || t.AgentUID == "" && !q.Entry.Target.Takes(t.Owner, &v.Agent) || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+		return fleet.AgentNotFound(t.AgentName)
+	case v.Status() == fleet.StatusBusy:
+		return agentBusy(v.Name, v.Task)
+	case v.Status() == fleet.StatusOffline:
+		return agentOffline(v)
+	}
+	if err := s.checkAgentUse(q, &v.Agent); err != nil {
+		return err
+	}
+	if err := checkTreeRoom(tx, &q.Task); err != nil {
+		return err
+	}
+	return admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project})
 }
 
 // checkTreeRoom returns an error if as many tasks below the root of the task run as may run at once. A task that goes on has been counted before.

@@ -32,7 +32,7 @@ func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 
 // RecordedReplicas returns the recorded servers by name. It does not count their agents.
 func (s *Service) RecordedReplicas(ctx context.Context) (map[string]*Replica, error) {
-	heard, err := s.store.Replicas(ctx)
+	recorded, err := s.store.Replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Service) RecordedReplicas(ctx context.Context) (map[string]*Replica, er
 		return nil, err
 	}
 	all := map[string]*Replica{}
-	for _, r := range heard {
+	for _, r := range recorded {
 		_, held := running[fleet.ReplicaLease+r.Name]
 		all[r.Name] = &Replica{Replica: r, Running: held && !r.Stopped, Answers: r.Name == s.cfg.Replica}
 	}
@@ -89,22 +89,11 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 	if name == "" {
 		return lost, invalid("name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
-	all, err := s.replicas(ctx)
-	if err != nil {
+	if err := s.checkReplicaExists(ctx, name); err != nil {
 		return lost, err
-	}
-	i := slices.IndexFunc(all, func(r Replica) bool { return r.Name == name })
-	if i < 0 {
-		var names []string
-		for _, r := range all {
-			names = append(names, r.Name)
-		}
-		return lost, fleet.Errorf(fleet.ReasonReplicaNotFound, "server %q not found: the servers are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
-			With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
 	}
 	// The leases keep the server from starting meanwhile, and keep a paused worker of the server from writing.
 	owner := "forget/" + s.cfg.NewID()
-	key := fleet.ReplicaLease + name
 	epochs := map[string]int64{}
 	defer func() {
 		for key := range epochs {
@@ -119,7 +108,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		epochs[key] = epoch
 		return err
 	}
-	if err := take(key); err != nil {
+	if err := take(fleet.ReplicaLease + name); err != nil {
 		return lost, err
 	}
 	var uids []string
@@ -144,6 +133,20 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		}
 	}
 	return lost, nil
+}
+
+// checkReplicaExists returns REPLICA_NOT_FOUND if no server has the name.
+func (s *Service) checkReplicaExists(ctx context.Context, name string) error {
+	all, err := s.replicas(ctx)
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Name)
+	}
+	if err != nil || slices.Contains(names, name) {
+		return err
+	}
+	return fleet.Errorf(fleet.ReasonReplicaNotFound, "server %q not found: the servers are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
+		With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
 }
 
 // forgetAgent deletes an agent of the forgotten server. The context must have the agent's lease.

@@ -116,7 +116,7 @@ type UpdateScheduleRequest struct {
 	RequestID      string         `json:"-"`
 }
 
-// UpdateSchedule changes a schedule. Ticks before the change are not made up for.
+// UpdateSchedule changes a schedule. Ticks that were missed before the change stay missed.
 func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (*ScheduleView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, 
 	return s.schedules().show(ctx, ref)
 }
 
-// nextTick returns the next tick of the schedule, which may be in the past if nobody has dealt with it yet. It is zero if there is
+// nextTick returns the next tick of the schedule, which may be in the past if it was not handled yet. It is zero if there is
 // none.
 func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
 	next, err := sched.Ticks(s.cfg.Cron)

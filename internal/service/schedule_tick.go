@@ -47,7 +47,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// runTick deals with the first due tick of the schedule. The task and the tick are written in one transaction.
+// runTick handles the first due tick of the schedule. The task and the tick are written in one transaction.
 func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	p, err := s.withLastGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	return try(err) // the task cannot be queued, which is recorded
 }
 
-// advance deals with the first due tick of the schedule, which may have changed since it was read. Refused is why its task cannot
-// be queued; nil if that is not known. It returns how many ticks were missed, and what became of the due tick; "" if there is none.
+// advance handles the first due tick of the schedule, which may have changed since it was read. refused is why its task cannot be
+// queued; nil if nothing is known against it. advance returns how many ticks were missed, and what became of the due tick; "" if none is due.
 func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
 	sched, err := s.schedules().read(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {

@@ -145,40 +145,6 @@ func TestDeleteBusyAgent(t *testing.T) {
 	require.Empty(t, h.World.Workspaces())
 }
 
-func TestWorkspaceLifecycle(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
-	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
-	v, _, err := h.StopAgent(h.Context(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StateStopped, v.State)
-	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
-	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "x"})
-	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
-	v, _, err = h.StartAgent(h.Context(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusIdle, v.Status())
-	v, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "Manager"})
-	require.NoError(t, err)
-	require.Equal(t, "manager", v.Role)
-	require.Equal(t, fleet.StatusIdle, v.Status())
-	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
-}
-
-func TestSlowProvision(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-	gate := h.World.HoldBuilds()
-	v, message, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusOffline, v.Status())
-	require.Contains(t, message, "not ready yet")
-	gate.Open()
-	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-}
-
 func TestDeleteWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -111,20 +111,22 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, bytes: attachmentsSize(r.Attachments), project: a.Project}); err != nil {
 		return nil, err
 	}
-	now := s.now()
-	task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
-	task.Options, task.RetryOf, task.Labels = r.Options, r.retryOf, a.Labels.With(r.Labels)
-	if err := task.Labels.Validate("labels"); err != nil {
+	task, err := s.requestedTask(ctx, p, a, r)
+	if err == nil {
+		err = s.insertRequested(tx, p, a, task, r)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := s.insertTask(tx, p, a, task); err != nil {
-		return nil, err
-	}
-	if err := insertTaskParts(tx, task.ID, r); err != nil {
-		return nil, err
-	}
-	a.UpdatedAt = now
+	a.UpdatedAt = task.CreatedAt
 	return task, tx.Update(a)
+}
+
+// requestedTask returns the running task of the request, with the labels of the agent and those of the request.
+func (s *Service) requestedTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, r StartTaskRequest) (*fleet.Task, error) {
+	t := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
+	t.Options, t.RetryOf, t.Labels = r.Options, r.retryOf, a.Labels.With(r.Labels)
+	return t, t.Labels.Validate("labels")
 }
 
 // checkSupported returns an error if p may not use the agent, or if the agent cannot do what the request asks for.
@@ -146,15 +148,18 @@ func asStarted(t *fleet.Task) *fleet.Task {
 	return &c
 }
 
-// insertTaskParts stores what belongs to the task of the request.
-func insertTaskParts(tx fleet.Tx, id string, r StartTaskRequest) error {
+// insertRequested adds the task of the request to the store, with its checks and attachments.
+func (s *Service) insertRequested(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task, r StartTaskRequest) error {
+	if err := s.insertTask(tx, p, a, t); err != nil {
+		return err
+	}
 	if r.Checks.IsSet() {
-		if err := tx.Put(id, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+		if err := tx.Put(t.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
 			return err
 		}
 	}
 	if len(r.Attachments) > 0 {
-		return tx.Put(id, fleet.Attachments(r.Attachments))
+		return tx.Put(t.ID, fleet.Attachments(r.Attachments))
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *Landing
 	})
 }
 
-// sendBack takes work out of the queue and gives its agent the task to mend it, if the order says so.
+// sendBack takes work out of the queue and gives its agent the task to mend it, if the request says so.
 func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)

@@ -31,11 +31,10 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 
 // ListAgents lists agents.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
-	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit)}
-	if r.GetStatus() != fleetv1.Agent_status_unspecified {
-		q.Status = fleet.Status(r.GetStatus().String())
-	}
-	l, err := f.svc.ListAgents(ctx, q)
+	l, err := f.svc.ListAgents(ctx, fleet.ListAgentsRequest{
+		Project: r.GetProject(), Role: r.GetRole(), Status: fleet.Status(nameIn(r.GetStatus())), Selector: r.GetSelector(),
+		PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -12,15 +12,11 @@ import (
 
 // PlanBulk plans a bulk operation.
 func (f *Fleet) PlanBulk(ctx context.Context, r *fleetv1.PlanBulkRequest) (*fleetv1.PlanBulkResponse, error) {
-	o := fleet.BulkOrder{
-		Names: r.GetNames(), Selector: r.GetSelector(), All: r.GetAll(), Text: r.GetText(), Labels: labelsIn(r.GetLabels()), Remove: r.GetRemove(),
+	plan, err := f.svc.PlanBulk(ctx, fleet.BulkOrder{
+		Operation: fleet.BulkOperation(nameIn(r.GetOperation())), Names: r.GetNames(), Selector: r.GetSelector(), All: r.GetAll(), Text: r.GetText(), Labels: labelsIn(r.GetLabels()), Remove: r.GetRemove(),
 		Pool: r.GetPool(), Role: r.GetRole(), Update: r.GetUpdate(), KeepUnsaved: r.GetKeepUnsaved(),
 		Priority: int(r.GetPriority()), Timeout: timeLimitIn(r.TimeoutSeconds), MaxCostUSD: r.MaxCostUsd,
-	}
-	if r.GetOperation() != fleetv1.PlanBulkRequest_operation_unspecified {
-		o.Operation = fleet.BulkOperation(r.GetOperation().String())
-	}
-	plan, err := f.svc.PlanBulk(ctx, o, r.GetRequestId())
+	}, r.GetRequestId())
 	if err != nil {
 		return nil, err
 	}

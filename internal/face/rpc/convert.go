@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -19,6 +20,14 @@ import (
 func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Enum values of the API have the names of the core's values, so the generated tables translate them.
+
+// nameIn returns the name of the value of an enum in a request; "" if none is given.
+func nameIn(e protoreflect.Enum) string {
+	if e.Number() == 0 {
+		return ""
+	}
+	return fmt.Sprint(e)
+}
 
 // timeOf returns t in whole seconds, the precision of all times in the API. It returns nil for the zero time.
 func timeOf(t time.Time) *timestamppb.Timestamp {

@@ -14,13 +14,9 @@ func taskStatusOf(s fleet.TaskStatus) fleetv1.Task_Status {
 	return fleetv1.Task_Status(fleetv1.Task_Status_value[string(s)])
 }
 
-func sourceOf(s fleet.Source) fleetv1.Task_Source {
-	return fleetv1.Task_Source(fleetv1.Task_Source_value[string(s)])
-}
-
 func taskOf(t *fleet.Task) *fleetv1.Task {
 	return &fleetv1.Task{
-		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: fleetv1.Task_Source(fleetv1.Task_Source_value[string(t.Source)]),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: optional(t.PayloadRemoved), CostUsd: t.CostUSD,
 		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: optional(t.OpenQuestions > 0),

@@ -26,10 +26,7 @@ func (f *Fleet) ShowOverlaps(ctx context.Context, r *fleetv1.ShowOverlapsRequest
 func (f *Fleet) LandTasks(ctx context.Context, r *fleetv1.LandTasksRequest) (*fleetv1.LandTasksResponse, error) {
 	q := service.LandRequest{
 		TaskIDs: r.GetTaskIds(), Selector: r.GetSelector(), Project: r.GetProject(), Into: r.GetInto(), Message: r.GetMessage(), Batch: countIn(r.Batch),
-		NoFix: r.GetNoFix(), DryRun: r.GetDryRun(), RequestID: r.GetRequestId(),
-	}
-	if r.GetStrategy() != fleetv1.LandTasksRequest_strategy_unspecified {
-		q.Strategy = fleet.Strategy(r.GetStrategy().String())
+		Strategy: fleet.Strategy(nameIn(r.GetStrategy())), NoFix: r.GetNoFix(), DryRun: r.GetDryRun(), RequestID: r.GetRequestId(),
 	}
 	landed, err := f.svc.LandTasks(ctx, q)
 	if err != nil {

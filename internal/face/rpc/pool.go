@@ -15,7 +15,7 @@ func (f *Fleet) CreatePool(ctx context.Context, r *fleetv1.CreatePoolRequest) (*
 	v, err := f.svc.CreatePool(ctx, service.CreatePoolRequest{
 		Project: r.GetProject(), Role: r.GetRole(), RequestID: r.GetRequestId(), Pool: fleet.Pool{
 			Name: r.GetName(), Spec: r.GetSpec(), MaxAgents: countIn(r.MaxAgents), MinIdle: int(r.GetMinIdle()), MaxCreating: countIn(r.MaxCreating),
-			MaxIdle: timeLimitIn(r.MaxIdleSeconds), Reuse: reuseIn(r.GetReuse()), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
+			MaxIdle: timeLimitIn(r.MaxIdleSeconds), Reuse: fleet.Reuse(nameIn(r.GetReuse())), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
 		},
 	})
 	if err != nil {
@@ -32,9 +32,7 @@ func (f *Fleet) UpdatePool(ctx context.Context, r *fleetv1.UpdatePoolRequest) (*
 	if r.MaxIdleSeconds != nil {
 		u.MaxIdle = new(time.Duration(r.GetMaxIdleSeconds()) * time.Second)
 	}
-	if r.GetReuse() != fleetv1.Pool_reuse_unspecified {
-		u.Reuse = new(reuseIn(r.GetReuse()))
-	}
+	u.Reuse = optional(fleet.Reuse(nameIn(r.GetReuse())))
 	if len(r.GetGroups()) > 0 {
 		u.Groups = new(r.GetGroups())
 	}
@@ -81,14 +79,6 @@ func countIn(n *int32) int {
 		return -1
 	}
 	return int(*n)
-}
-
-// reuseIn returns "" for no value, and what the core refuses for an unknown one.
-func reuseIn(r fleetv1.Pool_Reuse) fleet.Reuse {
-	if r == fleetv1.Pool_reuse_unspecified {
-		return ""
-	}
-	return fleet.Reuse(r.String())
 }
 
 func poolOf(v *service.PoolView) *fleetv1.Pool {

@@ -55,13 +55,10 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 		return q, err
 	}
 	q = service.QueueTaskRequest{
-		StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
+		StartTaskRequest: start, Hold: r.GetHold(), Wake: nameIn(r.GetWake()), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
 		NewAgent: r.GetNewAgent(), MaxIdle: timeLimitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
 			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
 		},
-	}
-	if r.GetWake() != fleetv1.Delegated_wake_unspecified {
-		q.Wake = r.GetWake().String()
 	}
 	switch r.GetOnParentEnd() {
 	case fleetv1.Delegated_detach:

@@ -10,13 +10,9 @@ import (
 
 // ShareAgent shares an agent.
 func (f *Fleet) ShareAgent(ctx context.Context, r *fleetv1.ShareAgentRequest) (*fleetv1.ShareAgentResponse, error) {
-	q := service.ShareRequest{
-		Agent: r.GetAgentName(), Grantee: fleet.Grantee{Person: r.GetPerson(), Group: r.GetGroup()}, RequestID: r.GetRequestId(),
-	}
-	if r.GetAccess() != fleetv1.Share_access_unspecified {
-		q.Access = fleet.Access(r.GetAccess().String())
-	}
-	a, message, err := f.svc.ShareAgent(ctx, q)
+	a, message, err := f.svc.ShareAgent(ctx, service.ShareRequest{
+		Agent: r.GetAgentName(), Grantee: fleet.Grantee{Person: r.GetPerson(), Group: r.GetGroup()}, Access: fleet.Access(nameIn(r.GetAccess())), RequestID: r.GetRequestId(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -85,13 +85,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
 		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(),
-		PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
-	}
-	if r.GetStatus() != fleetv1.Task_status_unspecified {
-		q.Status = fleet.TaskStatus(r.GetStatus().String())
-	}
-	if r.GetSource() != fleetv1.Task_source_unspecified {
-		q.Source = fleet.Source(r.GetSource().String())
+		Status: fleet.TaskStatus(nameIn(r.GetStatus())), Source: fleet.Source(nameIn(r.GetSource())), PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
 	}
 	var err error
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {

@@ -102,8 +102,7 @@ func scopeOf(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_v
 
 func tokenOf(t *fleet.Token) *fleetv1.Token {
 	return &fleetv1.Token{
-		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin,
-		Scope: scopeOf(t.Scope), Projects: t.Projects,
+		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin, Scope: scopeOf(t.Scope), Projects: t.Projects,
 		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
 	}
 }

@@ -77,11 +77,9 @@ func (f *Fleet) ListDeliveries(ctx context.Context, r *fleetv1.ListDeliveriesReq
 	if err != nil {
 		return nil, err
 	}
-	q := service.ListDeliveriesRequest{Webhook: r.GetName(), Since: since, PageRequest: cursorPageOf(r.GetCursor(), r.Limit)}
-	if r.GetStatus() != fleetv1.Delivery_status_unspecified {
-		q.Status = fleet.DeliveryStatus(r.GetStatus().String())
-	}
-	all, next, err := f.svc.ListDeliveries(ctx, q)
+	all, next, err := f.svc.ListDeliveries(ctx, service.ListDeliveriesRequest{
+		Webhook: r.GetName(), Status: fleet.DeliveryStatus(nameIn(r.GetStatus())), Since: since, PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ type Sweeper struct {
 	done   sync.WaitGroup
 }
 
-// Start calls sweep once immediately, and then at every interval until Stop is called.
+// StartSweeper calls sweep once immediately, and then at every interval until Stop is called.
 func Start(every time.Duration, sweep func(context.Context)) *Sweeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{cancel: cancel}

@@ -9,7 +9,7 @@ import (
 // Warnings are the warnings of a task, for example that an MCP server did not start, without repetitions.
 type Warnings []string
 
-// Event adds the warning that the event reports, if it reports one. It is a sink for FollowTask, and always returns nil.
+// AddEvent adds the warning that the event reports, if it reports one. It is a sink for FollowTask, and always returns nil.
 func (w *Warnings) Event(e fleet.Event) error {
 	if e.Type != fleet.EventTaskStep {
 		return nil
