@@ -25,7 +25,7 @@ const (
 )
 
 // BulkRequest says what to do with which agents or tasks.
-type BulkOrder struct {
+type BulkRequest struct {
 	Operation BulkOperation `json:"operation"`
 
 	// Names, Selector or All says which. Names are of agents; for BulkStopTask also ids of tasks.
@@ -47,12 +47,12 @@ type BulkOrder struct {
 
 // BulkPlan is a plan of a bulk operation, and what became of its items so far.
 type BulkPlan struct {
-	ID        string     `json:"id"`
-	Principal string     `json:"principal"`       // who planned it
-	At        int64      `json:"at"`              // when, in microseconds since 1970; plans are removed by it
-	Begun     bool       `json:"begun,omitempty"` // it was run
-	Order     BulkOrder  `json:"order"`           // without the names
-	Items     []BulkItem `json:"items"`
+	ID        string      `json:"id"`
+	Principal string      `json:"principal"`       // who planned it
+	At        int64       `json:"at"`              // when, in microseconds since 1970; plans are removed by it
+	Begun     bool        `json:"begun,omitempty"` // it was run
+	Request   BulkRequest `json:"order"`           // without the names
+	Items     []BulkItem  `json:"items"`
 }
 
 // BulkItem is an agent or a task of a bulk operation.

@@ -50,7 +50,7 @@ type Landing struct {
 	Deletions  int `json:"deletions"`
 
 	// Request says how it lands; nil if nobody has asked for that.
-	Order *LandingOrder `json:"order,omitempty"`
+	Request *LandingRequest `json:"order,omitempty"`
 	// Candidate is the commit to which the branch is about to move, written before it moves. Only with it, the next server knows
 	// whether a killed server has moved the branch.
 	Candidate string `json:"candidate,omitempty"`
@@ -76,7 +76,7 @@ type Landing struct {
 const MaxFixes = 3
 
 // LandingRequest says who has asked for a landing, and how.
-type LandingOrder struct {
+type LandingRequest struct {
 	By string `json:"by"`
 	OnBehalf
 	At       time.Time `json:"at"`
@@ -126,10 +126,10 @@ type LandingFilter struct {
 
 // Into is the branch into which the work lands; empty if nobody has asked for that.
 func (l *Landing) Into() string {
-	if l.Order == nil {
+	if l.Request == nil {
 		return ""
 	}
-	return l.Order.Into
+	return l.Request.Into
 }
 
 // ShortCommit returns as much of the id of a commit as people read.

@@ -37,7 +37,7 @@ func (s *Service) abandonWork(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *
 	if l.Candidate != "" {
 		return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
 	}
-	l.State, l.Order, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
+	l.State, l.Request, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
 	if why = strings.TrimSpace(why); why != "" {
 		l.Problem += ": " + why
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // PlanBulk makes a plan that says what the request does with each agent or task, and stores it for RunBulk. It changes nothing else.
-func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID string) (*fleet.BulkPlan, error) {
+func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID string) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -21,11 +21,11 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkOrder, requestID str
 	if earlier != nil {
 		return s.bulkPlan(ctx, p, earlier.TaskID)
 	}
-	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Order: o}
+	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Request: o}
 	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
 		return nil, err
 	}
-	plan.Order.Names = nil
+	plan.Request.Names = nil
 	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		return CallResult{TaskID: plan.ID}, fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
 	})
@@ -55,7 +55,7 @@ func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPla
 }
 
 // bulkItems returns the items of the request.
-func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (items []fleet.BulkItem, err error) {
+func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (items []fleet.BulkItem, err error) {
 	if err := checkBulkRequest(o); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 }
 
 // checkBulkRequest returns INVALID_ARGUMENT if the request does not say which agents, or has values that its operation does not use.
-func checkBulkRequest(o fleet.BulkOrder) error {
+func checkBulkRequest(o fleet.BulkRequest) error {
 	given := 0
 	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
 		if is {

@@ -26,7 +26,7 @@ type bulkResult struct {
 }
 
 // bulkOperation returns the operation of the request.
-func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
+func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (bulkOperation, error) {
 	switch o.Operation {
 	case fleet.BulkStart:
 		return s.desiredOperation(s.startChange(), "starts", s.StartAgent), nil
@@ -87,7 +87,7 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 	return bulkOperation{needed: fleet.AccessOwn, ends: true, predict: predict, do: do}
 }
 
-func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkOrder) bulkOperation {
+func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkRequest) bulkOperation {
 	predict := func(v *fleet.AgentView) (string, string, error) {
 		return "gets the message for its task", "", s.checkMessage(p, v)
 	}
@@ -115,7 +115,7 @@ func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {
 	return bulkOperation{needed: fleet.AccessOwn, predict: predict, do: do}
 }
 
-func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOperation, error) {
+func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkRequest) (bulkOperation, error) {
 	request := func(ref, requestID string) QueueTaskRequest {
 		r := QueueTaskRequest{Entry: fleet.QueueEntry{Priority: o.Priority}}
 		r.Agent, r.Description, r.Timeout, r.Labels, r.RequestID = ref, o.Text, o.Timeout, o.Labels, requestID
@@ -143,7 +143,7 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkOrder) (bulkOper
 	return bulkOperation{needed: fleet.AccessRun, predict: predict, do: do}, err
 }
 
-func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkOrder) bulkOperation {
+func (s *Service) moveOperation(to *fleet.Pool, o fleet.BulkRequest) bulkOperation {
 	moved := 0 // agents that the plan moves to the pool
 	predict := func(v *fleet.AgentView) (string, string, error) {
 		a := &v.Agent

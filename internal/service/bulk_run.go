@@ -42,7 +42,7 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	if err != nil || plan.Count(fleet.BulkPending) == 0 {
 		return plan, err
 	}
-	op, err := s.bulkOperation(ctx, p, plan.Order)
+	op, err := s.bulkOperation(ctx, p, plan.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	ctx, line := r.withAuditLine(ctx, item, requestID)
 	var done bulkResult
 	var err error
-	if r.plan.Order.Operation == fleet.BulkStopTask {
+	if r.plan.Request.Operation == fleet.BulkStopTask {
 		done, err = r.s.stopPlannedTask(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
 	} else {
 		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
@@ -206,7 +206,7 @@ func (r *bulkRun) withAuditLine(ctx context.Context, item *fleet.BulkItem, reque
 		return ctx, nil
 	}
 	e := call.Change(func(*fleet.AuditEntry) {})
-	e.ID, e.Time, e.Method, e.RequestID = 0, r.s.audit.Now(), auditMethods[r.plan.Order.Operation], requestID
+	e.ID, e.Time, e.Method, e.RequestID = 0, r.s.audit.Now(), auditMethods[r.plan.Request.Operation], requestID
 	e.Target, e.AgentName, e.Owner = item.AgentName, item.AgentName, item.Owner
 	if item.AgentName == "" {
 		e.Target = item.TaskID

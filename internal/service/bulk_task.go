@@ -7,7 +7,7 @@ import (
 )
 
 // stopItems returns the items of a plan that stops tasks.
-func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.BulkOrder) ([]fleet.BulkItem, error) {
+func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) ([]fleet.BulkItem, error) {
 	if len(o.Names) > 0 {
 		return s.namedTasks(ctx, p, o.Names)
 	}

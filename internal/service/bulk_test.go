@@ -36,7 +36,7 @@ func TestBulkLeavesRoom(t *testing.T) {
 		h.Create("bulk-" + string(rune('a'+i)))
 	}
 	h.Create("other")
-	plan, err := h.PlanBulk(h.Context(), fleet.BulkOrder{Operation: fleet.BulkStop, All: true}, "")
+	plan, err := h.PlanBulk(h.Context(), fleet.BulkRequest{Operation: fleet.BulkStop, All: true}, "")
 	require.NoError(t, err)
 	require.Len(t, plan.Items, agents+1)
 

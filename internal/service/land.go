@@ -137,11 +137,11 @@ func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, w
 			continue
 		}
 		l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
-		l.Order = &fleet.LandingOrder{
+		l.Request = &fleet.LandingRequest{
 			By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: targets[trainOf(l)].branch.Name,
 			Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
 		}
-		if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Order.Into)); err != nil {
+		if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Request.Into)); err != nil {
 			return CallResult{}, err
 		}
 	}
@@ -224,7 +224,7 @@ func (s *Service) predictLandings(ctx context.Context, p fleet.Principal, r Land
 			w.Err = err
 			continue
 		}
-		w.Order = &fleet.LandingOrder{By: p.Name, At: s.now(), Into: b.branch.Name, Strategy: r.Strategy, Message: r.Message}
+		w.Request = &fleet.LandingRequest{By: p.Name, At: s.now(), Into: b.branch.Name, Strategy: r.Strategy, Message: r.Message}
 		combined, err := s.combine(ctx, b.repo, w, b.branch.Commit)
 		switch {
 		case ctx.Err() != nil:

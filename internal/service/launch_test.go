@@ -78,15 +78,15 @@ func TestTurns(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, v.Task)
 	turn := service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "wait gate\ndone one", SessionID: "s", RequestID: "r1"}
-	first, err := h.Turn(h.Context(), turn) // works before the agent is ready, too
+	first, err := h.StartTurn(h.Context(), turn) // works before the agent is ready, too
 	require.NoError(t, err)
-	again, err := h.Turn(h.Context(), turn)
+	again, err := h.StartTurn(h.Context(), turn)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, again.ID)
 	turn.RequestID = "r2"
-	_, err = h.Turn(h.Context(), turn)
+	_, err = h.StartTurn(h.Context(), turn)
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err))
-	_, err = h.Turn(servicetest.As(t.Context(), "bob"), turn)
+	_, err = h.StartTurn(servicetest.As(t.Context(), "bob"), turn)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 
 	require.NoError(t, h.RequestTaskStop(h.Context(), first.ID))
@@ -98,7 +98,7 @@ func TestTurns(t *testing.T) {
 	require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
 	h.WaitDeleted(v.UID)
 	turn.RequestID = "r3"
-	_, err = h.Turn(h.Context(), turn)
+	_, err = h.StartTurn(h.Context(), turn)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 

@@ -76,7 +76,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 			}
 			into = b.Name
 		}
-		c, err := s.combination(ctx, t, &fleet.Landing{Order: &fleet.LandingOrder{}, Earlier: l.Earlier}, "")
+		c, err := s.combination(ctx, t, &fleet.Landing{Request: &fleet.LandingRequest{}, Earlier: l.Earlier}, "")
 		if err != nil {
 			return nil, err
 		}

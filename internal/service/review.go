@@ -49,7 +49,7 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 				return CallResult{}, err
 			}
 			result.NextTask, text = next.ID, "changes requested by "+p.Name
-			l.Order = nil // it does not land before they are made
+			l.Request = nil // it does not land before they are made
 		}
 		if err := tx.Insert(&result); err != nil {
 			return CallResult{}, err

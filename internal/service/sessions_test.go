@@ -24,7 +24,7 @@ func TestUnusedSessionsAndAgents(t *testing.T) {
 		ID: "s1", Toolset: fleet.ToolsetSessions, Owner: "alice", AgentUID: v.UID, CreatedAt: opened, UsedAt: opened,
 	}})
 	require.NoError(t, err)
-	_, err = h.Turn(h.Context(), service.TurnRequest{
+	_, err = h.StartTurn(h.Context(), service.TurnRequest{
 		Method: "Send", AgentUID: v.UID, Prompt: "wait here", SessionID: "s1", Message: &service.SessionMessage{At: opened.Add(time.Second)},
 	})
 	require.NoError(t, err)

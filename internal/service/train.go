@@ -94,7 +94,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 		}
 		work, failed = nil, nil
 		slices.SortFunc(queued, func(a, b *fleet.Landing) int {
-			return cmp.Or(a.Order.At.Compare(b.Order.At), strings.Compare(a.TaskID, b.TaskID))
+			return cmp.Or(a.Request.At.Compare(b.Request.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
 			if l.Place != of.Place || l.Project != of.Project || blocked[l.Into()] {
@@ -110,7 +110,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 				failed = append(failed, &LandingView{Landing: l, Task: t})
 				continue
 			}
-			if len(work) > 0 && (l.Order.Into != work[0].Order.Into || len(work) >= work[0].Order.Batch) {
+			if len(work) > 0 && (l.Request.Into != work[0].Request.Into || len(work) >= work[0].Request.Batch) {
 				break
 			}
 			work = append(work, &LandingView{Landing: l, Task: t})
@@ -119,7 +119,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 	})
 	for _, w := range failed {
 		err = errors.Join(err, s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
-			l.State, l.Order, l.Problem = fleet.LandingChanges, nil, "the task that went on with the work "+w.Task.Failure()
+			l.State, l.Request, l.Problem = fleet.LandingChanges, nil, "the task that went on with the work "+w.Task.Failure()
 			return "does not land: " + l.Problem
 		}))
 	}
@@ -128,7 +128,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 
 // landBatch lands the work together, or a part of it.
 func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*LandingView) error {
-	b, err := repo.Branch(ctx, work[0].Order.Into)
+	b, err := repo.Branch(ctx, work[0].Request.Into)
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBranchNotFound, fleet.ReasonProjectNotFound, fleet.ReasonRemoteNotFound, fleet.ReasonUnimplemented: // waiting changes nothing
 		return s.refuse(ctx, err, work...)
@@ -136,9 +136,9 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	if err != nil {
 		return err
 	}
-	unnamed := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Order.Into != "" })
+	unnamed := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Request.Into != "" })
 	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // a server that does not know the repository has written the request
-		l.Order.Into = b.Name
+		l.Request.Into = b.Name
 		return "lands in " + b.Name
 	}); err != nil {
 		return err

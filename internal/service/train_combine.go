@@ -87,7 +87,7 @@ func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool
 // combination says how the work comes on top of a commit. The same work on the same commit always makes the same commit, so that a
 // check is not executed again after the server was killed.
 func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landing, onto string) (fleet.Combination, error) {
-	message := l.Order.Message
+	message := l.Request.Message
 	if message == "" {
 		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			message, err = workTitle(tx, t, l)
@@ -101,8 +101,8 @@ func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landi
 	}
 	message = strings.TrimRight(message, "\n") + fmt.Sprintf("\n\nFleet-Task: %s\nFleet-Agent: %s\n", t.ID, t.AgentName)
 	return fleet.Combination{
-		Contribution: contribution(l), Onto: onto, Strategy: l.Order.Strategy, Message: message,
-		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Order.By}, At: l.Order.At.Truncate(time.Second),
+		Contribution: contribution(l), Onto: onto, Strategy: l.Request.Strategy, Message: message,
+		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Request.By}, At: l.Request.At.Truncate(time.Second),
 	}, nil
 }
 

@@ -38,14 +38,14 @@ func (s *Service) changeEach(ctx context.Context, work []*LandingView, change fu
 func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit string, results []fleet.CheckResult) error {
 	return s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
 		l.State, l.Commit, l.Candidate, l.Checks, l.Problem, l.EvidenceAt = fleet.LandingLanded, commit, "", results, "", s.now()
-		return fmt.Sprintf("landed in %s with the commit %s", l.Order.Into, fleet.ShortCommit(commit))
+		return fmt.Sprintf("landed in %s with the commit %s", l.Request.Into, fleet.ShortCommit(commit))
 	})
 }
 
 // refuse takes the work out of the queue until somebody looks at it.
 func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) error {
 	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
-		l.State, l.Order, l.Candidate, l.Problem = fleet.LandingReview, nil, "", fleet.PublicMessage(why)
+		l.State, l.Request, l.Candidate, l.Problem = fleet.LandingReview, nil, "", fleet.PublicMessage(why)
 		return "does not land: " + l.Problem
 	})
 }
@@ -71,7 +71,7 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		change(l)
 		text := "does not land: " + l.Problem
 		switch {
-		case !l.Order.Fix:
+		case !l.Request.Fix:
 			return text, nil
 		case len(l.Earlier) >= fleet.MaxFixes:
 			l.Problem += fmt.Sprintf(", although its agent has tried %d times to mend it", fleet.MaxFixes)
@@ -81,7 +81,7 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		if err != nil {
 			return "", err
 		}
-		p := l.Order.Of(l.Order.By)
+		p := l.Request.Of(l.Request.By)
 		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task(title))
 		var refused *fleet.Error
 		switch {

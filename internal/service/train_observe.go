@@ -73,10 +73,10 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 				return err
 			}
 			current.State, current.Commit, current.Problem, current.EvidenceAt = fleet.LandingLanded, l.Head, "", s.now()
-			if current.Order == nil {
-				current.Order = &fleet.LandingOrder{At: s.now()}
+			if current.Request == nil {
+				current.Request = &fleet.LandingRequest{At: s.now()}
 			}
-			current.Order.Into = b.Name
+			current.Request.Into = b.Name
 			return s.putLanding(tx, task, current, fmt.Sprintf("found in %s with the commit %s", b.Name, fleet.ShortCommit(l.Head)))
 		}); err != nil {
 			return err

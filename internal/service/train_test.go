@@ -152,7 +152,7 @@ func TestTrainRefusedPush(t *testing.T) {
 	require.Equal(t, fleet.LandingReview, l.State)
 	require.Equal(t, "the branch main is protected", l.Problem)
 	require.Empty(t, l.Candidate)
-	require.Nil(t, l.Order)
+	require.Nil(t, l.Request)
 	h.World.ProtectBranches(false)
 	require.Equal(t, fleet.LandingLanded, land().State)
 }

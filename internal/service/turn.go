@@ -23,7 +23,7 @@ type TurnRequest struct {
 
 // StartTurn gives the agent its next task and does not wait. An agent whose workspace is still starting gets it later. The error
 // is AGENT_BUSY if the agent has a task, and AGENT_OFFLINE if its workspace neither runs nor starts.
-func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
+func (s *Service) StartTurn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err

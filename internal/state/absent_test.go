@@ -22,7 +22,7 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	r.OneTask = false
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
-	_, err = h.Turn(h.Context(), service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "echo begun\nwait gate\ndone well"})
+	_, err = h.StartTurn(h.Context(), service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "echo begun\nwait gate\ndone well"})
 	require.NoError(t, err)
 	h.Config.Others = nil
 	h.Restart()

@@ -52,8 +52,8 @@ func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) er
 	l.Base, l.Earlier = earlier.Base, append(earlier.Earlier, id)
 	l.Files, l.Insertions, l.Deletions = 0, 0, 0 // not known: this task may have added the changes of others
 	switch {
-	case earlier.Order != nil:
-		l.State, l.Order = fleet.LandingQueued, earlier.Order
+	case earlier.Request != nil:
+		l.State, l.Request = fleet.LandingQueued, earlier.Request
 	case earlier.State != fleet.LandingBranch:
 		l.State = fleet.LandingReview
 	}

@@ -91,8 +91,8 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 			return &fleetv1.Conflict{Path: textOf(c.Path), Kind: textOf(c.Kind), Hunks: optional(textOf(c.Hunks))}
 		}),
 	}
-	if l.Order != nil {
-		out.RequestedBy = optional(l.Order.By)
+	if l.Request != nil {
+		out.RequestedBy = optional(l.Request.By)
 	}
 	if p := l.Publication; p != nil {
 		out.Published = &fleetv1.Published{Remote: textOf(p.Remote), Url: textOf(p.URL), Branch: textOf(p.Branch), Sha: p.Commit, PullRequest: optional(textOf(p.PullRequest)), PushedAt: timeOf(p.At)}

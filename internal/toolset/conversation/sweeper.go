@@ -13,7 +13,7 @@ type Sweeper struct {
 }
 
 // StartSweeper calls sweep once immediately, and then at every interval until Stop is called.
-func Start(every time.Duration, sweep func(context.Context)) *Sweeper {
+func StartSweeper(every time.Duration, sweep func(context.Context)) *Sweeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{cancel: cancel}
 	s.done.Go(func() {

@@ -10,7 +10,7 @@ import (
 type Warnings []string
 
 // AddEvent adds the warning that the event reports, if it reports one. It is a sink for FollowTask, and always returns nil.
-func (w *Warnings) Event(e fleet.Event) error {
+func (w *Warnings) AddEvent(e fleet.Event) error {
 	if e.Type != fleet.EventTaskStep {
 		return nil
 	}

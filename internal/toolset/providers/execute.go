@@ -141,7 +141,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		return a, s.core.Detach(ctx, a.TaskID)
 	}
 	var warnings conversation.Warnings
-	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.Event)
+	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.AddEvent)
 	for _, w := range warnings {
 		a.Warnings = append(a.Warnings, s.redact(w))
 	}

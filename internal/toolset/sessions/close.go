@@ -44,7 +44,7 @@ func (s *Service) closeUnused(ctx context.Context, x *fleet.Session, reason stri
 
 // Start starts the periodic search for idle sessions.
 func (s *Service) Start() {
-	s.sweeper = conversation.Start(s.cfg.SweepEvery, func(ctx context.Context) {
+	s.sweeper = conversation.StartSweeper(s.cfg.SweepEvery, func(ctx context.Context) {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.WarnContext(ctx, "idle sessions not closed, retrying later", slog.Any("error", err))
 		}

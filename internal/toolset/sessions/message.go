@@ -115,7 +115,7 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 // for the end of that task first.
 func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
 	for {
-		t, err := s.core.Turn(ctx, r)
+		t, err := s.core.StartTurn(ctx, r)
 		busy, ok := errors.AsType[*fleet.Error](err)
 		if !ok || busy.Reason != fleet.ReasonAgentBusy || busy.Metadata["task_id"] == "" {
 			return t, err

@@ -114,7 +114,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
-	return r.fleet.Turn(ctx, service.TurnRequest{
+	return r.fleet.StartTurn(ctx, service.TurnRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.definition.Timeout, SessionID: session.ID,
 		Message: &service.SessionMessage{Source: hash, At: r.config.Now().UTC()},

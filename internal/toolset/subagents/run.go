@@ -244,7 +244,7 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
 	}
-	next, err := r.fleet.Turn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
+	next, err := r.fleet.StartTurn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
 		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
@@ -306,7 +306,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		limited, cancel = context.WithTimeout(ctx, r.limit)
 		defer cancel()
 	}
-	t, err := r.fleet.FollowTask(limited, taskID, 0, r.result.Warnings.Event)
+	t, err := r.fleet.FollowTask(limited, taskID, 0, r.result.Warnings.AddEvent)
 	if limited.Err() == nil {
 		return t, err
 	}

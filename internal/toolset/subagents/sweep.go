@@ -10,7 +10,7 @@ import (
 
 // Start starts the periodic search for agents of calls that were interrupted.
 func (s *Service) Start() {
-	s.sweeper = conversation.Start(s.config.SweepEvery, func(ctx context.Context) {
+	s.sweeper = conversation.StartSweeper(s.config.SweepEvery, func(ctx context.Context) {
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 			s.config.Logger.WarnContext(ctx, "abandoned subagents not removed, retrying later", slog.Any("error", err))
 		}
