@@ -2,7 +2,7 @@ package record
 
 import "fleet/internal/fleet"
 
-// FindTasks returns the tasks of the window and their total. rows returns the first tasks of the window, at most limit.
+// FindTasks returns the tasks of the window and their total. readRows returns the first tasks of the window, at most limit.
 // count returns how many tasks match, at most limit; more says that it did not examine all tasks. FindTasks calls count
 // only if the total does not follow from the tasks of the window.
 func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, error), count func(limit int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {

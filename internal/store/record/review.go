@@ -7,9 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-const (
-	selectReviews = `SELECT id, task_id, review FROM task_reviews WHERE task_id = ? ORDER BY n`
-)
+const selectReviews = `SELECT id, task_id, review FROM task_reviews WHERE task_id = ? ORDER BY n`
 
 var insertReview = insertStatement("task_reviews", "id, task_id, review")
 

@@ -31,8 +31,9 @@ type UsageTasks struct {
 // cannot give what the filter or the key needs, there are no days.
 func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks []UsageTasks) {
 	shared, span := f.Shared, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
-	if f.Shared = nil; len(f.Projects) == 0 {
-		f.Projects = nil
+	f.Shared = nil
+	if len(f.Projects) == 0 {
+		f.Projects = nil // equal to that of span
 	}
 	if by == fleet.UsageByAgent || !reflect.DeepEqual(f, span) {
 		f.Shared = shared
@@ -67,10 +68,11 @@ func nearestDay(t time.Time) (number int64, begins time.Time) {
 
 // appendBetween appends the ended tasks of the filter between two times. If to is before from, they are subtracted.
 func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) []UsageTasks {
-	switch f.Since, f.Until = from, to; from.Compare(to) {
-	case -1:
+	switch {
+	case from.Before(to):
+		f.Since, f.Until = from, to
 		return append(tasks, UsageTasks{Sign: 1, Filter: f, Status: EndedCondition})
-	case 1:
+	case to.Before(from):
 		f.Since, f.Until = to, from
 		return append(tasks, UsageTasks{Sign: -1, Filter: f, Status: EndedCondition})
 	}
