@@ -25,7 +25,7 @@ func BenchmarkCaches(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)
 	}
-	m := newModule(b)
+	m := newCacheBench(b)
 	m.inClones(b, 1)
 	m.inAgents(b, 1, shareCaches) // the first agent fills the caches
 	for _, row := range []struct {
@@ -47,8 +47,8 @@ func BenchmarkCaches(b *testing.B) {
 	}
 }
 
-// module is a repository with a Go module, and a place whose agents work on it.
-type module struct {
+// cacheBench is a repository with a Go module, and a place whose agents work on it.
+type cacheBench struct {
 	repo    string
 	env     map[string]string
 	environ []string // of the clones
@@ -62,11 +62,13 @@ const (
 )
 
 // command is what the agents and the clones run.
-func (m *module) command() string { return size("go test ./...", "go mod download golang.org/x/time") }
+func (m *cacheBench) command() string {
+	return size("go test ./...", "go mod download golang.org/x/time")
+}
 
-func newModule(b *testing.B) *module {
+func newCacheBench(b *testing.B) *cacheBench {
 	dir := b.TempDir()
-	m := &module{repo: filepath.Join(dir, "repo")}
+	m := &cacheBench{repo: filepath.Join(dir, "repo")}
 	downloads := strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMODCACHE")) + "/cache/download"
 	m.env = map[string]string{"GOPROXY": "file://" + downloads, "GOSUMDB": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 	m.environ = append(os.Environ(), "HOME="+dir, "GOCACHE="+filepath.Join(dir, "go-build"), "GOMODCACHE="+filepath.Join(dir, "go-mod"))
@@ -107,8 +109,8 @@ func run(b *testing.B, dir string, environ []string, script string) string {
 	return string(out)
 }
 
-// together calls do n times at once, and returns how long that took, in seconds.
-func together(b *testing.B, n int, do func(i int) error) float64 {
+// measureConcurrent calls do n times at once, and returns how long that took, in seconds.
+func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 	var g errgroup.Group
 	begun := time.Now()
 	for i := range n {
@@ -119,12 +121,12 @@ func together(b *testing.B, n int, do func(i int) error) float64 {
 }
 
 // inClones runs the test in n new clones.
-func (m *module) inClones(b *testing.B, n int) float64 {
+func (m *cacheBench) inClones(b *testing.B, n int) float64 {
 	dir := b.TempDir()
 	for i := range n {
 		run(b, dir, m.environ, fmt.Sprintf("git clone -q %s %d", m.repo, i))
 	}
-	return together(b, n, func(i int) error {
+	return measureConcurrent(b, n, func(i int) error {
 		cmd := exec.CommandContext(b.Context(), "sh", "-c", m.command())
 		cmd.Dir, cmd.Env = filepath.Join(dir, fmt.Sprint(i)), m.environ
 		return cmd.Run()
@@ -132,14 +134,14 @@ func (m *module) inClones(b *testing.B, n int) float64 {
 }
 
 // inAgents runs the test as a task of n new agents.
-func (m *module) inAgents(b *testing.B, n int, project string) float64 {
+func (m *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 	agents := make([]fleet.Agent, n)
 	for i := range agents {
 		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: project, Role: "coder"}
 		_, err := m.place.Provision(b.Context(), agents[i])
 		require.NoError(b, err)
 	}
-	took := together(b, n, func(i int) error {
+	took := measureConcurrent(b, n, func(i int) error {
 		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: m.command(), Timeout: time.Hour}
 		if err := r.Dispatch(b.Context(), task); err != nil {
 			return err

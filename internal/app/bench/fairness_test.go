@@ -28,9 +28,9 @@ func BenchmarkFairness(b *testing.B) {
 			s := t.serve(b, func(c *app.Config) { c.Auth, c.Limits.CallsPerCPU = app.Auth{app.AuthTokens}, callsPerCPU })
 			light := repeat(1, listCall(asLight, s.conn, agents))
 			heavy := repeat(clients, listCall(asHeavy, dial(b, s.GRPCAddr()), agents))
-			alone := row{name: "alone", turn: light}
-			versus(b, time.Second/2, alone)
-			versus(b, time.Second/2, row{name: "beside-heavy", turn: func(b *testing.B, d time.Duration) ([]float64, float64) {
+			alone := row{name: "alone", measure: light}
+			compare(b, time.Second/2, alone)
+			compare(b, time.Second/2, row{name: "beside-heavy", measure: func(b *testing.B, d time.Duration) ([]float64, float64) {
 				var load sync.WaitGroup
 				load.Go(func() { heavy(b, d) })
 				defer load.Wait()

@@ -44,16 +44,16 @@ func BenchmarkList(b *testing.B) {
 		{clients: size(32, 2), tail: 4, typeScript: 3},
 	} {
 		b.Run(fmt.Sprintf("clients=%d", load.clients), func(b *testing.B) {
-			overGRPC := func(conn *grpc.ClientConn, before ...func() error) turn {
+			overGRPC := func(conn *grpc.ClientConn, before ...func() error) measurement {
 				return repeat(load.clients, listCall(b.Context(), conn, agents), before...)
 			}
-			overHTTP := func(addr, request string, agents int, before ...func() error) turn {
+			overHTTP := func(addr, request string, agents int, before ...func() error) measurement {
 				return repeat(load.clients, connect(b, addr, agents, slices.Repeat([]string{request}, load.clients)...), before...)
 			}
-			grpcGo := row{name: "grpc-go", turn: overGRPC(dial(b, p.grpcAddr))}
-			netHTTP := row{name: "net-http", turn: overHTTP(p.httpAddr, list, agents)}
-			netHTTP304 := row{name: "net-http-304", turn: overHTTP(p.httpAddr, request("/unchanged", "", ""), 0)}
-			mcpGo := row{name: "mcp-go", turn: overHTTP(p.httpAddr, tool, agents)}
+			grpcGo := row{name: "grpc-go", measure: overGRPC(dial(b, p.grpcAddr))}
+			netHTTP := row{name: "net-http", measure: overHTTP(p.httpAddr, list, agents)}
+			netHTTP304 := row{name: "net-http-304", measure: overHTTP(p.httpAddr, request("/unchanged", "", ""), 0)}
+			mcpGo := row{name: "mcp-go", measure: overHTTP(p.httpAddr, tool, agents)}
 			mcpPeers := []peer{{mcpGo, 1.3}}
 			if p.scriptAddr != "" {
 				var inSessions []string // a session for each client
@@ -61,21 +61,21 @@ func BenchmarkList(b *testing.B) {
 					session := headerOf(b, p.scriptAddr, request("/mcp", initialize, ""), "Mcp-Session-Id")
 					inSessions = append(inSessions, request("/mcp", listTool, "Mcp-Session-Id: "+session+"\r\n"))
 				}
-				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", turn: repeat(load.clients, connect(b, p.scriptAddr, agents, inSessions...))}, load.typeScript})
+				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", measure: repeat(load.clients, connect(b, p.scriptAddr, agents, inSessions...))}, load.typeScript})
 			}
-			versus(b, d, row{name: "gRPC", tail: load.tail, turn: overGRPC(s.conn)}, peer{grpcGo, 0.95})
-			versus(b, d, row{name: "REST", tail: load.tail, turn: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})
-			versus(b, d, row{name: "REST-gzip", tail: load.tail, turn: overHTTP(s.HTTPAddr(), packed, agents)}, peer{netHTTP, 1})
-			versus(b, d, row{name: "REST-304", turn: overHTTP(s.HTTPAddr(), unchanged, 0)}, peer{netHTTP, 5}, peer{netHTTP304, 0})
-			versus(b, d, row{name: "MCP", tail: load.tail, turn: overHTTP(s.HTTPAddr(), tool, agents)}, mcpPeers...)
+			compare(b, d, row{name: "gRPC", tailRatio: load.tail, measure: overGRPC(s.conn)}, peer{grpcGo, 0.95})
+			compare(b, d, row{name: "REST", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})
+			compare(b, d, row{name: "REST-gzip", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), packed, agents)}, peer{netHTTP, 1})
+			compare(b, d, row{name: "REST-304", measure: overHTTP(s.HTTPAddr(), unchanged, 0)}, peer{netHTTP, 5}, peer{netHTTP304, 0})
+			compare(b, d, row{name: "MCP", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), tool, agents)}, mcpPeers...)
 			for _, p := range append(mcpPeers, peer{row: grpcGo}, peer{row: netHTTP}, peer{row: netHTTP304}) {
-				versus(b, d, p.row)
+				compare(b, d, p.row)
 			}
 			if load.clients == 1 { // with many clients that change the list, the store would be the bottleneck
-				versus(b, d, row{name: "gRPC-changed", turn: overGRPC(s.conn, s.touch)}, peer{grpcGo, 0})
-				versus(b, d, row{name: "REST-changed", turn: overHTTP(s.HTTPAddr(), list, agents, s.touch)}, peer{netHTTP, 0})
-				versus(b, d, row{name: "REST-gzip-changed", turn: overHTTP(s.HTTPAddr(), packed, agents, s.touch)}, peer{netHTTP, 0})
-				versus(b, d, row{name: "MCP-changed", turn: overHTTP(s.HTTPAddr(), tool, agents, s.touch)}, peer{mcpGo, 0})
+				compare(b, d, row{name: "gRPC-changed", measure: overGRPC(s.conn, s.touch)}, peer{grpcGo, 0})
+				compare(b, d, row{name: "REST-changed", measure: overHTTP(s.HTTPAddr(), list, agents, s.touch)}, peer{netHTTP, 0})
+				compare(b, d, row{name: "REST-gzip-changed", measure: overHTTP(s.HTTPAddr(), packed, agents, s.touch)}, peer{netHTTP, 0})
+				compare(b, d, row{name: "MCP-changed", measure: overHTTP(s.HTTPAddr(), tool, agents, s.touch)}, peer{mcpGo, 0})
 			}
 		})
 	}

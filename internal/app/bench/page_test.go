@@ -27,10 +27,10 @@ import (
 	"fleet/internal/place/local"
 )
 
-// inPage runs in each page before the page's own code.
+// pageScript runs in each page before the page's own code.
 //
 //go:embed page.js
-var inPage string
+var pageScript string
 
 // BenchmarkPage measures the live page in Chromium: a large fleet that changes, the events of a day, and a long output
 // that grows.
@@ -58,7 +58,7 @@ func BenchmarkPage(b *testing.B) {
 // newTab opens a tab in a new browser context, which has no cache and no cookies. done closes it.
 func newTab(browser context.Context, b *testing.B) (tab context.Context, done func()) {
 	tab, done = chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	_, err := chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: inPage})
+	_, err := chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pageScript})
 	require.NoError(b, err)
 	require.NoError(b, chromedp.Do(tab, chromedp.EmulateViewport(1280, 900)))
 	return tab, done
@@ -80,9 +80,9 @@ func heap(tab context.Context, b *testing.B) float64 {
 	return used.UsedSize / 1e6
 }
 
-// benchmarkUse uses the page for a second in each iteration. step is a function that is called with the number of each
+// measureUse uses the page for a second in each iteration. step is a function that is called with the number of each
 // frame.
-func benchmarkUse(tab context.Context, b *testing.B, step string) {
+func measureUse(tab context.Context, b *testing.B, step string) {
 	longest := 0.0
 	fps := each(b, func(int) float64 {
 		u := eval[struct{ FPS, Longest float64 }](tab, b, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, size(1000, 50), step))
@@ -137,7 +137,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	} {
 		b.Run(use.name, func(b *testing.B) {
 			stop := s.change(b)
-			benchmarkUse(tab, b, use.step)
+			measureUse(tab, b, use.step)
 			report(b, stop(), "events/s", "", 0)
 			report(b, heap(tab, b), "heap-MB", "at most", 150)
 		})
@@ -232,7 +232,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
 	})
 	b.Run("follow", func(b *testing.B) {
-		benchmarkUse(tab, b, `() => {}`)
+		measureUse(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.line')].map(e => e.textContent).filter(t => t.startsWith('growing')).at(-1).trim().split(' ')[2]`)
 		report(b, behind, "ms-behind", "at most", 1000)
 	})
@@ -288,7 +288,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
 	})
 	b.Run("follow", func(b *testing.B) {
-		benchmarkUse(tab, b, `() => {}`)
+		measureUse(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.entry .markdown')].map(e => e.textContent).filter(t => t.includes('growing')).at(-1).trim().split(' ')[2]`)
 		report(b, behind, "ms-behind", "at most", 1000)
 		report(b, heap(tab, b), "heap-MB", "at most", 60)
@@ -299,7 +299,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 			while (!list.textContent.includes('the beginning')) { list.scrollTop = 0; await new Promise(done => setTimeout(done, 20)) }
 			return true
 		})()`)
-		benchmarkUse(tab, b, `n => { document.querySelector('[aria-label="Conversation"]').scrollTop += n % 400 < 200 ? 120 : -120 }`)
+		measureUse(tab, b, `n => { document.querySelector('[aria-label="Conversation"]').scrollTop += n % 400 < 200 ? 120 : -120 }`)
 		report(b, heap(tab, b), "heap-MB", "at most", 60)
 	})
 }

@@ -30,7 +30,7 @@ func BenchmarkQueue(b *testing.B) {
 		return tx.Put(id, &fleet.QueueEntry{By: "somebody", Kind: fleet.Human, Scope: fleet.ScopeAdmin, NotBefore: now.Add(24 * time.Hour)})
 	})
 	s := t.serve(b, nil)
-	versus(b, d, row{name: "list_queue", p99: 50, turn: repeat(1, func(int) error {
+	compare(b, d, row{name: "list_queue", p99: 50, measure: repeat(1, func(int) error {
 		l, err := s.ListQueue(b.Context(), &fleetv1.ListQueueRequest{})
 		if err == nil && l.GetTotalCount() < int32(pending) { //nolint:gosec // small
 			err = fmt.Errorf("%d tasks wait", l.GetTotalCount())
@@ -42,7 +42,7 @@ func BenchmarkQueue(b *testing.B) {
 			_, err := s.SetBudget(b.Context(), r)
 			require.NoError(b, err)
 		}
-		versus(b, d, row{name: "show_queue", p99: 20, turn: repeat(1, func(int) error { // it decides, and sums up
+		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // it decides, and sums up
 			q, err := s.ShowQueue(b.Context(), &fleetv1.ShowQueueRequest{})
 			if err == nil && q.GetPending() < int32(pending) { //nolint:gosec // small
 				err = fmt.Errorf("%d tasks wait", q.GetPending())
@@ -55,7 +55,7 @@ func BenchmarkQueue(b *testing.B) {
 		}
 	})
 	var next atomic.Int64
-	versus(b, d, row{name: "queue_task", p99: 100, turn: repeat(clients, func(int) error {
+	compare(b, d, row{name: "queue_task", p99: 100, measure: repeat(clients, func(int) error {
 		_, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(next.Add(1)) % agents), TaskDescription: "Say hello.", Hold: true})
 		return err
 	})})

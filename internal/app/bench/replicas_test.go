@@ -25,17 +25,17 @@ func BenchmarkReplicas(b *testing.B) {
 	const connections = 16 // with which a replica writes
 	var fs unix.Statfs_t
 	require.NoError(b, unix.Statfs(os.TempDir(), &fs))
-	if !*small && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+	if !*quickRun && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
 		b.Skipf("%s is in memory: set TMPDIR to a directory on a disk", os.TempDir())
 	}
 	// Postgres must lose nothing that it has acknowledged.
 	pg := startPostgres(b, "fsync=on", "full_page_writes=on", "synchronous_commit=on", "shared_buffers=512MB")
 	agents, clients := size(10_000, 200), size(64, 4)
 	t := newFleet(b, newDatabase(b, pg, "fleet"), agents, fleet.LocalPrincipal)
-	newFleet(b, newDatabase(b, pg, direct), agents, fleet.LocalPrincipal)
+	newFleet(b, newDatabase(b, pg, directConnection), agents, fleet.LocalPrincipal)
 	// The trigger adds up bytes in one row. In a fleet no transaction waits for that row, but the transactions of
 	// pgbench would wait for each other.
-	require.NoError(b, pg.Exec(b.Context(), direct, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
+	require.NoError(b, pg.Exec(b.Context(), directConnection, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
 	require.NoError(b, pg.Exec(b.Context(), "fleet", `ANALYZE`)) // autovacuum would do it later
 	for _, n := range size([]int{1, 2, 4}, []int{2}) {
 		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
@@ -45,17 +45,17 @@ func BenchmarkReplicas(b *testing.B) {
 				s.agents(b, agents)
 				l.servers = append(l.servers, s)
 			}
-			starts := row{name: "pgbench-start.sql", turn: pgbench(pg, agents, n*connections, startScript)}
-			tasks := row{name: "pgbench-task.sql", turn: pgbench(pg, agents, n*connections, startScript+taskScript)}
+			starts := row{name: "pgbench-start.sql", measure: pgbench(pg, agents, n*connections, startScript)}
+			tasks := row{name: "pgbench-task.sql", measure: pgbench(pg, agents, n*connections, startScript+taskScript)}
 			// In a turn of start_agent_task, the same rows are written as by task.sql: start.sql writes only those of the start.
-			versus(b, d, row{name: "start_agent_task", p99: 100, turn: repeat(clients, l.startTask(b, false)).until(t.idle)}, peer{tasks, 0.5}, peer{starts, 0})
-			versus(b, d, row{name: "agent_start", p99: 100, turn: repeat(clients, l.startAgent(b)).until(t.idle)})
+			compare(b, d, row{name: "start_agent_task", p99: 100, measure: repeat(clients, l.startTask(b, false)).until(t.idle)}, peer{tasks, 0.5}, peer{starts, 0})
+			compare(b, d, row{name: "agent_start", p99: 100, measure: repeat(clients, l.startAgent(b)).until(t.idle)})
 			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
-			versus(b, d, row{name: "agent_start-by-8-clients", p99: 100, turn: repeat(min(clients, 8), l.startAgent(b)).until(t.idle)})
-			versus(b, d, row{name: "task-until-its-end", turn: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
-			versus(b, d, row{name: "queue_task", p99: 200, turn: repeat(clients, l.queueTask(b))}, peer{row{name: "pgbench-queue.sql", turn: pgbench(pg, agents, n*connections, queueScript)}, 0.5})
-			versus(b, d, starts)
-			versus(b, d, tasks)
+			compare(b, d, row{name: "agent_start-by-8-clients", p99: 100, measure: repeat(min(clients, 8), l.startAgent(b)).until(t.idle)})
+			compare(b, d, row{name: "task-until-its-end", measure: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
+			compare(b, d, row{name: "queue_task", p99: 200, measure: repeat(clients, l.queueTask(b))}, peer{row{name: "pgbench-queue.sql", measure: pgbench(pg, agents, n*connections, queueScript)}, 0.5})
+			compare(b, d, starts)
+			compare(b, d, tasks)
 			if n == 2 {
 				b.Run("watchers", func(b *testing.B) { l.watch(b, 100) })
 			}
@@ -65,7 +65,7 @@ func BenchmarkReplicas(b *testing.B) {
 
 // startPostgres starts a Postgres server for the benchmark. With -small, it does so only in `make test-postgres`.
 func startPostgres(b *testing.B, settings ...string) *pgtest.Server {
-	if *small {
+	if *quickRun {
 		pgtest.Need(b)
 	}
 	pg, err := pgtest.Start("", settings...)
@@ -94,18 +94,18 @@ var (
 	queueScript string
 )
 
-// direct is the database of pgbench. It has the content of a fleet, but no server uses it.
-const direct = "direct"
+// directConnection is the database of pgbench. It has the content of a fleet, but no server uses it.
+const directConnection = "direct"
 
 // pgbench returns a turn that runs the script with pgbench on the given number of connections. Each runs it at least 50
 // times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
-func pgbench(pg *pgtest.Server, agents, connections int, script string) turn {
+func pgbench(pg *pgtest.Server, agents, connections int, script string) measurement {
 	rate := 0.0 // runs per second of all connections
 	return func(b *testing.B, d time.Duration) (took []float64, _ float64) {
 		runs := min(max(50, int(rate*d.Seconds())/connections), max(6, agents/connections))          // an agent has one task at a time
 		require.NoError(b, os.WriteFile(filepath.Join(pg.Dir, "script.sql"), []byte(script), 0o644)) //nolint:gosec // for the user of Postgres
 		args := fmt.Sprintf("-h %s -U fleet -n -M prepared -l --log-prefix=pgbench -f script.sql -j 2 -D turn=0 -D connections=%d -D agents=%d -c %d -t %d %s",
-			pg.Dir, connections, agents, connections, runs, direct)
+			pg.Dir, connections, agents, connections, runs, directConnection)
 		out, err := pg.Command("pgbench", strings.Fields(args)...).CombinedOutput()
 		require.NoError(b, err, "%s", out)
 		logs, err := filepath.Glob(filepath.Join(pg.Dir, "pgbench.*"))
@@ -124,7 +124,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) turn {
 			}
 			require.NoError(b, os.Remove(name))
 		}
-		require.NoError(b, pg.Exec(b.Context(), direct, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
+		require.NoError(b, pg.Exec(b.Context(), directConnection, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
 		rate = float64(connections) * 1000 / mean(took)
 		return took, rate
 	}

@@ -21,17 +21,17 @@ import (
 
 // BenchmarkStore measures a store with many agents and tasks: the start of a server, lists, and searches.
 func BenchmarkStore(b *testing.B) {
-	b.Run("SQLite", func(b *testing.B) { newStock(b, "").benchmark(b) })
+	b.Run("SQLite", func(b *testing.B) { newLargeStore(b, "").benchmark(b) })
 	b.Run("Postgres", func(b *testing.B) {
 		pg := startPostgres(b, "shared_buffers=512MB")
-		s := newStock(b, pg.URL("postgres"))
+		s := newLargeStore(b, pg.URL("postgres"))
 		require.NoError(b, pg.Exec(b.Context(), "postgres", `VACUUM ANALYZE`)) // autovacuum would do it later
 		s.benchmark(b)
 	})
 }
 
-// stock is the content of a large store: idle agents, and tasks of the last 100 days that have ended.
-type stock struct {
+// largeStore is the content of a large store: idle agents, and tasks of the last 100 days that have ended.
+type largeStore struct {
 	*testbed
 	agents, tasks int
 	words         []string
@@ -39,22 +39,22 @@ type stock struct {
 }
 
 const (
-	stockDays     = 100
-	stockProjects = 20
+	storeDays     = 100
+	storeProjects = 20
 )
 
-func stockOwner(i int) string   { return fmt.Sprintf("owner-%02d", i%100) }
-func stockProject(i int) string { return fmt.Sprintf("project-%02d", i%stockProjects) }
+func storeOwner(i int) string   { return fmt.Sprintf("owner-%02d", i%100) }
+func storeProject(i int) string { return fmt.Sprintf("project-%02d", i%storeProjects) }
 
-// newStock fills the store with the URL, see newTestbed.
-func newStock(b *testing.B, url string) *stock {
+// newLargeStore fills the store with the URL, see newTestbed.
+func newLargeStore(b *testing.B, url string) *largeStore {
 	begun := time.Now()
 	now := begun.UTC().Truncate(time.Second)
 	var projects []fake.Project
-	for i := range stockProjects {
-		projects = append(projects, fake.Project{Project: fleet.Project{Name: stockProject(i), TemplateID: stockProject(i), TemplateName: stockProject(i)}})
+	for i := range storeProjects {
+		projects = append(projects, fake.Project{Project: fleet.Project{Name: storeProject(i), TemplateID: storeProject(i), TemplateName: storeProject(i)}})
 	}
-	s := &stock{testbed: newTestbed(b, url, projects...), agents: size(100_000, 200), tasks: size(1_000_000, 2000), random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // not for secrets
+	s := &largeStore{testbed: newTestbed(b, url, projects...), agents: size(100_000, 200), tasks: size(1_000_000, 2000), random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // not for secrets
 	for range 5000 {
 		var word strings.Builder
 		for range 2 + s.random.IntN(3) {
@@ -64,12 +64,12 @@ func newStock(b *testing.B, url string) *stock {
 		s.words = append(s.words, word.String())
 	}
 	s.insert(b, s.agents, func(tx fleet.Tx, i int) error {
-		return s.insertAgent(tx, i, stockOwner(i), stockProject(i), now.Add(-stockDays*24*time.Hour))
+		return s.insertAgent(tx, i, storeOwner(i), storeProject(i), now.Add(-storeDays*24*time.Hour))
 	})
 	s.insert(b, s.tasks, func(tx fleet.Tx, i int) error {
-		agent, at := i%s.agents, now.Add(-time.Duration(s.tasks-i)*(stockDays*24*time.Hour/time.Duration(s.tasks)))
+		agent, at := i%s.agents, now.Add(-time.Duration(s.tasks-i)*(storeDays*24*time.Hour/time.Duration(s.tasks)))
 		t := &fleet.Task{
-			ID: fmt.Sprintf("%08x-0000-4000-8000-%012d", s.random.Uint32(), i), AgentUID: agentUID(agent), AgentName: agentName(agent), Owner: stockOwner(agent),
+			ID: fmt.Sprintf("%08x-0000-4000-8000-%012d", s.random.Uint32(), i), AgentUID: agentUID(agent), AgentName: agentName(agent), Owner: storeOwner(agent),
 			Source: fleet.SourceHuman, Status: fleet.TaskCompleted, Description: s.text(10), Summary: s.text(8), CreatedAt: at, StartedAt: at, EndedAt: at.Add(time.Minute),
 			CostUSD: float64(s.random.IntN(100)) / 100, Turns: 3, Usage: fleet.Usage{Model: "stub", InputTokens: 1000, OutputTokens: 100, ToolCalls: 5},
 		}
@@ -86,7 +86,7 @@ func newStock(b *testing.B, url string) *stock {
 }
 
 // text returns n random words. The first words of the stock are frequent, the last ones are rare.
-func (s *stock) text(n int) string {
+func (s *largeStore) text(n int) string {
 	words := make([]string, n)
 	for i := range words {
 		f := s.random.Float64()
@@ -96,7 +96,7 @@ func (s *stock) text(n int) string {
 }
 
 // benchmark measures a server on the store.
-func (s *stock) benchmark(b *testing.B) {
+func (s *largeStore) benchmark(b *testing.B) {
 	b.Run("start", func(b *testing.B) {
 		heap, resident := memory(), rss(b)
 		first, srv := s.start(b) // slower than the others, since the server has to list the place
@@ -125,7 +125,7 @@ func (s *stock) benchmark(b *testing.B) {
 		{"list_agents/first-page", func() string { return "agents?page_size=20&page=1" }},
 		{"list_agents/any-page", func() string { return fmt.Sprint("agents?page_size=20&page=", 1+n(s.agents/20)) }},
 		{"list_agents/status", func() string { return "agents?page_size=20&page=2&status=idle" }},
-		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + stockProject(n(stockProjects)) }},
+		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + storeProject(n(storeProjects)) }},
 		{"list_tasks/first-page", func() string { return "tasks" }},
 		{"list_tasks/page-of-the-counted", func() string { return fmt.Sprint("tasks?page=", 1+n(min(500, s.tasks/20))) }},
 		{"list_tasks/cursor-to-the-middle", func() string { return fmt.Sprintf("tasks?cursor=%d.%s", s.tasks/2, some().GetId()) }},
@@ -133,7 +133,7 @@ func (s *stock) benchmark(b *testing.B) {
 		{"list_tasks/agent", func() string { return "tasks?agent_name=" + agentName(n(s.agents)) }},
 		{"list_tasks/rare-status", func() string { return "tasks?status=failed" }},
 		{"list_tasks/frequent-status", func() string { return "tasks?status=completed" }},
-		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + stockProject(n(stockProjects)) }},
+		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + storeProject(n(storeProjects)) }},
 		{"list_tasks/source", func() string { return "tasks?source=human" }},
 		{"list_tasks/word-of-any-frequency", func() string { return "tasks?text=" + s.text(1) }},
 		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + s.text(1)[:3] }},
@@ -149,7 +149,7 @@ func (s *stock) benchmark(b *testing.B) {
 		{"show_fleet", func() string { return "fleet" }},
 		{"show_usage", func() string { return "usage?by=projects" }},
 	} {
-		versus(b, time.Second/4, row{name: call.name, p99: 50, turn: repeat(1, func(int) error {
+		compare(b, time.Second/4, row{name: call.name, p99: 50, measure: repeat(1, func(int) error {
 			var body bytes.Buffer
 			path := call.path()
 			_, err := client.do(request("/v1/"+path, "", ""), &body)
@@ -162,7 +162,7 @@ func (s *stock) benchmark(b *testing.B) {
 }
 
 // start starts a server. It returns the seconds until the server was ready and had listed an agent.
-func (s *stock) start(b *testing.B) (seconds float64, srv *server) {
+func (s *largeStore) start(b *testing.B) (seconds float64, srv *server) {
 	begun := time.Now()
 	srv = s.serve(b, nil)
 	waittest.Until(b, "readiness gives no signal", func() bool {

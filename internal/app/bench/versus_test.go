@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// turn makes calls for the duration. It returns how long each call took, in milliseconds, and the calls per second.
-type turn func(b *testing.B, d time.Duration) (took []float64, rate float64)
+// measurement makes calls for the duration. It returns how long each call took, in milliseconds, and the calls per second.
+type measurement func(b *testing.B, d time.Duration) (took []float64, rate float64)
 
 // row is a line of the results.
 type row struct {
-	name string
-	turn turn
-	p99  float64 // goal: the largest p99 in milliseconds; 0: no goal
-	tail float64 // goal: the largest ratio of p99 to p50; 0: no goal
+	name      string
+	measure   measurement
+	p99       float64 // goal: the largest p99 in milliseconds; 0: no goal
+	tailRatio float64 // goal: the largest ratio of p99 to p50; 0: no goal
 }
 
 // peer is a row beside which another row is measured.
@@ -34,7 +34,7 @@ type peer struct {
 
 // repeat returns a turn in which each client repeats the call, at least once. Clients are numbered from 0. before runs
 // before each call, and is not measured.
-func repeat(clients int, call func(client int) error, before ...func() error) turn {
+func repeat(clients int, call func(client int) error, before ...func() error) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		took := make([][]float64, clients)
 		var g errgroup.Group
@@ -63,7 +63,7 @@ func repeat(clients int, call func(client int) error, before ...func() error) tu
 }
 
 // until returns a turn that waits until what its calls have begun is done. Its rate includes that time.
-func (t turn) until(done func(*testing.B)) turn {
+func (t measurement) until(done func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		begun := time.Now()
 		took, _ := t(b, d)
@@ -72,26 +72,26 @@ func (t turn) until(done func(*testing.B)) turn {
 	}
 }
 
-// versus measures the row. An iteration is a turn of the row and of each peer, so that other load on the machine affects
+// compare measures the row. An iteration is a turn of the row and of each peer, so that other load on the machine affects
 // all of them. x-of-PEER is the median of the ratios of the row's calls/s to the peer's.
-func versus(b *testing.B, d time.Duration, r row, peers ...peer) {
+func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 	b.Run(r.name, func(b *testing.B) {
 		d = size(d, time.Millisecond)
 		var took, rates []float64
 		ratios := make([][]float64, len(peers))
 		for _, p := range append(peers, peer{row: r}) { // opens connections, and fills pools and caches
-			p.turn(b, d/4)
+			p.measure(b, d/4)
 		}
 		cpu := time.Duration(0)
 		for b.Loop() {
 			runtime.GC()
 			before := cpuTime(b)
-			calls, rate := r.turn(b, d)
+			calls, rate := r.measure(b, d)
 			cpu += cpuTime(b) - before
 			took, rates = append(took, calls...), append(rates, rate)
 			for i, p := range peers {
 				runtime.GC()
-				_, other := p.turn(b, d)
+				_, other := p.measure(b, d)
 				ratios[i] = append(ratios[i], rate/other)
 			}
 		}
@@ -99,7 +99,7 @@ func versus(b *testing.B, d time.Duration, r row, peers ...peer) {
 		report(b, quantile(rates, 0.5), "calls/s", "", 0)
 		report(b, p50, "p50-ms", "", 0)
 		report(b, p99, "p99-ms", "at most", r.p99)
-		report(b, p99/p50, "p99/p50", "at most", r.tail)
+		report(b, p99/p50, "p99/p50", "at most", r.tailRatio)
 		report(b, cpu.Seconds()*1e6/float64(len(took)), "cpu-us/call", "", 0)
 		for i, p := range peers {
 			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.ratio)

@@ -72,8 +72,8 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// another opens a tab that shares the login of b.
-func (b *tab) another() *tab {
+// newTab opens a tab that shares the login of b.
+func (b *tab) newTab() *tab {
 	b.t.Helper()
 	return newTab(b.t, b.home, b.ctx)
 }
@@ -165,16 +165,16 @@ func (b *tab) goTo(path string) {
 	b.run(chromedp.Navigate(b.home + path))
 }
 
-// sees waits until the page shows the text.
-func (b *tab) sees(text string) {
+// waitForText waits until the page shows the text.
+func (b *tab) waitForText(text string) {
 	b.t.Helper()
 	if err := b.until(`text => document.body?.innerText.includes(text)`, text); err != nil {
 		require.Fail(b.t, "the page does not show the text", "%q: %v, but\n%s", text, err, b.text())
 	}
 }
 
-// misses waits until the page no longer shows the text.
-func (b *tab) misses(text string) {
+// waitUntilGone waits until the page no longer shows the text.
+func (b *tab) waitUntilGone(text string) {
 	b.t.Helper()
 	err := b.until(`text => !document.body?.innerText.includes(text)`, text)
 	require.NoError(b.t, err, "the page still shows %q", text)

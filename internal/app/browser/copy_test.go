@@ -19,10 +19,10 @@ func TestCopy(t *testing.T) {
 	b := open(t, s.home)
 	b.goTo("/")
 	b.press("Create the first agent")
-	b.sees("coder")
+	b.waitForText("coder")
 	b.fill("Name", "papi")
 	b.fill("What the agent is for", "It's a \"test\" of $HOME; --quoting")
-	b.sh(s, b.copied("command"))
+	b.sh(s, b.copiedText("command"))
 	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	require.Equal(t, `It's a "test" of $HOME; --quoting`, r.GetAgent().GetSpec())
@@ -31,15 +31,15 @@ func TestCopy(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	b.goTo("/agents/papi")
-	b.sees("Next task")
+	b.waitForText("Next task")
 	b.fill("Next task", `echo "It's done"; exit 0`)
-	b.sh(s, b.copied("curl"))
-	b.sees("It's done")
-	b.sees("completed")
+	b.sh(s, b.copiedText("curl"))
+	b.waitForText("It's done")
+	b.waitForText("completed")
 }
 
-// copied presses the button named way, and returns the text that the page writes to the clipboard.
-func (b *tab) copied(way string) string {
+// copiedText presses the button named way, and returns the text that the page writes to the clipboard.
+func (b *tab) copiedText(way string) string {
 	b.t.Helper()
 	eval[bool](b, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)
 	eval[bool](b, `document.querySelectorAll('details').forEach(d => d.open = true), true`)

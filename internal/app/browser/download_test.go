@@ -16,11 +16,11 @@ import (
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice")
-	ctx := s.papiOf(t, tokens["alice"])
-	id := s.taskOf(ctx, t, "papi", "echo hello")
-	s.endedOf(ctx, t, id)
+	ctx := s.createPapiAs(t, tokens["alice"])
+	id := s.startTaskAs(ctx, t, "papi", "echo hello")
+	s.waitForEndAs(ctx, t, id)
 
-	b := s.signedIn(t, tokens["alice"])
+	b := s.openSignedIn(t, tokens["alice"])
 	dir := t.TempDir()
 	call(b, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID,
@@ -36,7 +36,7 @@ func TestDownload(t *testing.T) {
 	b.goTo("/agents/papi")
 	b.expect("404")
 	b.press("Download unpushed work")
-	b.sees("nothing to rescue")
+	b.waitForText("nothing to rescue")
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 1)

@@ -11,27 +11,27 @@ import (
 // TestFleetRows shows what agents do and have done, what needs people first, in groups, and in a view that is kept.
 func TestFleetRows(t *testing.T) {
 	t.Parallel()
-	var k talk
+	var k transcript
 	k.call("", "c1", "Bash", object{"command": "go vet ./..."})
 	k.wait()
 	k.call("", "c2", "Bash", object{"command": "go test ./..."})
 	k.wait()
-	s := serveTalk(t, &k)
+	s := serveTranscript(t, &k)
 	for _, name := range []string{"asker", "broken", "able"} {
-		s.agent(t, name)
+		s.createAgent(t, name)
 	}
-	s.ended(t, s.task(t, "broken", "echo the disk is full >&2; exit 3"))
+	s.waitForEnd(t, s.startTask(t, "broken", "echo the disk is full >&2; exit 3"))
 	b := open(t, s.home)
 	b.goTo("/")
-	b.sees("4 agents")
-	s.task(t, "claude", "Look after it")
-	b.sees("go vet")
-	s.touch(t, "claude", "go")
-	b.sees("go test") // the newest step
-	s.task(t, "asker", `"$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
-	b.sees("waiting 1")
-	b.sees("failed 1")
-	b.sees("the disk is full")
+	b.waitForText("4 agents")
+	s.startTask(t, "claude", "Look after it")
+	b.waitForText("go vet")
+	s.createFile(t, "claude", "go")
+	b.waitForText("go test") // the newest step
+	s.startTask(t, "asker", `"$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
+	b.waitForText("waiting 1")
+	b.waitForText("failed 1")
+	b.waitForText("the disk is full")
 	names := func(want string) {
 		t.Helper()
 		const rows = `want => [...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join() === want`
@@ -50,9 +50,9 @@ func TestFleetRows(t *testing.T) {
 	b.picture("groups", 400, 1280, 2560)
 
 	b.goTo("/attention")
-	b.sees("the disk is full")
+	b.waitForText("the disk is full")
 	b.press("Dismiss")
-	b.sees("No task has failed")
+	b.waitForText("No task has failed")
 }
 
 // TestBulk stops two of three agents with a plan.
@@ -60,20 +60,20 @@ func TestBulk(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	for _, name := range []string{"one", "two", "three"} {
-		s.agent(t, name)
+		s.createAgent(t, name)
 	}
 	b := open(t, s.home)
 	b.goTo("/")
-	b.sees("3 agents")
+	b.waitForText("3 agents")
 	choose := func(name string) {
 		t.Helper()
 		require.NoError(t, b.until(`name => { const box = document.querySelector('[aria-label="Select ' + name + '"]'); box?.click(); return !!box }`, name))
 	}
 	choose("one")
 	choose("two")
-	b.sees("2 agents selected")
+	b.waitForText("2 agents selected")
 	b.press("Stop")
-	b.sees("Do it")
+	b.waitForText("Do it")
 	require.Equal(t, 2, eval[int](b, `document.querySelectorAll('dialog li').length`))
 	b.press("Cancel")
 	b.press("Label")
@@ -81,7 +81,7 @@ func TestBulk(t *testing.T) {
 	b.press("Show what will happen")
 	b.press("Do it")
 	b.press("Done")
-	b.misses("2 agents selected")
+	b.waitUntilGone("2 agents selected")
 	r, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{Selector: "team=web"})
 	require.NoError(t, err)
 	require.Len(t, r.GetAgents(), 2)

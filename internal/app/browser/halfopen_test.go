@@ -16,9 +16,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// wire is a network between a browser and a server. It can lose all data without closing a connection, like a restarted
+// lossyProxy is a network between a browser and a server. It can lose all data without closing a connection, like a restarted
 // router or a laptop that has slept.
-type wire struct {
+type lossyProxy struct {
 	home   string
 	target string
 
@@ -37,11 +37,11 @@ type link struct {
 	dead atomic.Bool
 }
 
-func newWire(t *testing.T, home string) *wire {
+func newWire(t *testing.T, home string) *lossyProxy {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &wire{home: "http://" + l.Addr().String(), target: strings.TrimPrefix(home, "http://"), streaming: make(chan struct{})}
+	w := &lossyProxy{home: "http://" + l.Addr().String(), target: strings.TrimPrefix(home, "http://"), streaming: make(chan struct{})}
 	var work sync.WaitGroup
 	work.Go(func() {
 		for {
@@ -65,7 +65,7 @@ func newWire(t *testing.T, home string) *wire {
 }
 
 // carry passes bytes both ways until one side closes its connection.
-func (w *wire) carry(browser net.Conn) {
+func (w *lossyProxy) carry(browser net.Conn) {
 	server, err := net.Dial("tcp", w.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
 	if err != nil {
 		_ = browser.Close()
@@ -112,8 +112,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// lose makes the wire lose all data until mend is called. Connections that exist meanwhile stay dead forever.
-func (w *wire) lose() {
+// startLosing makes the wire lose all data until mend is called. Connections that exist meanwhile stay dead forever.
+func (w *lossyProxy) startLosing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lossy = true
@@ -122,7 +122,7 @@ func (w *wire) lose() {
 	}
 }
 
-func (w *wire) mend() {
+func (w *lossyProxy) stopLosing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lossy = false
@@ -135,30 +135,30 @@ func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	// The page also shows the description. The quotes in it keep the words of the output from appearing there.
 	s := serveBeating(t, time.Second, nil)
-	s.agent(t, "papi")
-	s.agent(t, "quiet")
-	id := s.task(t, "papi", `echo be''gun; while ! [ -e stream ]; do sleep 0.1; done; echo str''eamed; while ! [ -e go ]; do sleep 0.1; done; seq -f "line %g" 1 50; while ! [ -e end ]; do sleep 0.1; done`)
+	s.createAgent(t, "papi")
+	s.createAgent(t, "quiet")
+	id := s.startTask(t, "papi", `echo be''gun; while ! [ -e stream ]; do sleep 0.1; done; echo str''eamed; while ! [ -e go ]; do sleep 0.1; done; seq -f "line %g" 1 50; while ! [ -e end ]; do sleep 0.1; done`)
 	w := newWire(t, s.home)
 	b := open(t, w.home)
 	b.goTo("/")
-	b.sees("2 agents")
+	b.waitForText("2 agents")
 	require.NoError(t, b.until(`to => { const a = document.querySelector('a[href="/tasks/' + to + '"]'); a?.click(); return a !== null }`, id))
-	b.sees("begun")
+	b.waitForText("begun")
 	select {
 	case <-w.streaming:
 	case <-waittest.Context(t).Done():
 		require.Fail(t, "the page must open a stream")
 	}
-	s.touch(t, "papi", "stream")
-	b.sees("streamed")
+	s.createFile(t, "papi", "stream")
+	b.waitForText("streamed")
 	eval[any](b, `window.same = true; window.lost = Date.now(); null`)
 
-	w.lose()
-	s.touch(t, "papi", "go")
+	w.startLosing()
+	s.createFile(t, "papi", "go")
 	_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "quiet"})
 	require.NoError(t, err)
-	s.agent(t, "fresh")
-	b.sees("No connection to the server")
+	s.createAgent(t, "fresh")
+	b.waitForText("No connection to the server")
 	require.NotContains(t, b.text(), "line 1")
 	// The age counts from the last data that the page received, and not from the moment when it gave up waiting. The
 	// page updates the age once a second.
@@ -166,14 +166,14 @@ func TestHalfOpen(t *testing.T) {
 		const age = /What you see is (?:(\d+) min )?(\d+) s old/.exec(document.body.innerText)
 		return age && 60 * (age[1] ?? 0) + Number(age[2]) >= (Date.now() - window.lost) / 1000 - 1
 	}`))
-	w.mend()
-	b.misses("No connection to the server")
-	b.sees("line 50")
-	s.touch(t, "papi", "end")
-	b.sees("completed")
+	w.stopLosing()
+	b.waitUntilGone("No connection to the server")
+	b.waitForText("line 50")
+	s.createFile(t, "papi", "end")
+	b.waitForText("completed")
 	b.press("Fleet")
-	b.sees("2 agents")
-	b.sees("fresh")
-	b.misses("quiet")
+	b.waitForText("2 agents")
+	b.waitForText("fresh")
+	b.waitUntilGone("quiet")
 	require.True(t, eval[bool](b, `window.same`), "the page must not be reloaded")
 }

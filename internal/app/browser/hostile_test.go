@@ -21,29 +21,29 @@ const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
+	s.createAgent(t, "papi")
 	script := "cat <<'E'\n" + hostile + "\nE\n" + `printf '\033[31mred\033[0m \033]0;title\007 \xe2\x80\xaegnp.exe\n'` +
 		"\n" + `head -c 10000000 /dev/zero | tr '\0' x; echo; echo "the end"`
-	id := s.task(t, "papi", script)
-	s.ended(t, id)
+	id := s.startTask(t, "papi", script)
+	s.waitForEnd(t, id)
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)
-	b.sees("the end")
+	b.waitForText("the end")
 	b.press("output")
 	b.press("Start")
-	b.sees(hostile)
-	b.sees(`\u202egnp.exe`)
+	b.waitForText(hostile)
+	b.waitForText(`\u202egnp.exe`)
 	require.Equal(t, "red", eval[string](b, `document.querySelector('.ansi-red').textContent`))
 	b.press("End")
-	b.sees("the end")
+	b.waitForText("the end")
 	b.goTo("/agents/papi")
-	b.sees("<script>")
+	b.waitForText("<script>")
 	require.False(t, eval[bool](b, `'owned' in window`))
 
 	r, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "other", Project: "shell", Spec: strings.Repeat(hostile, 3)})
 	require.NoError(t, err)
 	b.goTo("/agents/" + r.GetAgent().GetName())
-	b.sees("<script>")
+	b.waitForText("<script>")
 	require.False(t, eval[bool](b, `'owned' in window`))
 }
 
@@ -64,27 +64,27 @@ func TestHostileChanges(t *testing.T) {
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: repository}}
 	})
-	s.agent(t, "papi")
-	id := s.task(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostile+"\nE\n"+
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostile+"\nE\n"+
 		`printf 'a \xe2\x80\xaegnp.exe \033[31mred\033[0m\n' > "$(printf 'x\xe2\x80\xaegnp.sh')"`+"\n"+
 		`{ echo first; head -c 10000000 /dev/zero | tr '\0' x; echo; echo last; } > long.txt`+"\n"+
 		`git add -A && git -c user.name=test -c user.email=test@example.com commit -q -m "<script>window.owned=1</script>"`)
-	s.ended(t, id)
+	s.waitForEnd(t, id)
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id + "?view=changes")
-	b.sees("3 files")
-	b.sees(`x\u202egnp.sh`)
-	b.sees("<img src=x onerror=window.owned=1>")
+	b.waitForText("3 files")
+	b.waitForText(`x\u202egnp.sh`)
+	b.waitForText("<img src=x onerror=window.owned=1>")
 	eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = true }), true`)
-	b.sees(hostile)
-	b.sees(`a \u202egnp.exe \u001b[31mred`)
-	b.sees("first")
-	b.sees("more characters")
-	b.sees("Show more")
+	b.waitForText(hostile)
+	b.waitForText(`a \u202egnp.exe \u001b[31mred`)
+	b.waitForText("first")
+	b.waitForText("more characters")
+	b.waitForText("Show more")
 	for range 19 { // parts of the diff of 10 MB
 		b.press("Show more")
 	}
-	b.sees("last")
+	b.waitForText("last")
 	require.False(t, eval[bool](b, `'owned' in window`))
 	require.Less(t, eval[int](b, `document.body.innerText.length`), 100_000)
 }
@@ -93,39 +93,39 @@ func TestHostileChanges(t *testing.T) {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
-	id := s.task(t, "papi", `seq 1 300000 | sed 's/^/line /'`)
-	s.ended(t, id)
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", `seq 1 300000 | sed 's/^/line /'`)
+	s.waitForEnd(t, id)
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id + "?view=output")
-	b.sees("line 300000")
+	b.waitForText("line 300000")
 	b.fill("Search the output", "line 123456")
 	b.press("Search")
-	b.sees("1 found")
+	b.waitForText("1 found")
 	b.press("line 123456")
-	b.sees("line 123460")
+	b.waitForText("line 123460")
 }
 
 // TestSearchBorders searches for lines that cross the pages in which the output is read, and in a line of 10 MB.
 func TestSearchBorders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
+	s.createAgent(t, "papi")
 	fill := func(n int) string { return "head -c " + strconv.Itoa(n) + " /dev/zero | tr '\\0' x; " }
-	id := s.task(t, "papi", fill(1<<20-30)+"echo; echo 'before the Border-needle after'; echo 'äöü the second border-NEEDLE'; "+
+	id := s.startTask(t, "papi", fill(1<<20-30)+"echo; echo 'before the Border-needle after'; echo 'äöü the second border-NEEDLE'; "+
 		fill(5_000_000)+"printf '.*hidden in a long line'; "+fill(5_000_000)+"echo; echo the end")
-	s.ended(t, id)
+	s.waitForEnd(t, id)
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id + "?view=output")
-	b.sees("the end")
+	b.waitForText("the end")
 	b.fill("Search the output", "border-needle")
 	b.press("Search")
-	b.sees("2 found in 11 MiB of 11 MiB")
+	b.waitForText("2 found in 11 MiB of 11 MiB")
 	b.press("before the Border-needle after")
-	b.sees("äöü the second border-NEEDLE")
+	b.waitForText("äöü the second border-NEEDLE")
 	b.fill("Search the output", ".*hidden in")
 	b.press("Search")
-	b.sees("1 found in 11 MiB of 11 MiB")
+	b.waitForText("1 found in 11 MiB of 11 MiB")
 	eval[bool](b, `document.querySelector('.found button').click(), true`)
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.line')].some(l => l.textContent.includes('.*hidden in a long line'))`))
 }

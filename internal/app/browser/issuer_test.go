@@ -42,21 +42,21 @@ func TestSignInWithIssuer(t *testing.T) {
 		b := open(t, s.home)
 		b.expect("401")
 		b.goTo("/?q=of")
-		b.sees("An admin makes a token")
+		b.waitForText("An admin makes a token")
 		b.picture("sign-in", 400, 1280)
 		b.press(with)
 		b.press("Continue as " + name)
-		b.sees("of-" + name)
+		b.waitForText("of-" + name)
 		require.NotContains(t, b.text(), "of-"+other)
 		require.Equal(t, "/?q=of", eval[string](b, `location.pathname + location.search + location.hash`))
 		require.Empty(t, eval[string](b, `document.cookie`), "scripts must not be able to read a cookie")
 		b.expect("403")
 		b.goTo("/admin")
 		b.press("Sign out")
-		b.sees("The issuer has ended your session")
+		b.waitForText("The issuer has ended your session")
 		b.expect("401")
 		b.goTo("/")
-		b.sees("This server wants to know who you are")
+		b.waitForText("This server wants to know who you are")
 	}
 
 	// A sign-in that another program has begun in this browser must not count.
@@ -64,11 +64,11 @@ func TestSignInWithIssuer(t *testing.T) {
 	b.expect("401")
 	b.goTo("/session/oidc?mark=foreign&to=/tasks")
 	b.press("Continue as alice")
-	b.sees("This server wants to know who you are")
+	b.waitForText("This server wants to know who you are")
 	require.Equal(t, "/tasks", eval[string](b, `location.pathname`))
 	b.press(with)
 	b.press("Continue as alice")
-	b.sees("No task") // a view that calls the server at once
+	b.waitForText("No task") // a view that calls the server at once
 	require.NotContains(t, b.text(), "wants to know who you are")
 
 	b = open(t, s.home)
@@ -77,9 +77,9 @@ func TestSignInWithIssuer(t *testing.T) {
 	b.goTo("/")
 	b.press(with)
 	b.press("Continue as carol")
-	b.sees("is in no group that may use this server")
+	b.waitForText("is in no group that may use this server")
 	b.press("Back to the page")
-	b.sees("This server wants to know who you are")
+	b.waitForText("This server wants to know who you are")
 }
 
 // TestSessionIsRenewed keeps the page open for longer than a token is valid, and then until the issuer ends the
@@ -92,22 +92,22 @@ func TestSessionIsRenewed(t *testing.T) {
 	b := open(t, s.home)
 	b.expect("401")
 	b.goTo("/")
-	b.sees("Sign in with")
+	b.waitForText("Sign in with")
 	require.NotContains(t, b.text(), "Token")
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
-	b.sees("No agents yet")
+	b.waitForText("No agents yet")
 	asked := issuer.RequestCount("/oauth/token")
 	session := `{headers: {'Fleet-Session': JSON.parse(localStorage['fleet-session']).session}}`
 	require.NoError(t, b.until(`() => fetch('/session', `+session+`).then(r => r.json()).then(s => !s.signed_in)`), "the token must expire")
-	s.papiOf(t, token)
-	b.sees("papi") // the event stream must still deliver it
+	s.createPapiAs(t, token)
+	b.waitForText("papi") // the event stream must still deliver it
 	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.RequestCount("/oauth/token") > asked })
 	require.NotContains(t, b.text(), "Your session has ended")
 
 	issuer.RevokeRefreshTokens()
-	b.sees("Your session has ended")
+	b.waitForText("Your session has ended")
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
-	b.sees("papi")
+	b.waitForText("papi")
 }

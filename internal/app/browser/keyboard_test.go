@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rings gives the focus to each element of the page that can have it. It returns the elements whose focus ring is
+// focusRings gives the focus to each element of the page that can have it. It returns the elements whose focus ring is
 // missing, has too little contrast, or is cut off. The criteria 1.4.11, 2.4.7 and 2.4.11 of WCAG 2.2 require a visible
 // ring.
-const rings = `(() => {
+const focusRings = `(() => {
 	const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }); return 0.2126 * r + 0.7152 * g + 0.0722 * b }
 	const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return 'rgb(255, 255, 255)' }
 	const wrong = []
@@ -45,7 +45,7 @@ func (b *tab) checkRings(name string) {
 	b.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
 		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-		require.Empty(b.t, eval[[]string](b, rings), "%s, %s", name, scheme)
+		require.Empty(b.t, eval[[]string](b, focusRings), "%s, %s", name, scheme)
 	}
 }
 
@@ -54,10 +54,10 @@ func (b *tab) checkRings(name string) {
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
+	s.createAgent(t, "papi")
 	b := open(t, s.home)
 	b.goTo("/")
-	b.sees("1 agent")
+	b.waitForText("1 agent")
 	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
 	focused := func(what string) {
 		t.Helper()
@@ -73,18 +73,18 @@ func TestKeyboard(t *testing.T) {
 
 	eval[bool](b, `[...document.querySelectorAll('header button')].find(e => e.textContent === 'New task').focus(), true`)
 	press(kb.Enter)
-	b.sees("What is to be done")
+	b.waitForText("What is to be done")
 	b.fill("What is to be done", "look around")
 	press("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	press(kb.Tab)
 	require.Equal(t, "look around", eval[string](b, `document.querySelector('dialog textarea').value`))
 	press(kb.Escape)
-	b.misses("Budget in US dollars")
+	b.waitUntilGone("Budget in US dollars")
 	focused("New task")
 
 	eval[bool](b, `document.querySelector('a[href="/agents/papi"]').focus(), true`)
 	press(kb.Enter)
-	b.sees("What it is for")
+	b.waitForText("What it is for")
 	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
 	eval[bool](b, `[...document.querySelectorAll('button')].find(e => e.textContent === 'Delete').focus(), true`)
 	press(kb.Enter)

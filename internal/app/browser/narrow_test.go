@@ -13,8 +13,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// fits requires that neither the view nor a table in it scrolls sideways, on a small phone and in a usual window.
-func (b *tab) fits(room string) {
+// requireFits requires that neither the view nor a table in it scrolls sideways, on a small phone and in a usual window.
+func (b *tab) requireFits(room string) {
 	b.t.Helper()
 	for _, width := range []int64{400, 1280} {
 		b.run(chromedp.EmulateViewport(width, 900))
@@ -33,12 +33,12 @@ func TestNarrow(t *testing.T) {
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: word, Roles: []local.Role{{Name: word}}})
 	})
-	s.agentOf(t, long, word, "", word)
-	s.agentOf(t, "asker", "shell", "", word)
-	failed := s.task(t, long, "echo "+word+" | tee /dev/stderr; exit 3")
-	s.ended(t, failed)
-	asking := s.task(t, "asker", `"$FLEET_ASK" question "`+word+`?" `+word+` no`)
-	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word, Hold: true})
+	s.createAgentWith(t, long, word, "", word)
+	s.createAgentWith(t, "asker", "shell", "", word)
+	failed := s.startTask(t, long, "echo "+word+" | tee /dev/stderr; exit 3")
+	s.waitForEnd(t, failed)
+	asking := s.startTask(t, "asker", `"$FLEET_ASK" question "`+word+`?" `+word+` no`)
+	s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word, Hold: true})
 	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: long[:15], Project: word})
 	require.NoError(t, err)
 	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{
@@ -67,9 +67,9 @@ func TestNarrow(t *testing.T) {
 		{"admin", "/admin", "2 of 1,000"},
 	} {
 		b.goTo(room.path)
-		b.sees(room.sees)
+		b.waitForText(room.sees)
 		b.picture("long-"+room.name, 400, 1280, 2560)
-		b.fits(room.name)
+		b.requireFits(room.name)
 	}
 }
 
@@ -94,16 +94,16 @@ func TestEmptyRooms(t *testing.T) {
 		{"no-room", "/tasks/a/b", "a"},
 	} {
 		b.goTo(room.path)
-		b.sees(room.sees)
+		b.waitForText(room.sees)
 		b.picture("empty-"+room.name, 400, 1280)
-		b.fits(room.name)
+		b.requireFits(room.name)
 	}
 	b.expect("ERR_")
 	b.expect("Failed to load")
 	s.stop()
-	b.sees("No connection to the server")
+	b.waitForText("No connection to the server")
 	b.picture("lost", 400, 1280)
-	b.fits("lost")
+	b.requireFits("lost")
 }
 
 // TestNarrowSignIn shows the view that asks for a token, and then the error after a wrong token.
@@ -113,10 +113,10 @@ func TestNarrowSignIn(t *testing.T) {
 	b := open(t, s.home)
 	b.expect("401")
 	b.goTo("/")
-	b.sees("Sign in")
+	b.waitForText("Sign in")
 	b.fill("Token", strings.Repeat("wrong", 40))
 	b.press("Sign in")
-	b.sees("token")
+	b.waitForText("token")
 	b.picture("sign-in", 400, 1280)
-	b.fits("sign in")
+	b.requireFits("sign in")
 }

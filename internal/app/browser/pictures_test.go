@@ -29,7 +29,7 @@ func TestPictures(t *testing.T) {
 		t.Skip("make page-pictures makes the pictures of the documents")
 	}
 	t.Parallel()
-	repository := shop(t)
+	repository := exampleRepository(t)
 	s := serve(t, func(cfg *app.Config) {
 		asks := &driver.Permissions{Allow: []string{"Bash(ls *)"}}
 		roles := []local.Role{{Name: "coder", Permissions: asks}, {Name: "reviewer", Permissions: asks}}
@@ -43,16 +43,16 @@ func TestPictures(t *testing.T) {
 		{"landing", "site", "coder", "Look after the landing page."},
 		{"docs", "site", "coder", "Keep the documents true."},
 	} {
-		s.agentOf(t, a.name, a.project, a.role, a.spec)
+		s.createAgentWith(t, a.name, a.project, a.role, a.spec)
 	}
 	// The tasks begin and end at different times, so that the timeline has something to show.
 	at := func(ago time.Duration) { s.late.Store(int64(ago)) }
 	lasting := func(from, to time.Duration, agent, title, script string) string {
 		at(from)
-		id := s.task(t, agent, "# "+title+"\nwhile ! [ -e go ]; do sleep 0.1; done; rm go\n"+script)
+		id := s.startTask(t, agent, "# "+title+"\nwhile ! [ -e go ]; do sleep 0.1; done; rm go\n"+script)
 		at(to)
-		s.touch(t, agent, "go")
-		s.ended(t, id)
+		s.createFile(t, agent, "go")
+		s.waitForEnd(t, id)
 		return id
 	}
 	commit := ` && git -c user.name=basket -c user.email=basket@example.com commit -qam "Round prices up to cents"`
@@ -61,17 +61,17 @@ echo "ok   shop/basket   0.214s"`+commit)
 	lasting(35*time.Minute, 30*time.Minute, "docs", "Check the links of all documents", "echo '214 links, all of them work'")
 	lasting(29*time.Minute, 22*time.Minute, "search", "Measure the search with 10,000 products", "echo 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1")
 	at(21 * time.Minute)
-	s.task(t, "checkout", "# Replace the payment library\necho 'reading the code'; \"$FLEET_ASK\" permission Bash '{\"command\":\"go get example.com/payments@v2\"}'")
+	s.startTask(t, "checkout", "# Replace the payment library\necho 'reading the code'; \"$FLEET_ASK\" permission Bash '{\"command\":\"go get example.com/payments@v2\"}'")
 	at(14 * time.Minute)
-	s.task(t, "review", "# Review the last ten commits\nfor i in 1 2 3; do printf '\\033[32mok\\033[0m   commit %s\\n' $i; done; \"$FLEET_ASK\" question 'Commit 4 removes a public function. Keep it?' 'keep it' 'remove it'")
+	s.startTask(t, "review", "# Review the last ten commits\nfor i in 1 2 3; do printf '\\033[32mok\\033[0m   commit %s\\n' $i; done; \"$FLEET_ASK\" question 'Commit 4 removes a public function. Keep it?' 'keep it' 'remove it'")
 	at(8 * time.Minute)
-	running := s.task(t, "landing", `# Make the pictures of the landing page smaller
+	running := s.startTask(t, "landing", `# Make the pictures of the landing page smaller
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[0m -> \033[32m%s kB\033[0m\n' $i $((i * 37 + 410)) $((i * 9 + 60)); sleep 0.2; done; sleep 600`)
 
 	b := open(t, s.home)
 	b.goTo("/")
-	b.sees("6 agents")
-	b.sees("waiting 2")
+	b.waitForText("6 agents")
+	b.waitForText("waiting 2")
 	at(0)
 	for _, p := range []struct{ name, path, sees, open string }{
 		{"fleet", "/", "6 agents", ""},
@@ -82,10 +82,10 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	} {
 		b.run(chromedp.EmulateViewport(1100, 700))
 		b.goTo(p.path)
-		b.sees(p.sees)
+		b.waitForText(p.sees)
 		if p.open != "" {
 			eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = d.querySelector('code') !== null }), true`)
-			b.sees(p.open)
+			b.waitForText(p.open)
 		}
 		for _, scheme := range []string{"light", "dark"} {
 			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
@@ -99,8 +99,8 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	}
 }
 
-// shop returns a repository for agents to work in.
-func shop(t *testing.T) string {
+// exampleRepository returns a repository for agents to work in.
+func exampleRepository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	source := "package basket\n\nimport \"fmt\"\n\n// Product is something to buy.\ntype Product struct {\n\tName  string\n\tPrice float64\n}\n\n" +

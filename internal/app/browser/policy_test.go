@@ -18,7 +18,7 @@ func TestPolicy(t *testing.T) {
 	b.goTo("/")
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
-	b.sees("No agents yet")
+	b.waitForText("No agents yet")
 
 	b.expect("Content Security Policy")
 	b.expect("ERR_BLOCKED_BY_CSP")

@@ -20,42 +20,42 @@ func TestPrompt(t *testing.T) {
 	b := open(t, s.home)
 	b.expect("404") // the agents have no repository, so their tasks have no changes
 	b.goTo("/")
-	b.sees("No agents yet")
+	b.waitForText("No agents yet")
 	b.fill("What is to be done", "echo first prompt")
-	b.sees("a new agent")
+	b.waitForText("a new agent")
 	b.press("Start task")
-	b.sees("The task was started.")
-	b.sees("echo-first-prom")
+	b.waitForText("The task was started.")
+	b.waitForText("echo-first-prom")
 	b.press("Open it")
-	b.sees("first prompt")
-	b.sees("completed")
+	b.waitForText("first prompt")
+	b.waitForText("completed")
 
 	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
 	press("n")
-	b.sees("For")
+	b.waitForText("For")
 	b.fill("What is to be done", "echo with the") // the driver of the browser has also typed the n
 	press(" n key")                               // the prompt has the focus, so n is a letter
 	press(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.sees("with the n key")
-	b.sees("completed")
+	b.waitForText("with the n key")
+	b.waitForText("completed")
 
 	press("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.sees("Find or do")
+	b.waitForText("Find or do")
 	press(kb.Enter) // the first action
 	b.fill("What is to be done", "echo in the pool")
 	b.fill("For", "pool:web")
 	b.fill("Budget in US dollars", "2") // which programs without costs do not support
 	b.press("Start task")
 	b.expect("400")
-	b.sees("does not support max_cost_usd")
+	b.waitForText("does not support max_cost_usd")
 	b.fill("Budget in US dollars", "")
 	b.press("Start task")
-	b.sees("echo in the pool")
-	b.sees("completed")
+	b.waitForText("echo in the pool")
+	b.waitForText("completed")
 	r, err := s.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
 	require.NoError(t, err)
 	require.Len(t, r.GetTasks(), 3)
 	require.Contains(t, r.GetTasks()[0].GetAgentName(), "web")
 	b.goTo("/")
-	b.sees("3 ended today") // what has happened, in one line
+	b.waitForText("3 ended today") // what has happened, in one line
 }

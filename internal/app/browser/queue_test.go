@@ -13,16 +13,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// queued queues a task, and returns its id.
-func (s *server) queued(t *testing.T, r *fleetv1.QueueTaskRequest) string {
+// queueTask queues a task, and returns its id.
+func (s *server) queueTask(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 	t.Helper()
 	queued, err := s.api.QueueTask(t.Context(), r)
 	require.NoError(t, err)
 	return queued.GetTask().GetId()
 }
 
-// seesRows waits until the first words of the rows of the table are those of want, in their order.
-func (b *tab) seesRows(table string, want ...string) {
+// waitForRows waits until the first words of the rows of the table are those of want, in their order.
+func (b *tab) waitForRows(table string, want ...string) {
 	b.t.Helper()
 	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
 		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
@@ -41,20 +41,20 @@ func TestQueue(t *testing.T) {
 	b.goTo("/")
 	b.press("Queue")
 	for _, text := range []string{"No task waits", "fleet task queue AGENT", "No pools", "fleet pool create NAME", "No schedules", "fleet schedule create NAME", "No budgets", "fleet budget set NAME"} {
-		b.sees(text)
+		b.waitForText(text)
 	}
 
-	s.agent(t, "papi")
-	running := s.task(t, "papi", "until [ -e go ]; do sleep 0.1; done")
-	last := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
-	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().Add(time.Hour)), Priority: new(int32(-5))})
-	first := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
-	b.seesRows("Queue", "1 urgent papi", "2 "+hostile, "3 not before noon")
+	s.createAgent(t, "papi")
+	running := s.startTask(t, "papi", "until [ -e go ]; do sleep 0.1; done")
+	last := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
+	s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().Add(time.Hour)), Priority: new(int32(-5))})
+	first := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
+	b.waitForRows("Queue", "1 urgent papi", "2 "+hostile, "3 not before noon")
 	require.False(t, eval[bool](b, `'owned' in window`))
-	b.sees("3 tasks wait: ")
-	b.sees(`agent busy: agent "papi" works on `)
-	b.sees("behind: ")
-	b.sees(", in 59 min")
+	b.waitForText("3 tasks wait: ")
+	b.waitForText(`agent busy: agent "papi" works on `)
+	b.waitForText("behind: ")
+	b.waitForText(", in 59 min")
 	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('3')`))
 
 	b.fill("Priority of urgent", "-9")
@@ -72,44 +72,44 @@ func TestQueue(t *testing.T) {
 	position("urgent", "1")
 
 	b.press("Hold urgent")
-	b.sees("held: ")
-	b.seesRows("Queue", "1 urgent papi held", "2 "+hostile, "3 not before noon")
+	b.waitForText("held: ")
+	b.waitForRows("Queue", "1 urgent papi held", "2 "+hostile, "3 not before noon")
 	b.press("Release urgent")
-	b.misses("held: ")
+	b.waitUntilGone("held: ")
 	b.press("Stop not before noon")
 	b.press("Yes")
-	b.seesRows("Queue", "1 urgent papi agent busy", "2 "+hostile)
+	b.waitForRows("Queue", "1 urgent papi agent busy", "2 "+hostile)
 
 	_, err := s.api.PauseFleet(t.Context(), &fleetv1.PauseFleetRequest{Reason: "the database is upgraded"})
 	require.NoError(t, err)
-	b.sees("has paused the fleet")
-	b.sees("the database is upgraded")
+	b.waitForText("has paused the fleet")
+	b.waitForText("the database is upgraded")
 	b.press("Resume")
-	b.misses("has paused the fleet")
+	b.waitUntilGone("has paused the fleet")
 
-	s.touch(t, "papi", "go")
-	s.ended(t, running)
-	b.seesRows("Queue", "1 "+hostile)
+	s.createFile(t, "papi", "go")
+	s.waitForEnd(t, running)
+	b.waitForRows("Queue", "1 "+hostile)
 	b.goTo("/agents/papi")
-	b.sees("busy")
+	b.waitForText("busy")
 	b.goTo("/tasks/" + last)
-	b.sees("It waits in the queue.")
+	b.waitForText("It waits in the queue.")
 	b.press("queue")
-	s.touch(t, "papi", "urgent")
-	s.ended(t, first)
-	s.ended(t, last)
-	b.sees("No task waits")
+	s.createFile(t, "papi", "urgent")
+	s.waitForEnd(t, first)
+	s.waitForEnd(t, last)
+	b.waitForText("No task waits")
 }
 
 // TestQueueDoesNotOccupy queues a task that does not start. Its agent must stay idle on the page.
 func TestQueueDoesNotOccupy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
+	s.createAgent(t, "papi")
 	b := open(t, s.home)
 	b.goTo("/")
-	b.sees("papi")
-	id := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
+	b.waitForText("papi")
+	id := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
 	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
 	isAgent := func(status string) {
 		require.NoError(t, b.until(`status => document.querySelector('[role=cell].status')?.innerText.includes(status)`, status), status)
@@ -117,12 +117,12 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 	isAgent("idle")
 	_, err := s.api.ReleaseTask(t.Context(), &fleetv1.ReleaseTaskRequest{TaskId: id})
 	require.NoError(t, err)
-	b.sees("until [ -e go ]")
+	b.waitForText("until [ -e go ]")
 	isAgent("busy")
-	s.touch(t, "papi", "go")
-	s.ended(t, id)
+	s.createFile(t, "papi", "go")
+	s.waitForEnd(t, id)
 	isAgent("idle")
-	b.sees("until [ -e go ]") // the last thing that the agent did
+	b.waitForText("until [ -e go ]") // the last thing that the agent did
 }
 
 // TestPoolsAndSchedules shows a pool whose task is held, and a schedule, and follows their changes.
@@ -131,30 +131,30 @@ func TestPoolsAndSchedules(t *testing.T) {
 	s := serve(t, nil)
 	b := open(t, s.home)
 	b.goTo("/queue")
-	b.sees("No schedules")
+	b.waitForText("No schedules")
 	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell", MaxAgents: new(int32(2))})
 	require.NoError(t, err)
-	b.seesRows("Pools", "web shell coder 0 0 0 2 0 ready")
-	id := s.queued(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# a task of the pool", Hold: true})
-	b.seesRows("Queue", "1 a task of the pool pool:web held")
-	b.seesRows("Pools", "web shell coder 0 0 0 2 1 ready")
+	b.waitForRows("Pools", "web shell coder 0 0 0 2 0 ready")
+	id := s.queueTask(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# a task of the pool", Hold: true})
+	b.waitForRows("Queue", "1 a task of the pool pool:web held")
+	b.waitForRows("Pools", "web shell coder 0 0 0 2 1 ready")
 	b.goTo("/tasks/" + id)
-	b.sees("It waits in the queue.")
+	b.waitForText("It waits in the queue.")
 	b.press("Stop")
 	b.press("Yes")
-	b.sees("stopped")
+	b.waitForText("stopped")
 
 	b.goTo("/queue")
-	b.sees("No schedules")
+	b.waitForText("No schedules")
 	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{
 		Name: "nightly", Cron: "0 3 * * *", TimeZone: "Europe/Berlin",
 		Task: &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# update"},
 	})
 	require.NoError(t, err)
-	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin in ")
+	b.waitForRows("Schedules", "nightly 0 3 * * *, Europe/Berlin in ")
 	_, err = s.api.UpdateSchedule(t.Context(), &fleetv1.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
 	require.NoError(t, err)
-	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused update")
+	b.waitForRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused update")
 }
 
 // TestBudgets shows budgets as bars, and follows their changes.
@@ -163,7 +163,7 @@ func TestBudgets(t *testing.T) {
 	s := serve(t, nil)
 	b := open(t, s.home)
 	b.goTo("/queue")
-	b.sees("No budgets")
+	b.waitForText("No budgets")
 	set := func(limit float64) {
 		_, err := s.api.SetBudget(t.Context(), &fleetv1.SetBudgetRequest{
 			Name: "day", Scope: "project", Value: "shell", Window: "day", LimitUsd: &limit, LimitTokens: new(5000.0), Unpriced: "allow",
@@ -171,20 +171,20 @@ func TestBudgets(t *testing.T) {
 		require.NoError(t, err)
 	}
 	set(2)
-	b.seesRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $2.00 left of $2.00 a day 0 tokens spent, 0 tokens reserved, 5,000 tokens left of 5,000 tokens a day in ")
-	s.agent(t, "papi")
-	id := s.task(t, "papi", "until [ -e go ]; do sleep 0.1; done") // it reserves a quarter of the budget
-	b.seesRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $1.50 left of $2.00 a day")
+	b.waitForRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $2.00 left of $2.00 a day 0 tokens spent, 0 tokens reserved, 5,000 tokens left of 5,000 tokens a day in ")
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", "until [ -e go ]; do sleep 0.1; done") // it reserves a quarter of the budget
+	b.waitForRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $1.50 left of $2.00 a day")
 	reserved := `() => { const meter = document.querySelector('[role=meter][aria-label="day, money"]')
 		return meter.getAttribute('aria-valuenow') + ' of ' + meter.getAttribute('aria-valuemax') + ', ' +
 			Math.round(100 * meter.querySelector('.reserved').offsetWidth / meter.clientWidth) + '%' }`
 	require.Equal(t, "0.5 of 2, 25%", eval[string](b, "("+reserved+")()"))
 	set(0.6)
-	b.seesRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $0.10 left of $0.60 a day")
+	b.waitForRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $0.10 left of $0.60 a day")
 	require.Equal(t, "0.5 of 0.6, 83%", eval[string](b, "("+reserved+")()"))
-	s.touch(t, "papi", "go")
-	s.ended(t, id)
-	b.seesRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $0.60 left of $0.60 a day")
+	s.createFile(t, "papi", "go")
+	s.waitForEnd(t, id)
+	b.waitForRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $0.60 left of $0.60 a day")
 }
 
 // TestCredentials shows the credentials of the configuration. Without any, the room does not mention them.
@@ -196,8 +196,8 @@ func TestCredentials(t *testing.T) {
 	})
 	b := open(t, s.home)
 	b.goTo("/queue")
-	b.seesRows("Credentials", "team-max ok the queue leaves 20% to people 0 agents, 0 busy")
+	b.waitForRows("Credentials", "team-max ok the queue leaves 20% to people 0 agents, 0 busy")
 	b.goTo("/attention")
-	b.sees("No agent waits for an answer")
-	b.misses("Credentials that are held")
+	b.waitForText("No agent waits for an answer")
+	b.waitUntilGone("Credentials that are held")
 }

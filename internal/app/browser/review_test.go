@@ -17,19 +17,19 @@ import (
 // TestReview reads the work of a task, comments on a line, gets the change, approves it and lands it. It uses the keyboard for the lines.
 func TestReview(t *testing.T) {
 	t.Parallel()
-	repository := shop(t)
+	repository := exampleRepository(t)
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: repository}}
 	})
-	s.agentOf(t, "papi", "shop", "", "Look after the basket")
+	s.createAgentWith(t, "papi", "shop", "", "Look after the basket")
 	commit := ` && git add -A && git -c user.name=papi -c user.email=papi@example.com commit -qm change`
-	id := s.task(t, "papi", `sed -i 's/total += p.Price/total += p.Price * 2/' basket.go && mkdir -p docs && printf 'one\ntwo\n' > docs/new.txt`+commit)
-	s.ended(t, id)
+	id := s.startTask(t, "papi", `sed -i 's/total += p.Price/total += p.Price * 2/' basket.go && mkdir -p docs && printf 'one\ntwo\n' > docs/new.txt`+commit)
+	s.waitForEnd(t, id)
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)
 	b.press("changes")
-	b.sees("2 files")
-	b.sees("docs/")
+	b.waitForText("2 files")
+	b.waitForText("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
 	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
 	// A click of the mouse gives the focus to the region first.
@@ -43,13 +43,13 @@ func TestReview(t *testing.T) {
 	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
 	b.fill(eval[string](b, `document.activeElement.ariaLabel`), "once is enough")
 	press(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.sees("Request changes (1 comment)")
+	b.waitForText("Request changes (1 comment)")
 	b.goTo("/tasks/" + id + "?view=changes") // the draft is kept
-	b.sees("once is enough")
+	b.waitForText("once is enough")
 	eval[bool](b, `document.querySelector('.viewed input').click(), true`)
 	require.NoError(t, b.until(`() => !document.querySelector('[data-path="basket.go"] details').open`))
 	eval[bool](b, `document.querySelector('.viewed input').click(), true`)
-	b.sees("once is enough")
+	b.waitForText("once is enough")
 	b.picture("review", 400, 1280, 2560)
 	b.press("Side by side")
 	require.NoError(t, b.until(`() => !!document.querySelector('.split .insert')`))
@@ -58,18 +58,18 @@ func TestReview(t *testing.T) {
 	b.fill("What you say about the whole work", "Not yet.")
 	b.press("Request changes (1 comment)")
 	require.NoError(t, b.until(`id => !location.pathname.endsWith(id)`, id))
-	s.ended(t, strings.TrimPrefix(eval[string](b, `location.pathname`), "/tasks/")) // a review is a comment to a shell
+	s.waitForEnd(t, strings.TrimPrefix(eval[string](b, `location.pathname`), "/tasks/")) // a review is a comment to a shell
 
-	next := s.task(t, "papi", `printf 'three\n' > more.txt`+commit)
-	s.ended(t, next)
+	next := s.startTask(t, "papi", `printf 'three\n' > more.txt`+commit)
+	s.waitForEnd(t, next)
 	b.goTo("/tasks/" + next + "?view=changes")
-	b.sees("1 file")
+	b.waitForText("1 file")
 	b.press("Approve")
-	b.sees("approved")
+	b.waitForText("approved")
 	b.press("Land …")
-	b.sees("Git can combine it")
+	b.waitForText("Git can combine it")
 	b.press("Land it")
-	b.sees("landed")
+	b.waitForText("landed")
 	log, err := exec.CommandContext(t.Context(), "git", "-C", repository, "log", "--oneline", "main").CombinedOutput()
 	require.NoError(t, err, "%s", log)
 	require.Greater(t, strings.Count(string(log), "\n"), 1, "%s", log)

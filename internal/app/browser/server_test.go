@@ -91,19 +91,19 @@ func (s *server) start(t *testing.T) {
 	}
 }
 
-func (s *server) agent(t *testing.T, name string) {
+func (s *server) createAgent(t *testing.T, name string) {
 	t.Helper()
-	s.agentOf(t, name, "shell", "", "Try things")
+	s.createAgentWith(t, name, "shell", "", "Try things")
 }
 
-func (s *server) agentOf(t *testing.T, name, project, role, spec string) {
+func (s *server) createAgentWith(t *testing.T, name, project, role, spec string) {
 	t.Helper()
 	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: spec})
 	require.NoError(t, err)
 }
 
-// papiOf creates the agent papi as the holder of the token, and returns a context for other calls of the holder.
-func (s *server) papiOf(t *testing.T, token string) context.Context {
+// createPapiAs creates the agent papi as the holder of the token, and returns a context for other calls of the holder.
+func (s *server) createPapiAs(t *testing.T, token string) context.Context {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
@@ -111,14 +111,14 @@ func (s *server) papiOf(t *testing.T, token string) context.Context {
 	return ctx
 }
 
-func (s *server) task(t *testing.T, agent, script string) string {
+func (s *server) startTask(t *testing.T, agent, script string) string {
 	t.Helper()
-	return s.taskOf(t.Context(), t, agent, script)
+	return s.startTaskAs(t.Context(), t, agent, script)
 }
 
-// taskOf starts a task as the caller of the context, and returns its id. The task is stopped at the end of the test,
+// startTaskAs starts a task as the caller of the context, and returns its id. The task is stopped at the end of the test,
 // because it would outlive the server.
-func (s *server) taskOf(ctx context.Context, t *testing.T, agent, script string) string {
+func (s *server) startTaskAs(ctx context.Context, t *testing.T, agent, script string) string {
 	t.Helper()
 	r, err := s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
 	require.NoError(t, err)
@@ -128,21 +128,21 @@ func (s *server) taskOf(ctx context.Context, t *testing.T, agent, script string)
 	return r.GetTask().GetId()
 }
 
-// touch creates a file where the agent works.
-func (s *server) touch(t *testing.T, agent, name string) {
+// createFile creates a file where the agent works.
+func (s *server) createFile(t *testing.T, agent, name string) {
 	t.Helper()
 	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(r.GetAgent().GetLocation(), name), nil, 0o600))
 }
 
-// ended waits for the end of the task.
-func (s *server) ended(t *testing.T, id string) {
+// waitForEnd waits for the end of the task.
+func (s *server) waitForEnd(t *testing.T, id string) {
 	t.Helper()
-	s.endedOf(t.Context(), t, id)
+	s.waitForEndAs(t.Context(), t, id)
 }
 
-func (s *server) endedOf(ctx context.Context, t *testing.T, id string) {
+func (s *server) waitForEndAs(ctx context.Context, t *testing.T, id string) {
 	t.Helper()
 	for {
 		r, err := s.api.WaitTasks(ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})

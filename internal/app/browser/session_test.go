@@ -31,13 +31,13 @@ func TestSignIn(t *testing.T) {
 		b := open(t, s.home)
 		b.expect("401")
 		b.goTo("/")
-		b.sees("Sign in")
+		b.waitForText("Sign in")
 		b.fill("Token", "fleet_wrong")
 		b.press("Sign in")
-		b.sees("unknown, expired or revoked")
+		b.waitForText("unknown, expired or revoked")
 		b.fill("Token", tokens[name])
 		b.press("Sign in")
-		b.sees("of-" + name)
+		b.waitForText("of-" + name)
 		require.NotContains(t, b.text(), "of-"+other)
 
 		require.Empty(t, eval[string](b, `document.cookie`), "scripts must not be able to read the cookie")
@@ -62,7 +62,7 @@ func TestSignIn(t *testing.T) {
 		b.goTo("/admin")
 		b.expect("403")
 		b.press("Sign out")
-		b.sees("This server wants to know who you are")
+		b.waitForText("This server wants to know who you are")
 	}
 }
 
@@ -79,13 +79,13 @@ func TestBlockedStorage(t *testing.T) {
 	b.goTo("/")
 	b.fill("Token", tokens["alice"])
 	b.press("Sign in")
-	b.sees("No agents yet")
+	b.waitForText("No agents yet")
 	b.press("Colours: system")
 	b.press("Colours: dark")
 	b.expect("403")
 	b.press("Admin")
 	b.press("Sign out")
-	b.sees("This server wants to know who you are")
+	b.waitForText("This server wants to know who you are")
 }
 
 // TestLink signs in with a link that works only once, and does not replace the session of a browser that is signed in.
@@ -106,20 +106,20 @@ func TestLink(t *testing.T) {
 	alices := link("alice")
 	b := open(t, s.home)
 	b.goTo("/" + alices)
-	b.sees("No agents yet")
+	b.waitForText("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
 
 	again := open(t, s.home)
 	again.expect("401")
 	again.goTo("/" + alices)
-	again.sees("was used already")
+	again.waitForText("was used already")
 
 	mallorys := link("mallory")
 	b.goTo("/usage" + mallorys) // another path, so that the browser loads the page again
-	b.sees("alice")
+	b.waitForText("alice")
 	other := open(t, s.home)
 	other.goTo("/" + mallorys) // which alice's browser has not used
-	other.sees("mallory")
+	other.waitForText("mallory")
 }
 
 // TestForeignPage sends requests that another site could send from a signed-in browser. They must change nothing.

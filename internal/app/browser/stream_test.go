@@ -15,19 +15,19 @@ import (
 	"fleet/internal/waittest"
 )
 
-// gated is a proxy in front of a server. It holds some requests until the test lets them pass.
-type gated struct {
+// gatedProxy is a proxy in front of a server. It holds some requests until the test lets them pass.
+type gatedProxy struct {
 	home    string
 	arrived chan struct{} // receives when a request is held
 	pass    chan struct{} // closed by the test when held requests may pass
 }
 
-// gate starts a proxy that holds each request for which held returns true.
-func gate(t *testing.T, home string, held func(*http.Request) bool) *gated {
+// newGatedProxy starts a proxy that holds each request for which held returns true.
+func newGatedProxy(t *testing.T, home string, held func(*http.Request) bool) *gatedProxy {
 	t.Helper()
 	target, err := url.Parse(home)
 	require.NoError(t, err)
-	g := &gated{arrived: make(chan struct{}, 100), pass: make(chan struct{})}
+	g := &gatedProxy{arrived: make(chan struct{}, 100), pass: make(chan struct{})}
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if held(r) {
@@ -51,9 +51,9 @@ func gate(t *testing.T, home string, held func(*http.Request) bool) *gated {
 func TestViewBeforeStream(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.agent(t, "papi")
-	id := s.task(t, "papi", `echo begun; while ! [ -e end ]; do sleep 0.1; done`)
-	g := gate(t, s.home, func(r *http.Request) bool {
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", `echo begun; while ! [ -e end ]; do sleep 0.1; done`)
+	g := newGatedProxy(t, s.home, func(r *http.Request) bool {
 		return r.URL.Path == "/v1/events" && r.URL.Query().Get("cursor") == "now"
 	})
 	b := open(t, g.home)
@@ -63,14 +63,14 @@ func TestViewBeforeStream(t *testing.T) {
 	case <-waittest.Context(t).Done():
 		require.Fail(t, "the page must ask where the event log ends")
 	}
-	b.sees("running")
-	s.touch(t, "papi", "end")
-	s.ended(t, id)
+	b.waitForText("running")
+	s.createFile(t, "papi", "end")
+	s.waitForEnd(t, id)
 	require.NotContains(t, b.text(), "completed", "the view must have been read before the change")
-	b.sees("The server has not answered for")
+	b.waitForText("The server has not answered for")
 	close(g.pass)
-	b.sees("completed")
-	b.misses("The server has not answered for")
+	b.waitForText("completed")
+	b.waitUntilGone("The server has not answered for")
 }
 
 // TestRetry refuses the requests of the views in a room. The page must repeat only the requests whose refusal may be
@@ -106,12 +106,12 @@ func TestRetry(t *testing.T) {
 	b.expect("Failed to load")
 	b.expect("status of")
 	b.goTo("/admin")
-	b.sees("Never possible")
-	b.sees("Not possible now")
-	b.sees("No tokens.")
-	b.sees("No calls yet")
+	b.waitForText("Never possible")
+	b.waitForText("Not possible now")
+	b.waitForText("No tokens.")
+	b.waitForText("No calls yet")
 	require.NotContains(t, b.text(), "Not possible now")
-	b.sees("Never possible")
+	b.waitForText("Never possible")
 	require.LessOrEqual(t, principals.Load(), int64(2), "the page must read the principals once at first, and once more when the stream begins")
 }
 
@@ -121,21 +121,21 @@ func TestPastOfLanes(t *testing.T) {
 	s := serve(t, nil)
 	ago := func(minutes int) { s.late.Store(int64(time.Duration(minutes) * time.Minute)) }
 	ago(50)
-	s.agent(t, "papi")
-	s.agent(t, "quiet")
+	s.createAgent(t, "papi")
+	s.createAgent(t, "quiet")
 	ago(45)
 	b := open(t, s.home)
 	b.goTo("/attention")
-	id := s.task(t, "papi", `while ! [ -e ask ]; do sleep 0.1; done; "$FLEET_ASK" question "tabs or spaces?" tabs spaces; while ! [ -e end ]; do sleep 0.1; done`)
+	id := s.startTask(t, "papi", `while ! [ -e ask ]; do sleep 0.1; done; "$FLEET_ASK" question "tabs or spaces?" tabs spaces; while ! [ -e end ]; do sleep 0.1; done`)
 	ago(40)
-	s.touch(t, "papi", "ask")
-	b.sees("tabs or spaces?")
+	s.createFile(t, "papi", "ask")
+	b.waitForText("tabs or spaces?")
 	ago(30)
 	b.press("spaces")
-	b.sees("No agent waits for an answer.")
+	b.waitForText("No agent waits for an answer.")
 	ago(20)
-	s.touch(t, "papi", "end")
-	s.ended(t, id)
+	s.createFile(t, "papi", "end")
+	s.waitForEnd(t, id)
 	ago(10)
 	_, err := s.api.StopAgent(t.Context(), &fleetv1.StopAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)

@@ -21,21 +21,21 @@ func TestTabs(t *testing.T) {
 	script := `echo begun; while ! [ -e go ]; do sleep 0.1; done; echo "the output"; while ! [ -e end ]; do sleep 0.1; done`
 	for i := range tabs {
 		name := "agent-" + strconv.Itoa(i)
-		s.agent(t, name)
-		id := s.task(t, name, script)
+		s.createAgent(t, name)
+		id := s.startTask(t, name, script)
 		if i == 0 {
 			tabs[i] = open(t, s.home)
 		} else {
-			tabs[i] = tabs[0].another()
+			tabs[i] = tabs[0].newTab()
 		}
 		tabs[i].goTo("/tasks/" + id)
-		tabs[i].sees("begun")
+		tabs[i].waitForText("begun")
 	}
 	for i := range tabs {
-		s.touch(t, "agent-"+strconv.Itoa(i), "go")
+		s.createFile(t, "agent-"+strconv.Itoa(i), "go")
 	}
 	for _, b := range tabs {
-		b.sees("the output")
+		b.waitForText("the output")
 	}
 	for _, b := range tabs {
 		b.expect("ERR_")
@@ -43,15 +43,15 @@ func TestTabs(t *testing.T) {
 	}
 	s.stop()
 	for _, b := range tabs {
-		b.sees("No connection to the server")
+		b.waitForText("No connection to the server")
 	}
 	s.start(t)
 	for i := range tabs {
-		s.touch(t, "agent-"+strconv.Itoa(i), "end")
+		s.createFile(t, "agent-"+strconv.Itoa(i), "end")
 	}
 	for _, b := range tabs {
-		b.misses("No connection to the server")
-		b.sees("completed")
+		b.waitUntilGone("No connection to the server")
+		b.waitForText("completed")
 	}
 }
 
@@ -66,26 +66,26 @@ func TestSessionOfTabs(t *testing.T) {
 		require.NoError(t, err)
 	}
 	first := open(t, s.home)
-	second := first.another()
+	second := first.newTab()
 	for _, b := range []*tab{first, second} {
 		b.expect("401")
 		b.expect("403")
 		b.goTo("/")
-		b.sees("Sign in")
+		b.waitForText("Sign in")
 	}
 	first.fill("Token", tokens["alice"])
 	first.press("Sign in")
-	first.sees("of-alice")
-	second.sees("of-alice")
+	first.waitForText("of-alice")
+	second.waitForText("of-alice")
 	first.goTo("/admin")
 	first.press("Sign out")
 	for _, b := range []*tab{first, second} {
-		b.sees("This server wants to know who you are")
+		b.waitForText("This server wants to know who you are")
 	}
 	second.fill("Token", tokens["bob"])
 	second.press("Sign in")
 	for _, b := range []*tab{first, second} {
-		b.sees("of-bob")
+		b.waitForText("of-bob")
 		require.NotContains(t, b.text(), "of-alice")
 	}
 	require.Len(t, call(second, network.GetCookies, network.GetCookiesParams{}).Cookies, 1)
@@ -97,23 +97,23 @@ func TestOldCursor(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	for range 3 {
-		s.agent(t, "papi")
+		s.createAgent(t, "papi")
 		_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "papi"})
 		require.NoError(t, err)
 	}
-	s.agent(t, "before")
+	s.createAgent(t, "before")
 	b := open(t, s.home)
 	b.expect("ERR_")
 	b.expect("Failed to load")
 	b.goTo("/")
-	b.sees("before")
+	b.waitForText("before")
 	s.stop()
 	s.cfg.Data = t.TempDir()
 	s.start(t)
-	b.misses("No connection to the server")
-	b.misses("before")
-	s.agent(t, "after")
-	b.sees("after")
+	b.waitUntilGone("No connection to the server")
+	b.waitUntilGone("before")
+	s.createAgent(t, "after")
+	b.waitForText("after")
 }
 
 // TestOwners shows an admin two agents with the same name and different owners. Each agent must have its own address.
@@ -128,22 +128,22 @@ func TestOwners(t *testing.T) {
 	b := open(t, s.home)
 	b.expect("401")
 	b.goTo("/")
-	b.sees("Sign in")
+	b.waitForText("Sign in")
 	b.fill("Token", tokens["root"])
 	b.press("Sign in")
-	b.sees("2 agents")
+	b.waitForText("2 agents")
 	for _, name := range []string{"alice", "bob"} {
 		require.NoError(t, b.until(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))
 		b.goTo("/agents/papi@" + name)
-		b.sees("Work for " + name)
+		b.waitForText("Work for " + name)
 		b.fill("Next task", `echo "I am of `+name+`"`)
 		b.press("Start task")
-		b.sees("I am of " + name)
+		b.waitForText("I am of " + name)
 		b.press("Open the task")
-		b.sees("Retry")
+		b.waitForText("Retry")
 		b.press("papi")
-		b.sees("Work for " + name)
+		b.waitForText("Work for " + name)
 		b.goTo("/")
-		b.sees("2 agents")
+		b.waitForText("2 agents")
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"fleet/internal/place/local"
 )
 
-// talk is what a program says that speaks like Claude Code. It waits until the file go exists before each line "wait".
-type talk []string
+// transcript is what a program says that speaks like Claude Code. It waits until the file go exists before each line "wait".
+type transcript []string
 
-func (k *talk) add(v any) {
+func (k *transcript) add(v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -30,31 +30,31 @@ func (k *talk) add(v any) {
 type object = map[string]any
 
 // message adds a message of the model, by a subagent if parent is not empty.
-func (k *talk) message(parent string, content ...object) {
+func (k *transcript) message(parent string, content ...object) {
 	k.add(object{"type": "assistant", "parent_tool_use_id": parent, "message": object{
 		"id": fmt.Sprint("m", len(*k)), "model": "opus", "role": "assistant", "content": content,
 		"usage": object{"input_tokens": 1200, "output_tokens": 34},
 	}})
 }
 
-func (k *talk) say(text string) { k.message("", object{"type": "text", "text": text}) }
+func (k *transcript) say(text string) { k.message("", object{"type": "text", "text": text}) }
 
-func (k *talk) call(parent, id, name string, input any) {
+func (k *transcript) call(parent, id, name string, input any) {
 	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
 // answer adds the result of a tool. more is what Claude Code reports beside it.
-func (k *talk) answer(parent, id, result string, failed bool, more any) {
+func (k *transcript) answer(parent, id, result string, failed bool, more any) {
 	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
 	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
 		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
 	}})
 }
 
-func (k *talk) wait() { *k = append(*k, "wait") }
+func (k *transcript) wait() { *k = append(*k, "wait") }
 
 // program writes the program into a directory, and returns it and how to start the program.
-func (k *talk) program(t *testing.T) (dir string, argv []string) {
+func (k *transcript) program(t *testing.T) (dir string, argv []string) {
 	t.Helper()
 	dir = t.TempDir()
 	lines := append([]string{`{"type":"system","subtype":"init","session_id":"s1","model":"opus"}`}, *k...)
@@ -65,14 +65,14 @@ func (k *talk) program(t *testing.T) (dir string, argv []string) {
 	return dir, []string{"sh", filepath.Join(dir, "talk.sh")}
 }
 
-// serveTalk starts a server whose project "talk" runs the program.
-func serveTalk(t *testing.T, k *talk) *server {
+// serveTranscript starts a server whose project "talk" runs the program.
+func serveTranscript(t *testing.T, k *transcript) *server {
 	t.Helper()
 	dir, argv := k.program(t)
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: "talk", Driver: "claude", Command: argv, Read: []string{dir}})
 	})
-	s.agentOf(t, "claude", "talk", "", "Try things")
+	s.createAgentWith(t, "claude", "talk", "", "Try things")
 	return s
 }
 
@@ -80,7 +80,7 @@ func serveTalk(t *testing.T, k *talk) *server {
 // subagent, a thought.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
-	var k talk
+	var k transcript
 	k.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
 	k.say("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
 	k.call("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
@@ -97,12 +97,12 @@ func TestTranscript(t *testing.T) {
 	k.answer("", "c4", "Seen.", false, nil)
 	k.wait()
 	k.say("All is well.")
-	s := serveTalk(t, &k)
-	id := s.task(t, "claude", "Fix the login")
+	s := serveTranscript(t, &k)
+	id := s.startTask(t, "claude", "Fix the login")
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)
-	b.sees("Look around")
-	b.sees("running")
+	b.waitForText("Look around")
+	b.waitForText("running")
 	text := b.text()
 	for _, want := range []string{"Where should I begin?", "go test ./...", "failed", "login.go", "1 step", "Tell the team", "<img src=x onerror=alert(1)>", "[bad](javascript:alert(1))"} {
 		require.Contains(t, text, want)
@@ -117,26 +117,26 @@ func TestTranscript(t *testing.T) {
 		eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes(`+"`"+name+"`"+`)).click(), true`)
 	}
 	unfold("go test")
-	b.sees("FAIL: TestLogin")
+	b.waitForText("FAIL: TestLogin")
 	unfold("Edit")
-	b.sees("package login")
+	b.waitForText("package login")
 	require.Equal(t, "one,two", eval[string](b, `[...document.querySelectorAll('.changed')].map(e => e.textContent).join()`))
 	require.NotContains(t, b.text(), "Grep")
 	unfold("Look around")
-	b.sees("Grep")
-	b.sees("Seen.")
+	b.waitForText("Grep")
+	b.waitForText("Seen.")
 	b.picture("transcript", 400, 1280, 2560)
-	s.touch(t, "claude", "go")
-	b.sees("All is well.")
-	b.sees("completed")
-	b.sees("$0.25")
-	b.sees("opus")
+	s.createFile(t, "claude", "go")
+	b.waitForText("All is well.")
+	b.waitForText("completed")
+	b.waitForText("$0.25")
+	b.waitForText("opus")
 }
 
 // TestLongTranscript opens a conversation at its end, scrolls to its beginning, and jumps back.
 func TestLongTranscript(t *testing.T) {
 	t.Parallel()
-	var k talk
+	var k transcript
 	k.say("the beginning")
 	for i := range 500 {
 		id := fmt.Sprint("c", i)
@@ -145,11 +145,11 @@ func TestLongTranscript(t *testing.T) {
 	}
 	k.wait()
 	k.say("the end")
-	s := serveTalk(t, &k)
-	id := s.task(t, "claude", "Count")
+	s := serveTranscript(t, &k)
+	id := s.startTask(t, "claude", "Count")
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)
-	b.sees("echo call 499")
+	b.waitForText("echo call 499")
 	require.NotContains(t, b.text(), "echo call 100")
 	scroll := func(to string) {
 		t.Helper()
@@ -162,14 +162,14 @@ func TestLongTranscript(t *testing.T) {
 		}
 	}
 	require.NoError(t, b.until(`() => { document.querySelector('[aria-label="Conversation"]').scrollTo(0, 0); return document.body.innerText.includes('the beginning') }`))
-	b.sees("echo call 0")
+	b.waitForText("echo call 0")
 	eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes('echo call 0')).click(), true`)
-	b.sees("line of result 0") // the long result is read when it is needed
-	s.touch(t, "claude", "go")
+	b.waitForText("line of result 0") // the long result is read when it is needed
+	s.createFile(t, "claude", "go")
 	b.press("Jump to now")
-	b.sees("the end")
-	b.misses("Jump to now")
+	b.waitForText("the end")
+	b.waitUntilGone("Jump to now")
 	eval[bool](b, `document.querySelector('[aria-label="Conversation"]').focus(), true`)
 	b.run(chromedp.KeyEvent(kb.Home))
-	b.sees("Jump to the end")
+	b.waitForText("Jump to the end")
 }

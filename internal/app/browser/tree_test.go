@@ -16,8 +16,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// delegators is a server whose agents may delegate tasks. It knows the token of each agent's last run.
-type delegators struct {
+// delegationServer is a server whose agents may delegate tasks. It knows the token of each agent's last run.
+type delegationServer struct {
 	*server
 	world *fake.Place
 
@@ -25,9 +25,9 @@ type delegators struct {
 	tokens map[string]string
 }
 
-func serveDelegators(t *testing.T) *delegators {
+func serveDelegation(t *testing.T) *delegationServer {
 	t.Helper()
-	d := &delegators{tokens: map[string]string{}}
+	d := &delegationServer{tokens: map[string]string{}}
 	d.world = fake.New(fake.Config{
 		Traits: fleet.Traits{TakesReport: true, Output: true},
 		Grants: map[string]*fleet.Grant{"manager": {}, "coder": {}},
@@ -46,7 +46,7 @@ func serveDelegators(t *testing.T) *delegators {
 }
 
 // as returns a context for calls of the agent with the task, which must have a run.
-func (d *delegators) as(t *testing.T, id string) context.Context {
+func (d *delegationServer) as(t *testing.T, id string) context.Context {
 	t.Helper()
 	var token string
 	waittest.Until(t, "the agent has a run", func() bool {
@@ -61,15 +61,15 @@ func (d *delegators) as(t *testing.T, id string) context.Context {
 }
 
 // delegate makes the agent with the task delegate another to a new agent.
-func (d *delegators) delegate(t *testing.T, by, script string) string {
+func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 	t.Helper()
 	r, err := d.api.QueueTask(d.as(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
 	require.NoError(t, err)
 	return r.GetTask().GetId()
 }
 
-// seesNode waits until the tree has a node at the depth that begins with the text.
-func (b *tab) seesNode(depth int, text string) {
+// waitForNode waits until the tree has a node at the depth that begins with the text.
+func (b *tab) waitForNode(depth int, text string) {
 	b.t.Helper()
 	err := b.until(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
 		let up = 0
@@ -85,7 +85,7 @@ func (b *tab) seesNode(depth int, text string) {
 // stopped with everything below it.
 func TestTree(t *testing.T) {
 	t.Parallel()
-	d := serveDelegators(t)
+	d := serveDelegation(t)
 	for _, gate := range []string{"turn", "notes", "build", "links", "never"} {
 		t.Cleanup(func() { d.world.Release(gate) })
 	}
@@ -99,67 +99,67 @@ func TestTree(t *testing.T) {
 	b := open(t, d.home)
 	b.expect("/changes") // the place keeps no changes
 	b.goTo("/tasks/" + root)
-	b.sees("running")
+	b.waitForText("running")
 	require.NotContains(t, b.text(), "tree")
 
 	notes := d.delegate(t, root, "echo write the notes\nwait notes\ndone")
 	build := d.delegate(t, root, "echo build it\ncost 0.5 1\nwait build\ndone built")
 	d.delegate(t, notes, "echo check the links\ncost 0.125 1\nwait links\ndone checked")
 	b.press("2 delegated")
-	b.seesNode(0, "▶ running echo "+hostile+" boss own cost $0.00 with all below $0.00 limit $9.00")
-	b.seesNode(1, "▶ running echo write the notes")
-	b.seesNode(1, "▶ running echo build it")
-	b.seesNode(2, "▶ running echo check the links")
+	b.waitForNode(0, "▶ running echo "+hostile+" boss own cost $0.00 with all below $0.00 limit $9.00")
+	b.waitForNode(1, "▶ running echo write the notes")
+	b.waitForNode(1, "▶ running echo build it")
+	b.waitForNode(2, "▶ running echo check the links")
 	require.False(t, eval[bool](b, `'owned' in window`))
 
 	d.world.Release("links")
-	b.seesNode(2, "✓ completed checked")
+	b.waitForNode(2, "✓ completed checked")
 	d.world.Release("turn")
-	b.seesNode(0, "◷ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
-	b.sees("waits for 2 delegated tasks")
+	b.waitForNode(0, "◷ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
+	b.waitForText("waits for 2 delegated tasks")
 	fix := d.delegate(t, notes, "echo fix a link\nwait never\ndone")
-	b.seesNode(2, "▶ running echo fix a link")
-	b.sees("5 tasks, of which 4 have not ended, $0.38 together")
+	b.waitForNode(2, "▶ running echo fix a link")
+	b.waitForText("5 tasks, of which 4 have not ended, $0.38 together")
 	b.picture("tree", 400, 1280, 2560)
-	b.fits("tree")
+	b.requireFits("tree")
 	b.checkRings("tree")
 	b.checkAxe("tree")
 
 	b.goTo("/?status=busy")
-	b.sees("delegating")
-	b.sees("waits for 2 delegated tasks")
+	b.waitForText("delegating")
+	b.waitForText("waits for 2 delegated tasks")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('[role=cell].task')].filter(cell => cell.innerText.includes('2 delegated')).length === 2`))
 	b.picture("tree-fleet", 400, 1280, 2560)
 	b.goTo("/queue")
-	b.seesRows("Queue", "1 echo "+hostile+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
+	b.waitForRows("Queue", "1 echo "+hostile+" boss delegated: its turn is over, and it waits for 2 delegated tasks")
 	b.picture("tree-queue", 400, 1280, 2560)
-	b.fits("queue")
+	b.requireFits("queue")
 	b.checkAxe("queue")
 	b.press("Stop echo " + hostile)
-	b.sees("Stop the task and everything below it?")
+	b.waitForText("Stop the task and everything below it?")
 	b.press("No")
 	b.goTo("/tasks")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('table a[href$="?view=tree"]')].map(a => a.innerText.trim()).join() === '2 delegated,2 delegated'`))
 	b.picture("tree-tasks", 400, 1280, 2560)
-	b.fits("tasks")
+	b.requireFits("tasks")
 	b.checkAxe("tasks")
 
 	b.goTo("/tasks/" + fix)
-	b.sees("Delegated by another task.")
+	b.waitForText("Delegated by another task.")
 	b.press("tree")
 	b.press("Stop echo write the notes")
-	b.sees("Stop the task and everything below it?")
+	b.waitForText("Stop the task and everything below it?")
 	b.run(chromedp.EmulateViewport(400, 900))
-	b.fits("the question")
+	b.requireFits("the question")
 	b.press("Yes")
-	b.seesNode(1, "■ stopped echo write the notes")
-	b.seesNode(2, "■ stopped echo fix a link")
-	b.seesNode(2, "✓ completed checked")
-	b.seesNode(1, "▶ running echo build it")
+	b.waitForNode(1, "■ stopped echo write the notes")
+	b.waitForNode(2, "■ stopped echo fix a link")
+	b.waitForNode(2, "✓ completed checked")
+	b.waitForNode(1, "▶ running echo build it")
 	d.world.Release("build")
-	d.ended(t, build)
-	d.ended(t, root)
-	b.seesNode(0, "✓ completed")
-	b.sees("5 tasks, all ended, $1.13 together")
+	d.waitForEnd(t, build)
+	d.waitForEnd(t, root)
+	b.waitForNode(0, "✓ completed")
+	b.waitForText("5 tasks, all ended, $1.13 together")
 	require.False(t, eval[bool](b, `!!document.querySelector('ul.tree button')`))
 }

@@ -14,26 +14,26 @@ import (
 func TestVariants(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *app.Config) {
-		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: shop(t)}}
+		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: exampleRepository(t)}}
 	})
 	b := open(t, s.home)
 	b.goTo("/")
 	b.fill("What is to be done", `sed -i 's/total += p.Price/total += p.Price * 2/' basket.go`)
-	b.sees("a new agent")
+	b.waitForText("a new agent")
 	b.fill("Tries", "2")
 	b.press("Start 2 tasks")
-	b.sees("The task was started.")
+	b.waitForText("The task was started.")
 	b.press("Open it")
-	b.sees("One of 2 tasks with this prompt")
+	b.waitForText("One of 2 tasks with this prompt")
 	require.NoError(t, b.until(`() => document.querySelectorAll('table .minus').length === 2`))
 	require.NoError(t, b.until(`() => document.querySelector('tbody tr').textContent.includes('2 (conflict)') || document.querySelector('tbody tr td[data-name="Same lines as"]').textContent.trim() === '2'`))
 	b.picture("variants", 400, 1280, 2560)
 	b.press("Keep 2")
-	b.sees("kept")
+	b.waitForText("kept")
 	b.press("Keep only 2")
-	b.sees("Stop the others and abandon their work?")
+	b.waitForText("Stop the others and abandon their work?")
 	b.press("Yes")
-	b.sees("abandoned")
+	b.waitForText("abandoned")
 	r, err := s.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
 	require.NoError(t, err)
 	states := map[fleetv1.Landing_State]int{}

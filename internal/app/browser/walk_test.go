@@ -27,8 +27,8 @@ func (b *tab) focusTo(name string) {
 	require.Fail(b.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(met, "\n"))
 }
 
-// hit moves the focus to the element with the name, and presses Enter.
-func (b *tab) hit(name string) {
+// pressKeys moves the focus to the element with the name, and presses Enter.
+func (b *tab) pressKeys(name string) {
 	b.t.Helper()
 	b.focusTo(name)
 	b.run(chromedp.KeyEvent(kb.Enter))
@@ -43,47 +43,47 @@ func TestKeyboardWalk(t *testing.T) {
 	b.expect("404") // the project has no repository, so the task has no changes
 	write := func(text string) { b.run(chromedp.KeyEvent(text)) }
 	b.goTo("/")
-	b.sees("No agents yet")
-	b.hit("Create the first agent")
-	b.sees("What the agent is for")
+	b.waitForText("No agents yet")
+	b.pressKeys("Create the first agent")
+	b.waitForText("What the agent is for")
 	b.focusTo("Name")
 	write("papi")
 	b.focusTo("What the agent is for")
 	write("Try things")
-	b.hit("Create agent")
-	b.sees("Next task")
-	b.sees("papi")
+	b.pressKeys("Create agent")
+	b.waitForText("Next task")
+	b.waitForText("papi")
 
 	b.focusTo("Next task")
 	write(`"$FLEET_ASK" question "tabs or spaces?" tabs spaces && echo it is $((40 + 2))`)
-	b.hit("Start task")
-	b.sees("tabs or spaces?")
-	b.hit("Attention")
-	b.sees("papi asks")
-	b.hit("spaces")
-	b.sees("No agent waits for an answer.")
+	b.pressKeys("Start task")
+	b.waitForText("tabs or spaces?")
+	b.pressKeys("Attention")
+	b.waitForText("papi asks")
+	b.pressKeys("spaces")
+	b.waitForText("No agent waits for an answer.")
 
-	b.hit("Tasks")
-	b.sees("completed")
-	b.hit(`"$FLEET_ASK"`)
-	b.sees("it is 42")
+	b.pressKeys("Tasks")
+	b.waitForText("completed")
+	b.pressKeys(`"$FLEET_ASK"`)
+	b.waitForText("it is 42")
 	for _, view := range []string{"result", "changes", "checks", "output", "conversation"} {
-		b.hit(view)
+		b.pressKeys(view)
 		require.NoError(t, b.until(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
 	}
 	for _, room := range [][2]string{{"Usage", "Tasks by day"}, {"Toolsets", "contracts"}, {"Admin", "The server is ready."}, {"Fleet", "1 agent"}} {
-		b.hit(room[0])
-		b.sees(room[1])
+		b.pressKeys(room[0])
+		b.waitForText(room[1])
 	}
-	b.hit("timeline")
-	b.sees("papi")
-	b.hit("table")
-	b.hit("papi")
-	b.sees("What it is for")
-	b.hit("Stop")
-	b.hit("Yes")
-	b.sees("stopped")
-	b.hit("Delete")
-	b.hit("Yes")
-	b.sees("No agents yet")
+	b.pressKeys("timeline")
+	b.waitForText("papi")
+	b.pressKeys("table")
+	b.pressKeys("papi")
+	b.waitForText("What it is for")
+	b.pressKeys("Stop")
+	b.pressKeys("Yes")
+	b.waitForText("stopped")
+	b.pressKeys("Delete")
+	b.pressKeys("Yes")
+	b.waitForText("No agents yet")
 }

@@ -32,7 +32,7 @@ func TestPromptFirst(t *testing.T) {
 	done := second.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
 	require.Contains(t, done["summary"], "Handled: "+spec)
-	require.Equal(t, 1, b.given(t, ws, spec))
+	require.Equal(t, 1, b.timesPrompted(t, ws, spec))
 	require.Equal(t, "ready again", second.wait(t, second.run(t, "Papi", "echo ready again")).text("summary"))
 
 	r = second.call(t, "restart_agent", object{"agent_name": "Papi", "role": "Coder"})

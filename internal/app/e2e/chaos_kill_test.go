@@ -35,10 +35,10 @@ func TestChaosKills(t *testing.T) {
 	proxy, err := faultproxy.New(b.url, seed, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, proxy.Close()) }()
-	k := &killing{bed: b, url: proxy.URL(), data: t.TempDir(), prefix: b.newPrefix(t), ended: map[string]int{}}
+	k := &killLoad{bed: b, url: proxy.URL(), data: t.TempDir(), prefix: b.newPrefix(t), endedByStatus: map[string]int{}}
 	k.server = b.serve(t, setup{url: k.url, prefix: k.prefix, data: k.data})
 	for i := range chaosAgents {
-		r := k.api().call(t, "create_agent", object{"name": name(i), "project": "Runner", "spec": "x"})
+		r := k.api().call(t, "create_agent", object{"name": agentName(i), "project": "Runner", "spec": "x"})
 		require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	}
 
@@ -50,8 +50,8 @@ func TestChaosKills(t *testing.T) {
 		kill  func()
 	}{
 		{"connections", 35, proxy.Cut},
-		{"runner", 30, func() { b.killRunner(t, k.prefix+name(r.IntN(chaosAgents))) }},
-		{"agent of Coder", 18, func() { b.restartAgent(t, k.prefix+name(r.IntN(chaosAgents))) }},
+		{"runner", 30, func() { b.killRunner(t, k.prefix+agentName(r.IntN(chaosAgents))) }},
+		{"agent of Coder", 18, func() { b.restartAgent(t, k.prefix+agentName(r.IntN(chaosAgents))) }},
 		{"Fleet server", 12, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func TestChaosKills(t *testing.T) {
 		load.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i+1)))
 			for ctx.Err() == nil && !t.Failed() {
-				k.errand(t, name(i), r)
+				k.runTask(t, agentName(i), r)
 			}
 		})
 	}
@@ -89,27 +89,27 @@ func TestChaosKills(t *testing.T) {
 	}
 	load.Wait() // each worker completes the task that it has started
 	t.Logf("kills %d: %v", total, kills)
-	t.Logf("tasks %v, with %d lines; longest %s", k.ended, k.lines, k.longest.Round(100*time.Millisecond))
+	t.Logf("tasks %v, with %d lines; longest %s", k.endedByStatus, k.lines, k.longest.Round(100*time.Millisecond))
 	for i := range chaosAgents {
-		k.api().remove(t, name(i))
+		k.api().remove(t, agentName(i))
 	}
 }
 
-// killing is the load during the kills, with the results of its tasks.
-type killing struct {
+// killLoad is the load during the kills, with the results of its tasks.
+type killLoad struct {
 	*bed
 	url, data, prefix string
 
 	mu     sync.RWMutex // held while server is replaced
 	server *server
 
-	counts  sync.Mutex
-	ended   map[string]int // number of tasks, by status
-	lines   int
-	longest time.Duration
+	resultsMu     sync.Mutex
+	endedByStatus map[string]int // number of tasks, by status
+	lines         int
+	longest       time.Duration
 }
 
-func (k *killing) api() caller {
+func (k *killLoad) api() caller {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.server.through("rest")
@@ -117,12 +117,12 @@ func (k *killing) api() caller {
 
 // do repeats a tool call until a server answers. Repeating is safe, because the call has a request id or only reads. It
 // returns nil if the answer is an error with one of the reasons.
-func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) object {
+func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string) object {
 	if _, reads := args["task_id"]; !reads {
 		args["request_id"] = newTag()
 	}
 	var last any
-	for begun := time.Now(); time.Since(begun) < 2*calmTime && !t.Failed(); {
+	for begun := time.Now(); time.Since(begun) < 2*recoveryTime && !t.Failed(); {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		answer, problem, err := k.api().callREST(ctx, method(tool), tool, args)
 		cancel()
@@ -142,15 +142,15 @@ func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) 
 	return nil
 }
 
-// errand starts a task for the agent, and checks the result. Sometimes it stops the task.
-func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
+// runTask starts a task for the agent, and checks the result. Sometimes it stops the task.
+func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	tag, lines, stop := newTag(), 20+r.IntN(100), r.IntN(6) == 0
 	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
 	begun := time.Now()
 	var started object
 	for started == nil && !t.Failed() { // each try is a new request, because the server refuses a task while the agent is offline
 		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
-		if time.Since(begun) > calmTime {
+		if time.Since(begun) > recoveryTime {
 			t.Errorf("%s must not stay offline", agent)
 		}
 	}
@@ -165,7 +165,7 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 		if s := task.text("status"); s != "pending" && s != "running" {
 			break
 		}
-		if time.Since(begun) > 2*calmTime {
+		if time.Since(begun) > 2*recoveryTime {
 			t.Errorf("%s of %s must end: %v", tag, agent, task)
 		}
 		<-time.After(200 * time.Millisecond)
@@ -200,9 +200,9 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 	case said.String() != want.String():
 		t.Errorf("%s of %s lost or repeated events: %q", tag, agent, said.String())
 	}
-	k.counts.Lock()
-	defer k.counts.Unlock()
-	k.ended[task.text("status")]++
+	k.resultsMu.Lock()
+	defer k.resultsMu.Unlock()
+	k.endedByStatus[task.text("status")]++
 	k.lines += strings.Count(said.String(), "\n")
 	k.longest = max(k.longest, time.Since(begun))
 }

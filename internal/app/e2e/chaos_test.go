@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	chaosAgents = 4
-	holeTime    = 30 * time.Second
-	calmTime    = 3 * time.Minute // how long agents may take to become idle after the network has recovered
+	chaosAgents   = 4
+	blackholeTime = 30 * time.Second
+	recoveryTime  = 3 * time.Minute // how long agents may take to become idle after the network has recovered
 )
 
 // TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
@@ -37,8 +37,8 @@ func TestChaos(t *testing.T) {
 	}
 	b := newBed(t, "bob")
 	seed := uint64(time.Now().UnixNano())
-	c := &chaos{bed: b, prefix: b.newPrefix(t), tasks: map[string]*errand{}, prompts: map[string]map[string]bool{}, posted: map[string]int{}}
-	proxy, err := faultproxy.New(b.url, seed, c.passed)
+	c := &chaos{bed: b, prefix: b.newPrefix(t), tasks: map[string]*loadTask{}, prompts: map[string]map[string]bool{}, acceptedMessages: map[string]int{}}
+	proxy, err := faultproxy.New(b.url, seed, c.recordMessage)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, proxy.Close()) }()
 	t.Logf("%s of chaos, seed %d", length, seed)
@@ -47,64 +47,64 @@ func TestChaos(t *testing.T) {
 	before := fleetGoroutines(t)
 	stop := c.open(t, proxy.URL())
 	for i := range chaosAgents {
-		c.create(t, name(i))
+		c.create(t, agentName(i))
 	}
-	running, conns := fleetGoroutines(t), proxy.Stats().Open
+	running, conns := fleetGoroutines(t), proxy.Stats().OpenConns
 
-	c.rage(t, proxy, length, seed)
+	c.runLoad(t, proxy, length, seed)
 	calm := time.Now()
 	proxy.Set(faultproxy.Faults{})
-	c.settle(t)
+	c.waitForRecovery(t)
 	settled := time.Since(calm)
 
 	// Check the final states of the agents and their tasks.
-	idle, idleConns := fleetGoroutines(t), proxy.Stats().Open
-	c.judge(t)
+	idle, idleConns := fleetGoroutines(t), proxy.Stats().OpenConns
+	c.checkResults(t)
 	for i := range chaosAgents {
-		c.api().remove(t, name(i))
+		c.api().remove(t, agentName(i))
 	}
 	stop()
-	within(t, patience, "no connection is left", func() bool { return proxy.Stats().Open == 0 })
+	within(t, patience, "no connection is left", func() bool { return proxy.Stats().OpenConns == 0 })
 	within(t, patience, "no goroutine of Fleet is left", func() bool { return fleetGoroutines(t) <= before })
 
 	s := proxy.Stats()
-	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.holes)
-	t.Logf("calls               %d, of which %d failed and were repeated; the longest took %s with its repetitions", c.calls, c.again, c.longest.Round(time.Millisecond))
-	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.reads), quantile(c.reads, 0.5), quantile(c.reads, 0.99), quantile(c.reads, 1))
-	t.Logf("stopped for a task  %d times, because nothing milder had ended the task", c.drastic)
+	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.blackholes)
+	t.Logf("calls               %d, of which %d failed and were repeated; the longest took %s with its repetitions", c.calls, c.repeatedCalls, c.longest.Round(time.Millisecond))
+	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.listDurations), quantile(c.listDurations, 0.5), quantile(c.listDurations, 0.99), quantile(c.listDurations, 1))
+	t.Logf("stopped for a task  %d times, because nothing milder had ended the task", c.stoppedAgents)
 	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))
 	t.Logf("goroutines of Fleet %d at first, %d at rest, %d after the end", running, idle, fleetGoroutines(t))
-	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.Most, idleConns, s.Open)
+	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.MaxConns, idleConns, s.OpenConns)
 	require.LessOrEqual(t, idleConns, 16+4*chaosAgents, "connections must not accumulate")
 	require.Less(t, idle, running+50, "goroutines must not accumulate")
 }
 
-func name(i int) string { return fmt.Sprintf("Chaos-%d", i) }
+func agentName(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
 // chaos is the load, with what the test knows about the load's tasks and messages.
 type chaos struct {
 	*bed
-	prefix string
-	server *server
-	holes  int
+	prefix     string
+	server     *server
+	blackholes int
 
-	mu      sync.Mutex
-	tasks   map[string]*errand         // by the tag in their prompts
-	prompts map[string]map[string]bool // messages with the tag in conversations, by conversation and time
-	posted  map[string]int             // number of messages with the tag that AgentAPI accepted, as seen by the proxy
-	reads   []time.Duration            // durations of list_agents
-	calls   int
-	again   int
-	drastic int // number of agents that were stopped to end their tasks
-	longest time.Duration
+	mu               sync.Mutex
+	tasks            map[string]*loadTask       // by the tag in their prompts
+	prompts          map[string]map[string]bool // messages with the tag in conversations, by conversation and time
+	acceptedMessages map[string]int             // number of messages with the tag that AgentAPI accepted, as seen by the proxy
+	listDurations    []time.Duration            // durations of list_agents
+	calls            int
+	repeatedCalls    int
+	stoppedAgents    int // number of agents that were stopped to end their tasks
+	longest          time.Duration
 }
 
-// errand is a task of the load.
-type errand struct {
-	id, agent  string
-	message    bool // this is a message to a task, not a task
-	interfered bool // the load stops, restarts or deletes the agent during the task
-	alone      bool // the task gets no messages, so its summary must be about its own prompt
+// loadTask is a task of the load.
+type loadTask struct {
+	id, agent       string
+	message         bool // this is a message to a task, not a task
+	interrupted     bool // the load stops, restarts or deletes the agent during the task
+	withoutMessages bool // the task gets no messages, so its summary must be about its own prompt
 }
 
 // open starts a fleet in this process that reaches Coder through the proxy.
@@ -114,7 +114,7 @@ func (c *chaos) open(t *testing.T, url string) (stop func()) {
 	cfg.CreateWait, cfg.LogFormat = 30*time.Second, "json"
 	cfg.Coder.URL, cfg.Coder.Prefix = url, &c.prefix
 	t.Setenv("CODER_SESSION_TOKEN", c.token)
-	log := &journal{}
+	log := &memoryLog{}
 	a, err := app.Open(t.Context(), cfg, app.Options{Log: log})
 	require.NoError(t, err)
 	l, err := a.Listen("chaos")
@@ -138,19 +138,19 @@ func (c *chaos) open(t *testing.T, url string) (stop func()) {
 	return stop
 }
 
-// journal is a log in memory.
-type journal struct {
+// memoryLog is a log in memory.
+type memoryLog struct {
 	mu sync.Mutex
 	b  strings.Builder
 }
 
-func (j *journal) Write(b []byte) (int, error) {
+func (j *memoryLog) Write(b []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.Write(b)
 }
 
-func (j *journal) text() string {
+func (j *memoryLog) text() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.String()
@@ -158,8 +158,8 @@ func (j *journal) text() string {
 
 func (c *chaos) api() caller { return c.server.through("grpc") }
 
-// passed records a message that an AgentAPI has accepted.
-func (c *chaos) passed(s faultproxy.Seen) {
+// recordMessage records a message that an AgentAPI has accepted.
+func (c *chaos) recordMessage(s faultproxy.Exchange) {
 	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
 		return
 	}
@@ -169,7 +169,7 @@ func (c *chaos) passed(s faultproxy.Seen) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.posted[tagOf(m.Content)]++
+	c.acceptedMessages[tagOf(m.Content)]++
 }
 
 // tagOf returns the tag in a prompt: a word that no other prompt contains.
@@ -182,8 +182,8 @@ func tagOf(prompt string) string {
 	return ""
 }
 
-// rage runs the load while the network is bad.
-func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
+// runLoad runs the load while the network is bad.
+func (c *chaos) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	faults := faultproxy.Faults{Latency: 2 * time.Second, Slow: 0.2, Refuse: 0.2, Cut: 0.1}
@@ -193,13 +193,13 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 		load.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for ctx.Err() == nil && !t.Failed() {
-				c.act(t, r, name(i))
+				c.randomAction(t, r, agentName(i))
 			}
 		})
 	}
 	watching, enough := context.WithCancel(t.Context())
-	watch.Go(func() { c.read(t, watching) })
-	watch.Go(func() { c.collect(t, watching) })
+	watch.Go(func() { c.pollAgents(t, watching) })
+	watch.Go(func() { c.pollConversations(t, watching) })
 
 	// One blackhole in the middle of a short run, and one every two minutes in a long one.
 	every := min(2*time.Minute, length/2)
@@ -208,8 +208,8 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
-			hole, end := context.WithTimeout(t.Context(), min(holeTime, length/3))
-			c.holes++
+			hole, end := context.WithTimeout(t.Context(), min(blackholeTime, length/3))
+			c.blackholes++
 			proxy.Blackhole(hole)
 			end()
 		case <-ctx.Done():
@@ -220,31 +220,31 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 	watch.Wait()
 }
 
-// act performs one random action on the agent.
-func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
+// randomAction performs one random action on the agent.
+func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 	switch chance := r.IntN(100); {
 	case chance < 50:
 		e := c.start(t, agent, fmt.Sprintf("sleep %d", r.IntN(4)))
-		e.alone = true
-		c.finish(t, e)
+		e.withoutMessages = true
+		c.waitForEnd(t, e)
 	case chance < 65:
 		e := c.start(t, agent, "sleep 300")
-		e.interfered = true
+		e.interrupted = true
 		if r.IntN(2) == 0 {
-			within(t, calmTime, "the agent works", func() bool { return c.count(tagOfErrand(c, e)) > 0 })
+			within(t, recoveryTime, "the agent works", func() bool { return c.timesSent(tagOfTask(c, e)) > 0 })
 		}
 		c.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
-		c.finish(t, e)
+		c.waitForEnd(t, e)
 	case chance < 80:
 		e := c.start(t, agent, "sleep 4")
 		tag := newTag()
-		m := &errand{id: e.id, agent: agent, message: true}
+		m := &loadTask{id: e.id, agent: agent, message: true}
 		if _, refused := c.do(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
 			c.mu.Lock()
 			c.tasks[tag] = m
 			c.mu.Unlock()
 		}
-		c.finish(t, e)
+		c.waitForEnd(t, e)
 	case chance < 88:
 		c.do(t, "restart_agent", object{"agent_name": agent, "role": []string{"coder", "operator", "manager"}[r.IntN(3)]})
 	case chance < 94:
@@ -252,18 +252,18 @@ func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
 		c.do(t, "start_agent", object{"agent_name": agent})
 	default:
 		e := c.start(t, agent, "sleep 300")
-		e.interfered = true
+		e.interrupted = true
 		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
-		within(t, calmTime, agent+" is deleted", func() bool {
+		within(t, recoveryTime, agent+" is deleted", func() bool {
 			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
 		})
-		c.finish(t, e)
+		c.waitForEnd(t, e)
 		c.create(t, agent)
 	}
 }
 
-func tagOfErrand(c *chaos, e *errand) string {
+func tagOfTask(c *chaos, e *loadTask) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tag, other := range c.tasks {
@@ -279,11 +279,11 @@ func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
 // create creates the agent and waits until it can work.
 func (c *chaos) create(t *testing.T, agent string) {
 	c.do(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
-	c.ready(t, agent)
+	c.waitUntilIdle(t, agent)
 }
 
-// ready waits until the agent can work. If the agent's workspace was stopped to end a task, ready starts the agent.
-func (c *chaos) ready(t *testing.T, agent string) {
+// waitUntilIdle waits until the agent can work. If the agent's workspace was stopped to end a task, ready starts the agent.
+func (c *chaos) waitUntilIdle(t *testing.T, agent string) {
 	t.Helper()
 	var a object
 	defer func() {
@@ -291,11 +291,11 @@ func (c *chaos) ready(t *testing.T, agent string) {
 			t.Logf("%s: %v", agent, a)
 		}
 	}()
-	within(t, calmTime, agent+" is idle", func() bool {
+	within(t, recoveryTime, agent+" is idle", func() bool {
 		a = c.api().agent(t, agent)
 		if a["state"] == "stopped" {
 			c.mu.Lock()
-			c.drastic++
+			c.stoppedAgents++
 			c.mu.Unlock()
 			c.do(t, "start_agent", object{"agent_name": agent})
 		}
@@ -304,9 +304,9 @@ func (c *chaos) ready(t *testing.T, agent string) {
 }
 
 // start waits until the agent can accept a task, and starts the task.
-func (c *chaos) start(t *testing.T, agent, description string) *errand {
+func (c *chaos) start(t *testing.T, agent, description string) *loadTask {
 	tag := newTag()
-	e := &errand{agent: agent}
+	e := &loadTask{agent: agent}
 	c.mu.Lock()
 	c.tasks[tag] = e
 	c.mu.Unlock()
@@ -316,13 +316,13 @@ func (c *chaos) start(t *testing.T, agent, description string) *errand {
 			e.id = r.text("task.id")
 			return e
 		}
-		require.Less(t, time.Since(begun), calmTime, "%s must not stay offline: %v", agent, c.api().agent(t, agent))
-		c.ready(t, agent)
+		require.Less(t, time.Since(begun), recoveryTime, "%s must not stay offline: %v", agent, c.api().agent(t, agent))
+		c.waitUntilIdle(t, agent)
 	}
 }
 
-// finish waits until the task has ended.
-func (c *chaos) finish(t *testing.T, e *errand) {
+// waitForEnd waits until the task has ended.
+func (c *chaos) waitForEnd(t *testing.T, e *loadTask) {
 	c.api().wait(t, e.id)
 }
 
@@ -337,7 +337,7 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 		c.calls++
 		c.longest = max(c.longest, time.Since(begun))
 		if problem != nil && problem.Reason == "BACKEND_UNAVAILABLE" {
-			c.again++
+			c.repeatedCalls++
 		}
 		c.mu.Unlock()
 		switch {
@@ -348,13 +348,13 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 		case problem.Reason != "BACKEND_UNAVAILABLE":
 			require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
 		}
-		require.Less(t, time.Since(begun), calmTime, "%s %v is refused for too long: %v", tool, args, problem)
+		require.Less(t, time.Since(begun), recoveryTime, "%s %v is refused for too long: %v", tool, args, problem)
 		<-time.After(500 * time.Millisecond) // the answer says that the caller should retry
 	}
 }
 
-// read calls list_agents repeatedly. Fleet must always answer quickly, whatever happens to Coder.
-func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+// pollAgents calls list_agents repeatedly. Fleet must always answer quickly, whatever happens to Coder.
+func (c *chaos) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	through := []caller{c.server.through("grpc"), c.server.through("rest"), c.server.through("mcp")}
@@ -364,19 +364,19 @@ func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the
 			t.Errorf("list_agents failed: %v", problem)
 		}
 		c.mu.Lock()
-		c.reads = append(c.reads, time.Since(begun))
+		c.listDurations = append(c.listDurations, time.Since(begun))
 		c.mu.Unlock()
 		<-tick.C
 	}
 }
 
-// collect reads the agents' conversations, bypassing the proxy. A restart clears a conversation, so it reads
+// pollConversations reads the agents' conversations, bypassing the proxy. A restart clears a conversation, so it reads
 // repeatedly.
-func (c *chaos) collect(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+func (c *chaos) pollConversations(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c.look(t)
+		c.readConversations(t)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -385,54 +385,54 @@ func (c *chaos) collect(t *testing.T, ctx context.Context) { //nolint:revive // 
 	}
 }
 
-func (c *chaos) look(t *testing.T) {
+func (c *chaos) readConversations(t *testing.T) {
 	for i := range chaosAgents {
 		var all struct {
 			Messages []struct{ Role, Content, Time string }
 		}
-		c.try(t, http.MethodGet, "/@"+c.user+"/"+c.prefix+name(i)+".main/apps/agentapi/messages", nil, &all)
+		c.tryRequest(t, http.MethodGet, "/@"+c.user+"/"+c.prefix+agentName(i)+".main/apps/agentapi/messages", nil, &all)
 		c.mu.Lock()
 		for _, m := range all.Messages {
 			if tag := tagOf(m.Content); m.Role == "user" && tag != "" {
 				if c.prompts[tag] == nil {
 					c.prompts[tag] = map[string]bool{}
 				}
-				c.prompts[tag][name(i)+" "+m.Time] = true
+				c.prompts[tag][agentName(i)+" "+m.Time] = true
 			}
 		}
 		c.mu.Unlock()
 	}
 }
 
-// count returns how often the agent received the prompt with the tag, as far as the test has seen.
-func (c *chaos) count(tag string) int {
+// timesSent returns how often the agent received the prompt with the tag, as far as the test has seen.
+func (c *chaos) timesSent(tag string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(len(c.prompts[tag]), c.posted[tag])
+	return max(len(c.prompts[tag]), c.acceptedMessages[tag])
 }
 
-// settle waits until all agents are idle.
-func (c *chaos) settle(t *testing.T) {
+// waitForRecovery waits until all agents are idle.
+func (c *chaos) waitForRecovery(t *testing.T) {
 	calm := time.Now()
-	within(t, calmTime, "Fleet has seen Coder again", func() bool {
+	within(t, recoveryTime, "Fleet has seen Coder again", func() bool {
 		at, err := time.Parse(time.RFC3339, c.api().call(t, "list_agents", object{}).text("observed_at"))
 		return err == nil && at.After(calm)
 	})
 	for i := range chaosAgents {
-		c.ready(t, name(i))
+		c.waitUntilIdle(t, agentName(i))
 	}
-	c.look(t)
+	c.readConversations(t)
 }
 
-// judge checks that each request of the load had the right result.
-func (c *chaos) judge(t *testing.T) {
+// checkResults checks that each request of the load had the right result.
+func (c *chaos) checkResults(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
 	tasks := c.tasks
 	c.mu.Unlock()
 	messages := 0
 	for tag, e := range tasks {
-		n := c.count(tag)
+		n := c.timesSent(tag)
 		if n > 1 {
 			t.Errorf("%s of %s was sent %d times", tag, e.agent, n)
 		}
@@ -453,13 +453,13 @@ func (c *chaos) judge(t *testing.T) {
 		switch {
 		case status == "pending" || status == "running":
 			t.Errorf("%s of %s is lost: %v", tag, e.agent, now)
-		case e.interfered && status != "stopped":
+		case e.interrupted && status != "stopped":
 			t.Errorf("%s of %s must be stopped: %v", tag, e.agent, now)
-		case !e.interfered && status != "completed":
+		case !e.interrupted && status != "completed":
 			t.Errorf("%s of %s did not succeed: %v", tag, e.agent, now)
-		case !e.interfered && n != 1:
+		case !e.interrupted && n != 1:
 			t.Errorf("%s of %s completed, but was sent %d times", tag, e.agent, n)
-		case e.alone && !strings.Contains(now.text("summary"), tag):
+		case e.withoutMessages && !strings.Contains(now.text("summary"), tag):
 			t.Errorf("%s of %s has the summary of another task: %v", tag, e.agent, now)
 		}
 	}

@@ -17,7 +17,7 @@ func TestContract(t *testing.T) {
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
-			w := walk{caller: s.through(face), name: "Papi-" + face}
+			w := contractTest{caller: s.through(face), name: "Papi-" + face}
 			for _, step := range []struct {
 				name string
 				take func(*testing.T)
@@ -41,13 +41,13 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// walk checks the promises of the API on one face. Its steps depend on each other.
-type walk struct {
+// contractTest checks the promises of the API on one face. Its steps depend on each other.
+type contractTest struct {
 	caller
 	name string // the name of the agent that it uses
 }
 
-func (w *walk) catalog(t *testing.T) {
+func (w *contractTest) catalog(t *testing.T) {
 	projects := map[string]object{}
 	for _, p := range w.call(t, "list_agent_projects", object{}).list("projects") {
 		projects[p.text("template_name")] = p
@@ -79,7 +79,7 @@ func (w *walk) catalog(t *testing.T) {
 	require.False(t, made, "a refused call must not create anything")
 }
 
-func (w *walk) create(t *testing.T) {
+func (w *contractTest) create(t *testing.T) {
 	const spec = "Keep the build green.\nSay \"done\" when it is; costs are $5, 100 % of it."
 	begun := time.Now()
 	r := w.call(t, "create_agent", object{"name": w.name, "project": "SETUP", "role": "Operator", "spec": spec})
@@ -117,7 +117,7 @@ func (c caller) listed(t testing.TB, name string) object {
 	return nil
 }
 
-func (w *walk) task(t *testing.T) {
+func (w *contractTest) task(t *testing.T) {
 	_, cursor := w.events(t, w.name, "now", false)
 	begun := time.Now()
 	r := w.call(t, "start_agent_task", object{"agent_name": w.name, "task_description": "sleep 5 for the first task\nand its second line"})
@@ -155,25 +155,25 @@ func (w *walk) task(t *testing.T) {
 	require.Contains(t, done["summary"], "the follow-up was heard", "the summary must be the agent's last text")
 	require.NotContains(t, done["summary"], "  ", "the summary must not contain the padding of the screen")
 	require.Equal(t, "idle", w.agent(t, w.name)["status"])
-	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "sleep 5 for the first task\nand its second line"), "the prompt must be sent once")
-	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "the message must be sent once")
+	require.Equal(t, 1, w.timesPrompted(t, w.workspaceOf(w.name), "sleep 5 for the first task\nand its second line"), "the prompt must be sent once")
+	require.Equal(t, 1, w.timesPrompted(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "the message must be sent once")
 	detail := w.call(t, "show_task", object{"task_id": id, "include_payload": true})
 	require.Contains(t, detail.text("task.payload"), "Handled: sleep 5 for the first task", "the payload must be the complete output")
 }
 
-func (w *walk) stop(t *testing.T) {
+func (w *contractTest) stop(t *testing.T) {
 	w.fail(t, "stop_agent_task", object{"agent_name": w.name}, "NO_RUNNING_TASK", 404, w.name)
-	w.stopOne(t, "sleep 120 to be stopped")
+	w.stopTask(t, "sleep 120 to be stopped")
 	next := w.wait(t, w.run(t, w.name, "echo ready again"))
 	require.Equal(t, "completed", next["status"], "%v", next)
 	require.Equal(t, "ready again", strings.TrimSpace(firstLine(next.text("summary"))))
 }
 
-// stopOne starts a task, stops it while it is active, and logs how long that took. AgentAPI needs two seconds to notice
+// stopTask starts a task, stops it while it is active, and logs how long that took. AgentAPI needs two seconds to notice
 // that its agent is idle.
-func (w *walk) stopOne(t *testing.T, description string) {
+func (w *contractTest) stopTask(t *testing.T, description string) {
 	id := w.run(t, w.name, description)
-	within(t, 10*time.Second, "the agent works", func() bool { return w.given(t, w.workspaceOf(w.name), description) == 1 })
+	within(t, 10*time.Second, "the agent works", func() bool { return w.timesPrompted(t, w.workspaceOf(w.name), description) == 1 })
 	begun := time.Now()
 	r := w.call(t, "stop_agent_task", object{"agent_name": w.name})
 	took := time.Since(begun)
@@ -190,7 +190,7 @@ func firstLine(s string) string {
 	return line
 }
 
-func (w *walk) failure(t *testing.T) {
+func (w *contractTest) failure(t *testing.T) {
 	done := w.wait(t, w.run(t, w.name, "fail on purpose"))
 	require.Equal(t, "failed", done["status"], "%v", done)
 	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason must be the agent's report")
@@ -199,7 +199,7 @@ func (w *walk) failure(t *testing.T) {
 	require.Contains(t, done["summary"], "Done: done on purpose")
 }
 
-func (w *walk) restart(t *testing.T) {
+func (w *contractTest) restart(t *testing.T) {
 	w.fail(t, "restart_agent", object{"agent_name": w.name, "role": "captain"}, "ROLE_NOT_FOUND", 400, "captain", "manager")
 	r := w.call(t, "restart_agent", object{"agent_name": w.name, "role": "MANAGER"})
 	require.Equal(t, "manager", r.text("agent.role"), "%v", r)
@@ -210,7 +210,7 @@ func (w *walk) restart(t *testing.T) {
 	require.Contains(t, done["summary"], "[manager] Handled: plan the week")
 }
 
-func (w *walk) power(t *testing.T) {
+func (w *contractTest) power(t *testing.T) {
 	r := w.call(t, "stop_agent", object{"agent_name": w.name})
 	require.Equal(t, "offline", r.text("agent.status"), "%v", r)
 	require.Equal(t, "stopped", r.text("agent.state"))
@@ -228,7 +228,7 @@ func (w *walk) power(t *testing.T) {
 	}
 }
 
-func (w *walk) metadata(t *testing.T) {
+func (w *contractTest) metadata(t *testing.T) {
 	ws := w.workspaceOf(w.name)
 	w.setMetadata(t, ws, "pull_request_url", "https://example.com/pull/7")
 	w.setMetadata(t, ws, "pull_request_status", "open")
@@ -243,7 +243,7 @@ func (w *walk) metadata(t *testing.T) {
 	require.NotEmpty(t, a.text("metadata.fleet_mcp_agent_spec"))
 }
 
-func (w *walk) history(t *testing.T) {
+func (w *contractTest) history(t *testing.T) {
 	r := w.call(t, "show_agent_task_history", object{"agent_name": w.name, "page_size": 2, "page": 2})
 	total, _ := r["total_count"].(float64)
 	require.EqualValues(t, math.Ceil(total/2), r["total_pages"])
@@ -259,7 +259,7 @@ func (w *walk) history(t *testing.T) {
 	w.fail(t, "show_agent_task_history", object{"agent_name": w.name, "page": 0}, "INVALID_PAGE", 400)
 }
 
-func (w *walk) delete(t *testing.T) {
+func (w *contractTest) delete(t *testing.T) {
 	ws, _ := w.workspace(t, w.workspaceOf(w.name))
 	id := w.run(t, w.name, "sleep 120")
 	begun := time.Now()

@@ -35,7 +35,7 @@ func TestDelegationClaude(t *testing.T) {
 
 	part := `{"project":"Claude","role":"coder","new_agent":true,"max_cost_usd":0.3,"task_description":"Do a part.\nmodel: hang parts"}`
 	id := queue(1, "Split it.", "model: tool mcp__fleet__queue_task "+part, "model: tool mcp__fleet__queue_task "+part, "model: say I wait", "model: say Both are done")
-	d.waits(t, id, 2)
+	d.requireWaiting(t, id, 2)
 	reserved, spent := budget()
 	require.InDelta(t, 0.6, reserved, 1e-9, "only what the parts may cost is reserved while the parent waits")
 	require.InDelta(t, 3*answerCost, spent, 1e-9)

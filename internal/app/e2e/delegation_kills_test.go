@@ -45,7 +45,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.until("parts") + fmt.Sprintf("echo part %d", n)})
 		}
 		id := d.run(t, "boss", d.script("", parts...))
-		d.waits(t, id, 3)
+		d.requireWaiting(t, id, 3)
 		b.eventually(t, "the parts run", func() bool {
 			running := 0
 			for _, c := range d.tree(t, id) {
@@ -55,7 +55,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 			}
 			return running == 3
 		})
-		d.open(t, "parts")
+		d.openGate(t, "parts")
 		opened, after := time.Now(), rand.N(most)
 		<-time.After(after) // when the kill happens is random, not a signal
 		v.kill()

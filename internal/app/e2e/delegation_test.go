@@ -34,8 +34,8 @@ func newDelegation(t *testing.T, b *bed, settings string) *delegation {
 	require.NoError(t, listener.Close())
 	d.setup = setup{
 		data: t.TempDir(), port: port, places: "[coder, local]",
-		more:  "local:\n  projects:\n    - {name: shell, driver: shell, roles: [{name: coder, default: true}]}\n",
-		coder: fmt.Sprintf("  fleet_url: http://127.0.0.1:%d\n%s", port, settings),
+		sections:   "local:\n  projects:\n    - {name: shell, driver: shell, roles: [{name: coder, default: true}]}\n",
+		coderLines: fmt.Sprintf("  fleet_url: http://127.0.0.1:%d\n%s", port, settings),
 	}
 	d.setup.secret = b.firstToken(t, d.setup.data)
 	d.caller = b.serve(t, d.setup).through("rest")
@@ -64,8 +64,8 @@ func (d *delegation) as(secret string) caller {
 // file returns the path of a file in dir.
 func (d *delegation) file(name string) string { return filepath.Join(d.dir, name) }
 
-// open lets agents go on that wait for the gate.
-func (d *delegation) open(t *testing.T, gate string) {
+// openGate lets agents go on that wait for the gate.
+func (d *delegation) openGate(t *testing.T, gate string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(d.file(gate), nil, 0o644)) //nolint:gosec // the workspaces can have other users
 }
@@ -125,8 +125,8 @@ func (d *delegation) reach(t *testing.T, name string) string {
 	return string(data)
 }
 
-// waits waits until the turn of the task is over, and it waits for as many tasks.
-func (d *delegation) waits(t *testing.T, id string, n int) {
+// requireWaiting waits until the turn of the task is over, and it waits for as many tasks.
+func (d *delegation) requireWaiting(t *testing.T, id string, n int) {
 	t.Helper()
 	d.eventually(t, "the parent waits", func() bool {
 		waits := object(asMap(d.call(t, "show_task", object{"task_id": id}).at("task.queue"))).list("waits")
@@ -172,16 +172,16 @@ func TestDelegation(t *testing.T) {
 	require.Len(t, d.tree(t, id), 4)
 	answers := strings.TrimSpace(d.reach(t, "answers"))
 	require.Equal(t, 3, strings.Count(answers, `"pending"`), answers)
-	d.open(t, "turn")
-	d.waits(t, id, 3)
+	d.openGate(t, "turn")
+	d.requireWaiting(t, id, 3)
 	require.NoFileExists(t, seen[1], "the token's file must go with the run")
 	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, ofTask(home, id))
 	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the parent has given its agent back")
 	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "others can have it")
 
-	d.open(t, "one")
-	d.open(t, "two")
+	d.openGate(t, "one")
+	d.openGate(t, "two")
 	done := d.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
 	told := d.reach(t, "told")
@@ -283,7 +283,7 @@ func TestDelegationNotAllowed(t *testing.T) {
 	require.Equal(t, before+3, d.audited(t, "DELEGATION_REFUSED"))
 	own.fail(t, "show_task", object{"task_id": id}, "TASK_NOT_FOUND", http.StatusNotFound)
 	own.fail(t, "list_agents", object{}, "PERMISSION_DENIED", http.StatusForbidden)
-	d.open(t, "turn")
+	d.openGate(t, "turn")
 	require.Equal(t, "completed", d.wait(t, next)["status"])
 	own.fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
 }

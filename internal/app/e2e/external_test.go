@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// truthLimit is how long Fleet may take to show changes that it did not make.
-const truthLimit = 5 * time.Second
+// stateDelayLimit is how long Fleet may take to show changes that it did not make.
+const stateDelayLimit = 5 * time.Second
 
 // TestExternalChanges changes agents directly in Coder, and checks that Fleet shows each change in time, with a reason.
 func TestExternalChanges(t *testing.T) {
@@ -43,7 +43,7 @@ func TestExternalChanges(t *testing.T) {
 			ws, _ := s.workspace(t, s.workspaceOf(c.name))
 			id := f.run(t, c.name, "sleep 120")
 			require.Equal(t, "busy", f.agent(t, c.name)["status"])
-			s.eventually(t, "the agent works", func() bool { return s.given(t, ws.Name, "sleep 120") == 1 })
+			s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
 
 			c.happens(t, s, ws)
 			happened := time.Now()
@@ -54,10 +54,10 @@ func TestExternalChanges(t *testing.T) {
 					return now.LatestBuild.Status == "stopped"
 				})
 			}
-			took := within(t, truthLimit, "it shows", func() bool { return f.agent(t, c.name)["state"] == c.state })
+			took := within(t, stateDelayLimit, "it shows", func() bool { return f.agent(t, c.name)["state"] == c.state })
 			a := f.agent(t, c.name)
 			t.Logf("%s shows %s after %s: %s", c.state, c.name, took.Round(10*time.Millisecond), a["state_reason"])
-			require.Less(t, time.Since(happened), 2*truthLimit)
+			require.Less(t, time.Since(happened), 2*stateDelayLimit)
 			require.Equal(t, "offline", a["status"])
 			require.Equal(t, "offline", f.listed(t, c.name)["status"])
 			if c.state != "stopped" {
@@ -82,13 +82,13 @@ func TestExternalChanges(t *testing.T) {
 		require.Equal(t, "idle", f.call(t, "create_agent", object{"name": "Removed", "project": "DataOne", "spec": "x"}).text("agent.status"))
 		ws, _ := s.workspace(t, s.workspaceOf("Removed"))
 		id := f.run(t, "Removed", "sleep 120")
-		s.eventually(t, "the agent works", func() bool { return s.given(t, ws.Name, "sleep 120") == 1 })
+		s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
 		require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "delete"))
 		s.eventually(t, "Coder has deleted it", func() bool {
 			_, there := s.workspace(t, ws.Name)
 			return !there
 		})
-		took := within(t, truthLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
+		took := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
 		t.Logf("deleted shows after %s", took.Round(10*time.Millisecond))
 		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})

@@ -12,11 +12,11 @@ import (
 func TestIsolation(t *testing.T) {
 	admin, alice := newBed(t, "admin"), newBed(t, "alice")
 	prefix := admin.newPrefix(t)
-	t.Cleanup(func() { alice.sweep(t, prefix) })
-	theirs := alice.make(t, "setup-devcontainer", prefix+"Theirs")
-	plain := admin.make(t, "plain", prefix+"Plain")
-	other := admin.make(t, "setup-devcontainer", "x"+prefix+"Other") // without Fleet's prefix
-	t.Cleanup(func() { admin.sweep(t, "x"+prefix) })
+	t.Cleanup(func() { alice.deleteWorkspaces(t, prefix) })
+	theirs := alice.createWorkspace(t, "setup-devcontainer", prefix+"Theirs")
+	plain := admin.createWorkspace(t, "plain", prefix+"Plain")
+	other := admin.createWorkspace(t, "setup-devcontainer", "x"+prefix+"Other") // without Fleet's prefix
+	t.Cleanup(func() { admin.deleteWorkspaces(t, "x"+prefix) })
 
 	s := admin.serve(t, setup{prefix: prefix})
 	require.Equal(t, "idle", s.through("grpc").call(t, "create_agent", object{"name": "Mine", "project": "Setup", "spec": "x"}).text("agent.status"))
@@ -61,14 +61,14 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// make creates a workspace as a person does.
-func (b *bed) make(t testing.TB, template, name string) (ws workspace) {
+// createWorkspace creates a workspace as a person does.
+func (b *bed) createWorkspace(t testing.TB, template, name string) (ws workspace) {
 	t.Helper()
 	var templates []struct{ ID, Name string }
-	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/templates", nil, &templates))
+	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/templates", nil, &templates))
 	for _, tpl := range templates {
 		if tpl.Name == template {
-			require.Equal(t, http.StatusCreated, b.ask(t, http.MethodPost, "/api/v2/users/me/workspaces", object{"name": name, "template_id": tpl.ID}, &ws))
+			require.Equal(t, http.StatusCreated, b.request(t, http.MethodPost, "/api/v2/users/me/workspaces", object{"name": name, "template_id": tpl.ID}, &ws))
 			return ws
 		}
 	}

@@ -29,7 +29,7 @@ func newLandingBed(t *testing.T, b *bed, url, face, settings string, agents ...s
 	first := t.TempDir()
 	shell(t, first, "git init -q --bare -b main "+x.origin+"; git init -q -b main; for n in $(seq 20); do echo line $n; done >lines; mkdir keys; echo first >keys/first; git add .; "+
 		"git -c user.name=ada -c user.email=ada@example.com commit -qm first; git push -q "+x.origin+" main")
-	x.setup = setup{url: url, coder: "  projects:\n    Runner:\n      template: runner\n      repository: " + x.origin + "\n" + settings}
+	x.setup = setup{url: url, coderLines: "  projects:\n    Runner:\n      template: runner\n      repository: " + x.origin + "\n" + settings}
 	x.caller = b.serve(t, x.setup).through(face)
 	x.setup.prefix, x.setup.data = x.prefix, x.data
 	for _, name := range agents {
@@ -58,8 +58,8 @@ func (x *landingBed) work(t *testing.T, agent, script string) string {
 	return id
 }
 
-// landed waits until no work waits for its turn, and returns how the work of each task has ended.
-func (x *landingBed) landed(t *testing.T, ids ...string) (landings []object) {
+// waitUntilLanded waits until no work waits for its turn, and returns how the work of each task has ended.
+func (x *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []object) {
 	t.Helper()
 	x.eventually(t, "all work is decided", func() bool {
 		waiting, problem := x.try(t, "list_reviews", object{"states": []any{"queued"}})
@@ -96,7 +96,7 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, start, shell(t, "", "git -C "+x.origin+" rev-parse main"))
 	begun := time.Now()
 	x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl, dave}, "no_fix": true})
-	l := x.landed(t, ann, bo, carl, dave)
+	l := x.waitUntilLanded(t, ann, bo, carl, dave)
 	t.Logf("landed in %s", time.Since(begun).Round(10*time.Millisecond))
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
 	require.Equal(t, "landed", l[1]["state"], "%v", l[1])
@@ -113,12 +113,12 @@ func TestLanding(t *testing.T) {
 	hook := filepath.Join(x.origin, "hooks", "pre-receive")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho protected; exit 1\n"), 0o755)) //nolint:gosec // git executes it
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
-	l = x.landed(t, late)
+	l = x.waitUntilLanded(t, late)
 	require.Equal(t, "review", l[0]["state"], "%v", l[0])
 	require.Contains(t, l[0]["problem"], "pre-receive hook declined", "a protected branch does not hold up the train")
 	require.NoError(t, os.Remove(hook))
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
-	l = x.landed(t, late)
+	l = x.waitUntilLanded(t, late)
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
 	require.Equal(t, "late", shell(t, "", "git -C "+x.origin+" show main:keys/late"))
 
@@ -133,7 +133,7 @@ func TestLanding(t *testing.T) {
 // arrived. Each work must land once.
 func TestLandingOverBadNetwork(t *testing.T) {
 	b := newBed(t, "bob")
-	proxy, err := faultproxy.New(b.url, 20261128, func(faultproxy.Seen) {})
+	proxy, err := faultproxy.New(b.url, 20261128, func(faultproxy.Exchange) {})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
 	names := []string{"a0", "a1", "a2", "a3"}
@@ -149,13 +149,13 @@ func TestLandingOverBadNetwork(t *testing.T) {
 		_, problem := x.try(t, "land_tasks", order)
 		return problem == nil
 	})
-	x.landed(t, ids...)
+	x.waitUntilLanded(t, ids...)
 	s := proxy.Stats()
 	proxy.Set(faultproxy.Faults{})
 	t.Logf("%d requests: %d slow, %d refused, %d refused after they had arrived, %d answers cut",
 		s.Requests-before.Requests, s.Slow-before.Slow, s.Refused-before.Refused, s.RefusedAfter-before.RefusedAfter, s.Cut-before.Cut)
 	require.Positive(t, s.Refused-before.Refused)
-	for n, l := range x.landed(t, ids...) {
+	for n, l := range x.waitUntilLanded(t, ids...) {
 		require.Equal(t, "landed", l["state"], "%s: %v", names[n], l)
 	}
 	require.Equal(t, "5", shell(t, "", "git -C "+x.origin+" rev-list --count main"), "each work lands once")
@@ -197,7 +197,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 	for i, id := range ids {
 		texts[i], _ = id.(string)
 	}
-	landings := x.landed(t, texts...)
+	landings := x.waitUntilLanded(t, texts...)
 	log := strings.Fields(shell(t, "", "git -C "+x.origin+" log --format=%H main"))
 	n := 0
 	for i, l := range landings {

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	bulk       = "../../../testdata/coder-testbed/bulk.sh" // creates cheap workspaces in the test bed
+	bulkScript = "../../../testdata/coder-testbed/bulk.sh" // creates cheap workspaces in the test bed
 	bulkAgents = 300
-	quiet      = time.Minute // how long the benchmark counts the requests of an idle fleet
+	idleTime   = time.Minute // how long the benchmark counts the requests of an idle fleet
 )
 
 // BenchmarkList compares the speed of list_agents with the speed of Coder's own lists of workspaces. The fleet has
 // hundreds of agents in a real Coder. The benchmark also counts the requests that an idle fleet sends to Coder.
 func BenchmarkList(b *testing.B) {
 	coder := newBed(b, "")
-	out, err := exec.CommandContext(b.Context(), bulk, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
+	out, err := exec.CommandContext(b.Context(), bulkScript, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
 	require.NoError(b, err, "%s", out)
-	b.Cleanup(func() { _ = exec.Command(bulk, "--rm").Run() }) //nolint:noctx // the benchmark's context is done
+	b.Cleanup(func() { _ = exec.Command(bulkScript, "--rm").Run() }) //nolint:noctx // the benchmark's context is done
 	seen := &requests{}
 	proxy, err := faultproxy.New(coder.url, 1, seen.count)
 	require.NoError(b, err)
@@ -50,7 +50,7 @@ func BenchmarkList(b *testing.B) {
 		})
 	}
 	measure("Coder/"+path, func(t testing.TB) {
-		require.Equal(t, http.StatusOK, coder.ask(t, http.MethodGet, path, nil, nil))
+		require.Equal(t, http.StatusOK, coder.request(t, http.MethodGet, path, nil, nil))
 	})
 	tools, err := client.NewStreamableHttpClient(coder.url+"/api/experimental/mcp/http", transport.WithHTTPHeaders(map[string]string{"Coder-Session-Token": coder.token}))
 	require.NoError(b, err)
@@ -67,39 +67,39 @@ func BenchmarkList(b *testing.B) {
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
 		measure("Fleet/"+face, func(t testing.TB) { s.through(face).call(t, "list_agents", object{}) })
 	}
-	seen.take()
+	seen.takeCounts()
 	select {
-	case <-time.After(quiet):
+	case <-time.After(idleTime):
 	case <-b.Context().Done():
 	}
-	b.Logf("requests to Coder in %s in which nothing happens: %v", quiet, seen.take())
+	b.Logf("requests to Coder in %s in which nothing happens: %v", idleTime, seen.takeCounts())
 }
 
 // requests counts the requests of the fleet, by purpose.
 type requests struct {
-	mu   sync.Mutex
-	seen map[string]int
+	mu     sync.Mutex
+	counts map[string]int
 }
 
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-func (r *requests) count(s faultproxy.Seen) {
+func (r *requests) count(s faultproxy.Exchange) {
 	path := ids.ReplaceAllString(s.Path, "ID")
 	if strings.HasPrefix(path, "/@") { // a request to an agent, through Coder's app proxy
 		path = "an agent's " + path[strings.LastIndex(path, "/"):]
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.seen != nil {
-		r.seen[s.Method+" "+path]++
+	if r.counts != nil {
+		r.counts[s.Method+" "+path]++
 	}
 }
 
-// take returns the counts and resets them.
-func (r *requests) take() map[string]int {
+// takeCounts returns the counts and resets them.
+func (r *requests) takeCounts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := r.seen
-	r.seen = map[string]int{}
+	seen := r.counts
+	r.counts = map[string]int{}
 	return seen
 }

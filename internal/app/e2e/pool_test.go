@@ -64,5 +64,5 @@ func TestPool(t *testing.T) {
 	require.Len(t, c.call(t, "list_agents", object{}).list("agents"), most)
 
 	c.call(t, "delete_pool", object{"name": "crew"})
-	within(t, patience, "the pool's workspaces are deleted", func() bool { return len(s.ours(t)) == 0 })
+	within(t, patience, "the pool's workspaces are deleted", func() bool { return len(s.fleetWorkspaces(t)) == 0 })
 }

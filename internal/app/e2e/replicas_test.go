@@ -23,14 +23,14 @@ func TestReplicas(t *testing.T) {
 	p := pair{first.through("grpc"), second.through("mcp")}
 
 	t.Run("create", func(t *testing.T) {
-		answers, problems := p.both(t, "create_agent", object{"name": "Once", "project": "Setup", "spec": "x"})
-		p.one(t, answers, problems, "AGENT_EXISTS")
-		answers, problems = p.both(t, "create_agent", object{"name": "Twin", "project": "Setup", "spec": "x", "request_id": "twin"})
+		answers, problems := p.callBoth(t, "create_agent", object{"name": "Once", "project": "Setup", "spec": "x"})
+		p.requireOneSuccess(t, answers, problems, "AGENT_EXISTS")
+		answers, problems = p.callBoth(t, "create_agent", object{"name": "Twin", "project": "Setup", "spec": "x", "request_id": "twin"})
 		require.Equal(t, [2]*problem{}, problems)
 		require.NotEmpty(t, answers[0].text("agent.workspace_id"))
 		require.Equal(t, answers[0].text("agent.workspace_id"), answers[1].text("agent.workspace_id"))
-		require.Len(t, p[0].ours(t), 2, "each workspace must be created once")
-		for _, ws := range p[0].ours(t) {
+		require.Len(t, p[0].fleetWorkspaces(t), 2, "each workspace must be created once")
+		for _, ws := range p[0].fleetWorkspaces(t) {
 			require.Equal(t, 1, ws.LatestBuild.Number, ws.Name)
 		}
 	})
@@ -38,36 +38,36 @@ func TestReplicas(t *testing.T) {
 		ws := first.workspaceOf("Once")
 		for i := range 4 {
 			prompt := fmt.Sprintf("sleep 1 for whoever is first, %d", i)
-			answers, problems := p.both(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt})
-			id := p.one(t, answers, problems, "AGENT_BUSY").text("task.id")
+			answers, problems := p.callBoth(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt})
+			id := p.requireOneSuccess(t, answers, problems, "AGENT_BUSY").text("task.id")
 			require.Equal(t, "completed", p[i%2].wait(t, id)["status"])
-			require.Equal(t, 1, b.given(t, ws, prompt))
+			require.Equal(t, 1, b.timesPrompted(t, ws, prompt))
 
 			prompt = fmt.Sprintf("sleep 1 for both, %d", i)
-			answers, problems = p.both(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt, "request_id": prompt})
+			answers, problems = p.callBoth(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt, "request_id": prompt})
 			require.Equal(t, [2]*problem{}, problems)
 			require.Equal(t, answers[0].text("task.id"), answers[1].text("task.id"))
 			require.Equal(t, "completed", p[(i+1)%2].wait(t, answers[0].text("task.id"))["status"])
-			require.Equal(t, 1, b.given(t, ws, prompt))
+			require.Equal(t, 1, b.timesPrompted(t, ws, prompt))
 		}
 	})
 	t.Run("one server is killed", func(t *testing.T) {
 		const prompt = "sleep 6 while a server dies"
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
-		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
+		b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, prompt) == 1 })
 		first.kill(t)
 		done := p[1].wait(t, id)
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Contains(t, done["summary"], prompt)
-		require.Equal(t, 1, b.given(t, ws, prompt))
+		require.Equal(t, 1, b.timesPrompted(t, ws, prompt))
 		p[0] = b.serve(whole, setup{prefix: first.prefix, store: store}).through("rest")
 	})
 	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
-		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
+		b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, prompt) == 1 })
 		for i, m := range []string{"echo heard of one", "echo heard of another"} { // one message through the server that follows the task, and one through the other server
 			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
 			require.Contains(t, r["message"], "is stored", "the message must be stored, because the agent works: %v", r)
@@ -79,21 +79,21 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Contains(t, done["summary"], "heard of another")
 		for _, m := range []string{prompt, "echo heard of one", "echo heard of another"} {
-			require.Equal(t, 1, b.given(t, ws, m), m)
+			require.Equal(t, 1, b.timesPrompted(t, ws, m), m)
 		}
 	})
-	t.Run("with a person", func(t *testing.T) { p.withPerson(t, "Once") })
+	t.Run("with a person", func(t *testing.T) { p.changeBesidePerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)
-		within(t, truthLimit, name+" is deleted on both servers", func() bool { return p[1].listed(t, name) == nil })
+		within(t, stateDelayLimit, name+" is deleted on both servers", func() bool { return p[1].listed(t, name) == nil })
 	}
 }
 
 // pair is two servers with one database.
 type pair [2]caller
 
-// both sends the same call to both servers concurrently.
-func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, problems [2]*problem) {
+// callBoth sends the same call to both servers concurrently.
+func (p pair) callBoth(t *testing.T, tool string, args object) (answers [2]object, problems [2]*problem) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for i := range p {
@@ -103,9 +103,9 @@ func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, p
 	return answers, problems
 }
 
-// one requires that exactly one call succeeded and that the other call was refused with the reason. It returns the
+// requireOneSuccess requires that exactly one call succeeded and that the other call was refused with the reason. It returns the
 // answer of the successful call.
-func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason string) object {
+func (p pair) requireOneSuccess(t *testing.T, answers [2]object, problems [2]*problem, reason string) object {
 	t.Helper()
 	for i := range p {
 		if problems[i] == nil {
@@ -118,15 +118,15 @@ func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason 
 	return nil
 }
 
-// ours returns the workspaces with the server's prefix.
-func (s *server) ours(t *testing.T) []workspace {
+// fleetWorkspaces returns the workspaces with the server's prefix.
+func (s *server) fleetWorkspaces(t *testing.T) []workspace {
 	t.Helper()
 	return s.workspaces(t, "owner:"+s.user+" name:"+s.prefix)
 }
 
-// withPerson calls the servers while a person starts and stops the workspace in Coder. It then checks that both servers
+// changeBesidePerson calls the servers while a person starts and stops the workspace in Coder. It then checks that both servers
 // show the true state.
-func (p pair) withPerson(t *testing.T, agent string) {
+func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	ws, _ := p[0].workspace(t, p[0].workspaceOf(agent))
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -163,7 +163,7 @@ func (p pair) withPerson(t *testing.T, agent string) {
 			said[fmt.Sprint(end["status"])]++
 			require.LessOrEqual(t, p.promptsOf(t, ws.Name, prompt), 1)
 		}
-		p.agree(t, agent, ws)
+		p.requireSameState(t, agent, ws)
 		t.Logf("round %d: %s while a person clicks %s: %v", round, tool, click, p[0].agent(t, agent)["state"])
 	}
 	t.Logf("%d tasks were started meanwhile: %v", len(started), said)
@@ -185,8 +185,8 @@ func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
 	return n
 }
 
-// agree waits until Coder has no active build of the workspace, and checks that both servers soon show its state.
-func (p pair) agree(t *testing.T, agent string, ws workspace) {
+// requireSameState waits until Coder has no active build of the workspace, and checks that both servers soon show its state.
+func (p pair) requireSameState(t *testing.T, agent string, ws workspace) {
 	t.Helper()
 	var now workspace
 	rest := func() bool {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	helloLimit = time.Second     // from start_agent_task until the task is completed, with a program that only prints hello
-	proofLimit = 3 * time.Second // from stop_agent_task until no process of the task is left
+	startLimit = time.Second     // from start_agent_task until the task is completed, with a program that only prints hello
+	stopLimit  = 3 * time.Second // from stop_agent_task until no process of the task is left
 )
 
-// exact is a text that a terminal with 80 columns would change.
-var exact = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
+// fragileText is a text that a terminal with 80 columns would change.
+var fragileText = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
 	"─── ✻ ● ┌─┐ > " + strings.Repeat("a long line ", 40) + "\n\nThat is all.\n"
 
 // TestRunner runs scripts in a workspace with a fleet-runner, and checks every byte of their output.
@@ -53,17 +53,17 @@ func TestRunner(t *testing.T) {
 		}
 		slices.Sort(took)
 		t.Logf("start_agent_task → completed in %s at best, %s in the middle, %s at worst", took[0].Round(time.Millisecond), took[3].Round(time.Millisecond), took[6].Round(time.Millisecond))
-		require.Less(t, took[0], helloLimit)
+		require.Less(t, took[0], startLimit)
 	})
 	t.Run("text", func(t *testing.T) {
 		_, cursor := c.events(t, "Papi", "now", false)
-		id := c.run(t, "Papi", "cat <<'END'\n"+exact+"END\n")
+		id := c.run(t, "Papi", "cat <<'END'\n"+fragileText+"END\n")
 		require.Equal(t, "completed", c.wait(t, id)["status"])
 		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
-		require.Equal(t, exact, detail.text("task.payload"))
+		require.Equal(t, fragileText, detail.text("task.payload"))
 		require.EqualValues(t, 0, detail.at("task.exit_code"))
 		events, _ := c.events(t, "Papi", cursor, false)
-		require.Equal(t, exact, strings.Join(listed("task_output", events), ""))
+		require.Equal(t, fragileText, strings.Join(listed("task_output", events), ""))
 	})
 	t.Run("failure", func(t *testing.T) {
 		id := c.run(t, "Papi", "echo no compiler >&2; exit 3")
@@ -83,7 +83,7 @@ func TestRunner(t *testing.T) {
 	})
 	t.Run("stop", func(t *testing.T) {
 		quickest := patience
-		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy
+		for try := 0; try < 3 && quickest >= stopLimit; try++ { // this machine may be busy
 			id := c.run(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
 			within(t, patience, "the task runs", func() bool {
 				n := 0
@@ -102,7 +102,7 @@ func TestRunner(t *testing.T) {
 			require.Equal(t, "stopped", done.text("task.status"))
 			require.Equal(t, "idle", done["agent_status"])
 		}
-		require.Less(t, quickest, proofLimit)
+		require.Less(t, quickest, stopLimit)
 	})
 	t.Run("one at a time", func(t *testing.T) {
 		id := c.run(t, "Papi", "echo working; sleep 3600")

@@ -30,16 +30,16 @@ import (
 // server is `fleet serve --backend coder` in its own process.
 type server struct {
 	*bed
-	prefix string // the prefix of the workspaces' names
-	data   string
-	http   string
-	grpc   *grpc.ClientConn
-	api    fleetv1.FleetServiceClient
-	mcp    *mcpclient.Client
-	secret string // the token of the test's calls; empty: none
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when the log of cmd has ended
-	down   bool
+	prefix  string // the prefix of the workspaces' names
+	data    string
+	http    string
+	grpc    *grpc.ClientConn
+	api     fleetv1.FleetServiceClient
+	mcp     *mcpclient.Client
+	secret  string // the token of the test's calls; empty: none
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when the log of cmd has ended
+	stopped bool
 
 	mu  sync.Mutex
 	log []string
@@ -47,16 +47,16 @@ type server struct {
 
 // setup configures a server.
 type setup struct {
-	prefix string        // the prefix of workspace names; a new prefix if empty
-	data   string        // the data directory; a new directory if empty
-	store  string        // the URL of a Postgres database, which servers can share; SQLite in data if empty
-	url    string        // the URL of Coder; the URL of the test bed if empty
-	wait   time.Duration // create_wait; 90 s if it is 0
-	coder  string        // more lines of the section coder
-	more   string        // more sections of the configuration
-	places string        // of the fleet's agents; empty: [coder]
-	port   int           // of the HTTP address; 0: any
-	secret string        // the token of the test's calls; empty: none, and the server asks for none
+	prefix     string        // the prefix of workspace names; a new prefix if empty
+	data       string        // the data directory; a new directory if empty
+	store      string        // the URL of a Postgres database, which servers can share; SQLite in data if empty
+	url        string        // the URL of Coder; the URL of the test bed if empty
+	wait       time.Duration // create_wait; 90 s if it is 0
+	coderLines string        // more lines of the section coder
+	sections   string        // sections sections of the configuration
+	places     string        // of the fleet's agents; empty: [coder]
+	port       int           // of the HTTP address; 0: any
+	secret     string        // the token of the test's calls; empty: none, and the server asks for none
 	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
 	agents map[string]string
 }
@@ -96,12 +96,12 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 		defer close(s.ended)
 		s.follow(stderr, up)
 	}()
-	t.Cleanup(func() { s.end(t) })
+	t.Cleanup(func() { s.stop(t) })
 	select {
 	case addr := <-up:
 		s.connect(t, addr[0], addr[1])
 	case <-s.ended:
-		require.FailNow(t, "the server did not start", "%s", s.said())
+		require.FailNow(t, "the server did not start", "%s", s.logText())
 	}
 	return s
 }
@@ -117,7 +117,7 @@ func (c setup) yaml() string {
 	if c.secret != "" {
 		line("auth: tokens")
 	}
-	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", c.wait, c.more, c.url, c.prefix, c.coder)
+	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", c.wait, c.sections, c.url, c.prefix, c.coderLines)
 	return y.String()
 }
 
@@ -185,7 +185,7 @@ func (s *server) follow(log io.Reader, up chan<- [2]string) {
 	}
 }
 
-func (s *server) said() string {
+func (s *server) logText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.log, "\n")
@@ -194,24 +194,24 @@ func (s *server) said() string {
 // kill kills the server and waits for its end.
 func (s *server) kill(t testing.TB) {
 	t.Helper()
-	s.down = true
+	s.stopped = true
 	require.NoError(t, s.cmd.Process.Kill())
 	<-s.ended
 	require.Error(t, s.cmd.Wait())
 }
 
-// end stops the server. The server's log must contain neither an error nor the token.
-func (s *server) end(t testing.TB) {
+// stop stops the server. The server's log must contain neither an error nor the token.
+func (s *server) stop(t testing.TB) {
 	t.Helper()
-	if !s.down {
-		s.down = true
+	if !s.stopped {
+		s.stopped = true
 		require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 		killer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
-		require.NoError(t, s.cmd.Wait(), "the server ended with an error: %s", s.said())
+		require.NoError(t, s.cmd.Wait(), "the server ended with an error: %s", s.logText())
 	}
-	log := s.said()
+	log := s.logText()
 	require.NotContains(t, log, s.token)
 	if t.Failed() {
 		t.Logf("log of the server:\n%s", log)

@@ -62,7 +62,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 		_, err := run(ctx, "github", "sleep 600 for nobody")
 		ended <- err
 	}()
-	b.eventually(t, "it has begun", func() bool { return b.given(t, left[0].Name, "sleep 600 for nobody") > 0 })
+	b.eventually(t, "it has begun", func() bool { return b.timesPrompted(t, left[0].Name, "sleep 600 for nobody") > 0 })
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(<-ended))
 	three, err := run(t.Context(), "github", "echo three")

@@ -47,7 +47,7 @@ func newBed(t testing.TB, user string) *bed {
 	require.NotEmpty(t, b.token, "there is no session token: testdata/coder-testbed/env.sh prints the environment")
 	require.NotEmpty(t, b.dir, "TESTBED_DIR is not set: testdata/coder-testbed/env.sh prints the environment")
 	var me struct{ Username string }
-	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/users/me", nil, &me))
+	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/users/me", nil, &me))
 	b.user = me.Username
 	return b
 }
@@ -59,7 +59,7 @@ func (b *bed) newPrefix(t testing.TB) string {
 	var tag [2]byte
 	_, _ = rand.Read(tag[:])
 	prefix := "e2e" + hex.EncodeToString(tag[:]) + "-"
-	t.Cleanup(func() { b.sweep(t, prefix) })
+	t.Cleanup(func() { b.deleteWorkspaces(t, prefix) })
 	return prefix
 }
 
@@ -77,15 +77,15 @@ type workspace struct {
 	} `json:"latest_build"`
 }
 
-// sweep deletes the remaining workspaces with the prefix.
-func (b *bed) sweep(t testing.TB, prefix string) {
+// deleteWorkspaces deletes the remaining workspaces with the prefix.
+func (b *bed) deleteWorkspaces(t testing.TB, prefix string) {
 	for _, ws := range b.workspaces(t, "owner:"+b.user+" name:"+prefix) {
 		if !strings.HasPrefix(ws.Name, prefix) {
 			continue
 		}
 		b.cancelBuild(t, ws)
 		b.eventually(t, "the workspace "+ws.Name+" is removed", func() bool {
-			status := b.try(t, http.MethodPost, "/api/v2/workspaces/"+ws.ID+"/builds", map[string]string{"transition": "delete"}, nil)
+			status := b.tryRequest(t, http.MethodPost, "/api/v2/workspaces/"+ws.ID+"/builds", map[string]string{"transition": "delete"}, nil)
 			return status == http.StatusCreated || status == http.StatusGone || status == http.StatusNotFound
 		})
 	}
@@ -94,7 +94,7 @@ func (b *bed) sweep(t testing.TB, prefix string) {
 // cancelBuild cancels the active build of the workspace.
 func (b *bed) cancelBuild(t testing.TB, ws workspace) {
 	if s := ws.LatestBuild.Status; s == "pending" || s == "starting" || s == "stopping" {
-		b.try(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
+		b.tryRequest(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
 	}
 }
 
@@ -102,14 +102,14 @@ func (b *bed) cancelBuild(t testing.TB, ws workspace) {
 func (b *bed) workspaces(t testing.TB, query string) []workspace {
 	t.Helper()
 	var all struct{ Workspaces []workspace }
-	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/workspaces?q="+url.QueryEscape(query), nil, &all))
+	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/workspaces?q="+url.QueryEscape(query), nil, &all))
 	return all.Workspaces
 }
 
 // workspace returns the person's workspace with the name. It returns false if there is no such workspace.
 func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	t.Helper()
-	status := b.ask(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
+	status := b.request(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
 	require.Contains(t, []int{http.StatusOK, http.StatusNotFound, http.StatusGone}, status)
 	return ws, status == http.StatusOK
 }
@@ -118,14 +118,14 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 // status: 409 means that another build is active.
 func (b *bed) build(t testing.TB, id, transition string) int {
 	t.Helper()
-	return b.ask(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
+	return b.request(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
 }
 
 // parameters returns the parameters of the workspace's latest build.
 func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 	t.Helper()
 	var list []struct{ Name, Value string }
-	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/parameters", nil, &list))
+	require.Equal(t, http.StatusOK, b.request(t, http.MethodGet, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/parameters", nil, &list))
 	values := map[string]string{}
 	for _, p := range list {
 		values[p.Name] = p.Value
@@ -140,7 +140,7 @@ func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 		Messages []struct{ Role, Content string }
 	}
 	there := func(app string) bool {
-		return b.try(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/"+app+"/messages", nil, &all) == http.StatusOK
+		return b.tryRequest(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/"+app+"/messages", nil, &all) == http.StatusOK
 	}
 	if !there("agentapi") && !there("ccw") {
 		return nil, false
@@ -153,8 +153,8 @@ func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	return said, true
 }
 
-// given returns how many prompts with the text the agent has received.
-func (b *bed) given(t testing.TB, name, text string) (n int) {
+// timesPrompted returns how many prompts with the text the agent has received.
+func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
 	t.Helper()
 	var said []string
 	b.eventually(t, "the agent of "+name+" answers", func() (ok bool) {
@@ -187,16 +187,16 @@ func (b *bed) setMetadata(t testing.TB, name, key, value string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// ask sends a request to Coder and returns the status of the answer.
-func (b *bed) ask(t testing.TB, method, path string, body, into any) int {
+// request sends a request to Coder and returns the status of the answer.
+func (b *bed) request(t testing.TB, method, path string, body, into any) int {
 	t.Helper()
-	status := b.try(t, method, path, body, into)
+	status := b.tryRequest(t, method, path, body, into)
 	require.NotZero(t, status, "Coder does not answer %s %s", method, path)
 	return status
 }
 
-// try is like ask, but returns 0 if Coder does not answer.
-func (b *bed) try(t testing.TB, method, path string, body, into any) int {
+// tryRequest is like ask, but returns 0 if Coder does not answer.
+func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
 	var reader io.Reader

@@ -17,7 +17,7 @@ import (
 // also lets the program ask a question with the MCP server for questions.
 func TestAgentsAsk(t *testing.T) {
 	for _, a := range agents {
-		if !a.asks {
+		if !a.asksPermission {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
@@ -31,9 +31,9 @@ func TestAgentsAsk(t *testing.T) {
 					command = "git push origin"
 				}
 				c.create(t, answer, "coder")
-				id := c.start(t, answer, prompt, c.run(command), "model: say Done")
+				id := c.start(t, answer, prompt, c.runStep(command), "model: say Done")
 				if answer != "policy" {
-					q := c.asksNow(t, id, 0)
+					q := c.waitForQuestion(t, id, 0)
 					require.Equal(t, fleetv1.Question_permission, q.GetKind())
 					require.Contains(t, q.GetTool()+q.GetText()+q.GetInput().String(), command)
 					agent, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: answer})
@@ -45,13 +45,13 @@ func TestAgentsAsk(t *testing.T) {
 				require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 				require.Equal(t, answer != "allow", task.GetDeniedCalls() > 0, "%s: %d denied calls", answer, task.GetDeniedCalls())
 			}
-			require.FileExists(t, filepath.Join(c.work(t, "allow"), "made-by-allow"))
-			require.NoFileExists(t, filepath.Join(c.work(t, "deny"), "made-by-deny"))
+			require.FileExists(t, filepath.Join(c.workDir(t, "allow"), "made-by-allow"))
+			require.NoFileExists(t, filepath.Join(c.workDir(t, "deny"), "made-by-deny"))
 
 			c.create(t, "papi", "coder")
 			// A stopped run withdraws its question.
-			id := c.start(t, "papi", "Ask and be stopped.", c.run("sh -c 'echo x >never'"))
-			c.asksNow(t, id, 0)
+			id := c.start(t, "papi", "Ask and be stopped.", c.runStep("sh -c 'echo x >never'"))
+			c.waitForQuestion(t, id, 0)
 			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 			require.NoError(t, err)
 			require.Empty(t, c.processes("papi"))
@@ -59,7 +59,7 @@ func TestAgentsAsk(t *testing.T) {
 			if a.name == "gemini" {
 				return // version 0.61.0 does not offer its model the tools of the client's servers
 			}
-			c.asksAPerson(t, "Ask 0.")
+			c.testQuestionTool(t, "Ask 0.")
 		})
 	}
 }
@@ -71,22 +71,22 @@ func TestAgentsAskCodex(t *testing.T) {
 	a.role["permissions"] = map[string]any{}
 	c := newTeam(t, a)
 	c.create(t, "papi", "coder")
-	c.do(t, "papi", "Look around.", "model: say Done")
-	c.asksAPerson(t, "Look around.")
+	c.runTask(t, "papi", "Look around.", "model: say Done")
+	c.testQuestionTool(t, "Look around.")
 }
 
-// asksAPerson lets the agent ask a question with the tool that the prompt names.
-func (c *team) asksAPerson(t *testing.T, prompt string) {
+// testQuestionTool lets the agent ask a question with the tool that the prompt names.
+func (c *team) testQuestionTool(t *testing.T, prompt string) {
 	t.Helper()
-	tools := c.last(t, prompt).ToolNames()
+	tools := c.lastRequest(t, prompt).ToolNames()
 	i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") })
 	require.GreaterOrEqual(t, i, 0, "the tool for questions is missing: %q", tools)
 	id := c.start(t, "papi", "Ask a person.", "model: tool "+tools[i]+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
-	q := c.asksNow(t, id, 0)
+	q := c.waitForQuestion(t, id, 0)
 	require.Equal(t, "Tabs or spaces?", q.GetText())
 	c.answer(t, q, "neither", "")
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	results := c.last(t, "Ask a person.").Results()
+	results := c.lastRequest(t, "Ask a person.").Results()
 	require.Contains(t, results[len(results)-1].Text, "neither")
 }

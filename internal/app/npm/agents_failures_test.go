@@ -15,20 +15,20 @@ import (
 // TestAgentsFailures lets the model's API refuse the requests of each program, and checks how Fleet names the failures.
 func TestAgentsFailures(t *testing.T) {
 	for _, a := range agents {
-		if len(a.codes) == 0 {
+		if len(a.failureCodes) == 0 {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
 			c := newTeam(t, a)
-			for i, answer := range slices.Sorted(maps.Keys(a.codes)) {
+			for i, answer := range slices.Sorted(maps.Keys(a.failureCodes)) {
 				name := "agent-" + strconv.Itoa(i)
 				c.create(t, name, "coder") // a new one, because a program repeats an unanswered prompt with the next prompt
 				begun := time.Now()
-				task := c.do(t, name, "Fail.", "model: refuse "+answer)
+				task := c.runTask(t, name, "Fail.", "model: refuse "+answer)
 				t.Logf("%s: %s after %s: %s", answer, task.GetReasonCode(), time.Since(begun).Round(time.Second), task.GetReason())
 				require.Equal(t, fleetv1.Task_failed, task.GetStatus(), answer)
-				require.Equal(t, a.codes[answer], task.GetReasonCode(), answer)
-				if a.repeats != answer {
+				require.Equal(t, a.failureCodes[answer], task.GetReasonCode(), answer)
+				if a.retryAnswer != answer {
 					continue
 				}
 				r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task.GetId(), Kinds: []fleetv1.StepKind{fleetv1.StepKind_retry}})

@@ -19,27 +19,27 @@ import (
 // command that the role asks about, and a rule denies another.
 func TestAgentsSteps(t *testing.T) {
 	for _, a := range agents {
-		if a.many == nil {
+		if a.manySteps == nil {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
 			a.role = maps.Clone(a.role)
 			a.role["permissions"] = map[string]any{}
-			if a.asks {
+			if a.asksPermission {
 				a.role["permissions"] = map[string]any{"deny": []string{"Bash(rm *)"}, "ask": []string{"Bash(git init *)"}}
 				a.role["disallowed_tools"] = []string{"Bash(touch *)"}
 			}
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
 			for name, text := range a.files {
-				path := filepath.Join(c.work(t, "papi"), name)
+				path := filepath.Join(c.workDir(t, "papi"), name)
 				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
 				require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			}
-			first := c.do(t, "papi", "Look around.", "model: say Done")
+			first := c.runTask(t, "papi", "Look around.", "model: say Done")
 			require.Equal(t, fleetv1.Task_completed, first.GetStatus(), first.GetReason())
-			tools := c.last(t, "Look around.").ToolNames()
-			script := strings.Join(append(slices.Clone(a.many), "model: later 529 say Done"), "\n")
+			tools := c.lastRequest(t, "Look around.").ToolNames()
+			script := strings.Join(append(slices.Clone(a.manySteps), "model: later 529 say Done"), "\n")
 			if i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") }); i >= 0 {
 				script = strings.ReplaceAll(script, "ASK_USER", tools[i])
 			}
@@ -51,13 +51,13 @@ func TestAgentsSteps(t *testing.T) {
 				return e.GetType() == fleetv1.Event_task_ended
 			})
 			task := c.wait(t, id)
-			for _, r := range c.last(t, "Do many things.").Results() {
+			for _, r := range c.lastRequest(t, "Do many things.").Results() {
 				t.Logf("a tool answered: %.300s", r.Text)
 			}
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-			require.Equal(t, a.context, task.GetContextTokens())
+			require.Equal(t, a.contextTokens, task.GetContextTokens())
 			c.requireSteps(t, id, a.name)
-			c.record(t, id, a.name)
+			c.recordOutput(t, id, a.name)
 		})
 	}
 }
@@ -72,16 +72,16 @@ func (c *crew) answerAll(t *testing.T, id string) {
 	}
 }
 
-// record writes the output of the task's run to the recordings of package driver, without what tells about this machine. It does
+// recordOutput writes the output of the task's run to the recordings of package driver, without what tells about this machine. It does
 // so only with -update.
-func (c *crew) record(t *testing.T, id, name string) {
+func (c *crew) recordOutput(t *testing.T, id, name string) {
 	t.Helper()
 	if !*update {
 		return
 	}
-	output := read(t, filepath.Join(c.run(t, id), "output"))
+	output := read(t, filepath.Join(c.runDir(t, id), "output"))
 	output = bytes.ReplaceAll(output, []byte(c.home)[1:], []byte("home/fleet"))
-	for _, change := range machine {
+	for _, change := range machineSpecific {
 		output = change.pattern.ReplaceAll(output, []byte(change.with))
 	}
 	dir := filepath.Join(root, "internal/runner/driver/testdata/recorded")
@@ -89,8 +89,8 @@ func (c *crew) record(t *testing.T, id, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
 }
 
-// machine is what recordings have in place of what differs between machines.
-var machine = []struct {
+// machineSpecific is what recordings have in place of what differs between machines.
+var machineSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{

@@ -21,25 +21,25 @@ import (
 
 // agent describes an agent program that Fleet drives.
 type agent struct {
-	name    string
-	set     string // the directory in testdata/npm with the program's packages
-	driver  string
-	command []string // starts the program, which is in the set
-	env     func(url string) map[string]string
-	role    role
-	runs    string            // a prompt line that makes the program run a command; %s is the command in JSON
-	edits   string            // a prompt line that makes the program create the file made.txt
-	steps   []string          // texts that the steps for runs and edits must contain
-	codes   map[string]string // codes of failures, by the answer of the model's API
-	many    []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
-	files   map[string]string // files in the agent's directory, for many
-	repeats string            // the answer in codes after which the program shows that it repeats the request
-	context int32             // tokens in the conversation after many; 0 if the program does not tell
-	// questioned says that people can answer the program's questions.
-	questioned bool
-	asks       bool   // the program asks before it runs a command, so a role can allow and deny commands
-	costs      bool   // the program reports the cost of a run
-	process    string // the end of the program's command line
+	name          string
+	packages      string // the directory in testdata/npm with the program's packages
+	driver        string
+	command       []string // starts the program, which is in the set
+	env           func(url string) map[string]string
+	role          role
+	runPrompt     string            // a prompt line that makes the program run a command; %s is the command in JSON
+	editPrompt    string            // a prompt line that makes the program create the file made.txt
+	wantSteps     []string          // texts that the steps for runs and edits must contain
+	failureCodes  map[string]string // failureCodes of failures, by the answer of the model's API
+	manySteps     []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
+	files         map[string]string // files in the agent's directory, for many
+	retryAnswer   string            // the answer in codes after which the program shows that it repeats the request
+	contextTokens int32             // tokens in the conversation after many; 0 if the program does not tell
+	// canAsk says that people can answer the program's questions.
+	canAsk         bool
+	asksPermission bool   // the program asks before it runs a command, so a role can allow and deny commands
+	reportsCost    bool   // the program reports the cost of a run
+	processSuffix  string // the end of the program's command line
 }
 
 // team is a fleet whose agents run one program.
@@ -51,10 +51,10 @@ type team struct {
 
 func newTeam(t *testing.T, a agent) *team {
 	t.Helper()
-	wanted(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
-	bin := filepath.Join(install(t, a.set), "node_modules", ".bin")
+	skipUnlessSet(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
+	bin := filepath.Join(install(t, a.packages), "node_modules", ".bin")
 	path := bin + ":" + os.Getenv("PATH")
-	if a.set == "claude" { // Claude Code contains its own Node
+	if a.packages == "claude" { // Claude Code contains its own Node
 		path = os.Getenv("PATH")
 	}
 	c := &team{crew: &crew{home: newHome(t)}, agent: a, stub: stub.New(t)}
@@ -82,18 +82,20 @@ func asker(r role) role {
 	return r
 }
 
-// arrive waits until the model hangs at the gate.
-func (c *team) arrive(t *testing.T, gate string) *stub.Gate {
+// waitAtGate waits until the model hangs at the gate.
+func (c *team) waitAtGate(t *testing.T, gate string) *stub.Gate {
 	t.Helper()
 	g := c.stub.Gate(gate)
-	pass(t, g.Arrived(), "no request reached the gate "+gate)
+	waitClosed(t, g.Arrived(), "no request reached the gate "+gate)
 	return g
 }
 
-func (c *team) run(command string) string { return fmt.Sprintf(c.runs, fmt.Sprintf("%q", command)) }
+func (c *team) runStep(command string) string {
+	return fmt.Sprintf(c.runPrompt, fmt.Sprintf("%q", command))
+}
 
-// last returns the latest request to the model whose prompt contains the text.
-func (c *team) last(t *testing.T, text string) stub.Request {
+// lastRequest returns the latest request to the model whose prompt contains the text.
+func (c *team) lastRequest(t *testing.T, text string) stub.Request {
 	t.Helper()
 	asked := c.stub.RequestsWith(text)
 	require.NotEmpty(t, asked, "the model must receive a request whose prompt contains %q", text)
@@ -106,22 +108,22 @@ func TestAgents(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
-			for _, step := range []func(*testing.T){c.works, c.returns, c.questions, c.goesOn, c.hears, c.outlives, c.stops, c.dies, c.forgets} {
+			for _, step := range []func(*testing.T){c.testTask, c.testOutput, c.testQuestions, c.testConversation, c.testMessage, c.testServerKilled, c.testStop, c.testProgramKilled, c.testLostConversation} {
 				step(t) // all steps are in one test, because the servers stop when their test ends
 			}
 		})
 	}
 }
 
-// works runs a task that uses tools, and checks everything that Fleet reports about it.
-func (c *team) works(t *testing.T) {
-	prompt := []string{"--Name the birds.", c.run("echo allowed"), c.edits}
+// testTask runs a task that uses tools, and checks everything that Fleet reports about it.
+func (c *team) testTask(t *testing.T) {
+	prompt := []string{"--Name the birds.", c.runStep("echo allowed"), c.editPrompt}
 	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
 	task := c.wait(t, id)
 	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	steps := texts(events, fleetv1.Event_task_step)
 	t.Logf("%s %s, steps: %q", task.GetStatus(), task.GetReason(), steps)
-	for _, r := range c.last(t, "--Name the birds.").Results() {
+	for _, r := range c.lastRequest(t, "--Name the birds.").Results() {
 		t.Logf("a tool answered: %.300s", r.Text)
 	}
 	t.Logf("usage %v, cost %v, turns %d", task.GetUsage(), task.GetCostUsd(), task.GetTurns())
@@ -129,40 +131,40 @@ func (c *team) works(t *testing.T) {
 	require.Contains(t, task.GetSummary(), "Ducks")
 	require.NotContains(t, task.GetSummary(), "Now ", "the summary must be only the last text")
 	require.EqualValues(t, 0, task.GetExitCode())
-	for _, want := range c.steps {
+	for _, want := range c.wantSteps {
 		require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, want) }), "%q is not in %q", want, steps)
 	}
-	work := c.work(t, "papi")
+	work := c.workDir(t, "papi")
 	require.Equal(t, "made by a tool\n", string(read(t, filepath.Join(work, "made.txt"))))
-	q := c.last(t, "--Name the birds.")
+	q := c.lastRequest(t, "--Name the birds.")
 	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
 	require.Contains(t, q.System+q.Transcript(), "Keep the tests honest")
 	require.Contains(t, q.Results()[0].Text, "allowed")
 	require.Positive(t, task.GetUsage().GetInputTokens())
 	require.Positive(t, task.GetUsage().GetOutputTokens())
 	require.EqualValues(t, len(prompt)-1, task.GetUsage().GetToolCalls())
-	if c.costs {
+	if c.reportsCost {
 		require.Positive(t, task.GetCostUsd())
 	}
 	require.Empty(t, c.processes("papi"))
-	if !c.asks {
+	if !c.asksPermission {
 		return
 	}
 
 	// Calls without a matching rule are denied. Some programs then end their turn.
-	id = c.start(t, "papi", "Try this.", c.run("git init denied"), "model: say Refused")
+	id = c.start(t, "papi", "Try this.", c.runStep("git init denied"), "model: say Refused")
 	task = c.wait(t, id)
 	events = c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	steps = texts(events, fleetv1.Event_task_step)
 	t.Logf("denied: %s %s, steps: %q, %q", task.GetStatus(), task.GetReason(), steps, task.GetSummary())
 	require.NoDirExists(t, filepath.Join(work, "denied"))
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.last(t, "Try this.").Transcript(), "Name the birds.")
+	require.Contains(t, c.lastRequest(t, "Try this.").Transcript(), "Name the birds.")
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
-// returns runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
-func (c *team) returns(t *testing.T) {
+// testOutput runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
+func (c *team) testOutput(t *testing.T) {
 	if c.driver == "claude" {
 		return
 	}
@@ -179,49 +181,49 @@ func (c *team) returns(t *testing.T) {
 	}
 }
 
-// questions checks that a person's answers allow and deny the commands of an agent.
-func (c *team) questions(t *testing.T) {
-	if !c.questioned {
+// testQuestions checks that a person's answers allow and deny the commands of an agent.
+func (c *team) testQuestions(t *testing.T) {
+	if !c.canAsk {
 		return
 	}
 	c.create(t, "nina", "asker")
 	for answer, name := range map[string]string{"allow": "allowed", "deny": "denied"} {
-		id := c.start(t, "nina", "Make a repository.", c.run("git init "+name), "model: say Made")
+		id := c.start(t, "nina", "Make a repository.", c.runStep("git init "+name), "model: say Made")
 		c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
 		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
 		require.NoError(t, err)
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	}
-	require.DirExists(t, filepath.Join(c.work(t, "nina"), "allowed"))
-	require.NoDirExists(t, filepath.Join(c.work(t, "nina"), "denied"))
+	require.DirExists(t, filepath.Join(c.workDir(t, "nina"), "allowed"))
+	require.NoDirExists(t, filepath.Join(c.workDir(t, "nina"), "denied"))
 }
 
-// remembers requires that the request to the model contains the text of an earlier task besides the prompt.
-func (c *team) remembers(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
+// requireRemembered requires that the request to the model contains the text of an earlier task besides the prompt.
+func (c *team) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.last(t, prompt).Transcript(), text)
+	require.Contains(t, c.lastRequest(t, prompt).Transcript(), text)
 }
 
-func (c *team) goesOn(t *testing.T) {
-	task := c.do(t, "papi", "Count them.", "model: say Seven")
+func (c *team) testConversation(t *testing.T) {
+	task := c.runTask(t, "papi", "Count them.", "model: say Seven")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Seven")
-	c.remembers(t, task, "Count them.", "Name the birds.")
-	c.remembers(t, task, "Count them.", "Ducks")
+	c.requireRemembered(t, task, "Count them.", "Name the birds.")
+	c.requireRemembered(t, task, "Count them.", "Ducks")
 	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "the usage must be of the task alone, not of the whole conversation")
 
 	// Another agent has its own conversation.
 	c.create(t, "mami", "coder")
-	c.do(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.last(t, "Greet.").Transcript(), "Ducks")
+	c.runTask(t, "mami", "Greet.", "model: say Hello")
+	require.NotContains(t, c.lastRequest(t, "Greet.").Transcript(), "Ducks")
 }
 
-// hears sends a message to a busy agent. Codex takes none.
-func (c *team) hears(t *testing.T) {
+// testMessage sends a message to a busy agent. Codex takes none.
+func (c *team) testMessage(t *testing.T) {
 	id := c.start(t, "papi", "Work on.", "model: hang busy")
-	g := c.arrive(t, "busy")
+	g := c.waitAtGate(t, "busy")
 	_, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: "Greet Bob.\nmodel: say Hi Bob"})
 	g.Open()
 	if c.driver == "codex" {
@@ -237,9 +239,9 @@ func (c *team) hears(t *testing.T) {
 		"the message must be in the same conversation")
 }
 
-func (c *team) outlives(t *testing.T) {
-	id := c.start(t, "papi", "Go on without me.", c.run("echo once"), "model: hang alone", "model: say Done")
-	g := c.arrive(t, "alone")
+func (c *team) testServerKilled(t *testing.T) {
+	id := c.start(t, "papi", "Go on without me.", c.runStep("echo once"), "model: hang alone", "model: say Done")
+	g := c.waitAtGate(t, "alone")
 	c.kill(t)
 	c.serve(t)
 	g.Open()
@@ -252,12 +254,12 @@ func (c *team) outlives(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, asked, "the task must run once")
-	task = c.do(t, "papi", "Do you remember?", "model: say Yes")
+	task = c.runTask(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
-	c.remembers(t, task, "Do you remember?", "Name the birds.")
+	c.requireRemembered(t, task, "Do you remember?", "Name the birds.")
 }
 
-func (c *team) stops(t *testing.T) {
+func (c *team) testStop(t *testing.T) {
 	stop := func() {
 		begun := time.Now()
 		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
@@ -267,32 +269,32 @@ func (c *team) stops(t *testing.T) {
 		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
 	}
 	c.start(t, "papi", "Think hard.", "model: hang thought")
-	g := c.arrive(t, "thought")
+	g := c.waitAtGate(t, "thought")
 	stop()
-	pass(t, g.Left(), "the model was not told that nobody waits")
+	waitClosed(t, g.Left(), "the model was not told that nobody waits")
 
-	c.start(t, "papi", "Wait.", c.run("tail -f made.txt"))
+	c.start(t, "papi", "Wait.", c.runStep("tail -f made.txt"))
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(c.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
 	}, patience, 10*time.Millisecond, "the tool does not run")
 	stop()
 
-	task := c.do(t, "papi", "Are you there?", "model: say Here")
+	task := c.runTask(t, "papi", "Are you there?", "model: say Here")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	c.remembers(t, task, "Are you there?", "Name the birds.")
+	c.requireRemembered(t, task, "Are you there?", "Name the birds.")
 }
 
-func (c *team) dies(t *testing.T) {
+func (c *team) testProgramKilled(t *testing.T) {
 	id := c.start(t, "papi", "Live dangerously.", "model: hang killed")
-	c.arrive(t, "killed")
+	c.waitAtGate(t, "killed")
 	found := 0
 	for _, p := range c.processes("papi") {
-		if strings.HasSuffix(p.command, c.process) || strings.Contains(p.command, c.process+" ") {
+		if strings.HasSuffix(p.command, c.processSuffix) || strings.Contains(p.command, c.processSuffix+" ") {
 			found++
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	require.NotZero(t, found, "%q is not in %v", c.process, c.processes("papi"))
+	require.NotZero(t, found, "%q is not in %v", c.processSuffix, c.processes("papi"))
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.NotEmpty(t, task.GetReason())
@@ -301,27 +303,27 @@ func (c *team) dies(t *testing.T) {
 
 	// This is another agent, because a program repeats an unanswered prompt with the next prompt.
 	c.create(t, "nino", "coder")
-	task = c.do(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
+	task = c.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 }
 
-// forgets deletes the agent's home directory, as happens when a workspace is created anew. The next task must report
+// testLostConversation deletes the agent's home directory, as happens when a workspace is created anew. The next task must report
 // that its conversation is lost.
-func (c *team) forgets(t *testing.T) {
+func (c *team) testLostConversation(t *testing.T) {
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(r.GetAgent().GetLocation()), "home")))
-	task := c.do(t, "papi", "Where are we?", "model: say Here")
+	task := c.runTask(t, "papi", "Where are we?", "model: say Here")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	t.Log(task.GetConversationLost())
 	require.NotEmpty(t, task.GetConversationLost())
-	q := c.last(t, "Where are we?")
+	q := c.lastRequest(t, "Where are we?")
 	require.NotContains(t, q.Transcript(), "Name the birds.")
 	require.Contains(t, q.Transcript(), "could not be restored")
 	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
 
-	task = c.do(t, "papi", "Go on.", "model: say On")
+	task = c.runTask(t, "papi", "Go on.", "model: say On")
 	require.Empty(t, task.GetConversationLost())
-	c.remembers(t, task, "Go on.", "Where are we?")
+	c.requireRemembered(t, task, "Go on.", "Where are we?")
 }

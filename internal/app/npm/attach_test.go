@@ -66,8 +66,8 @@ var (
 	styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 )
 
-// shows waits until the screen has shown the text since the last call.
-func (x *terminal) shows(t *testing.T, text string) {
+// waitForText waits until the screen has shown the text since the last call.
+func (x *terminal) waitForText(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(patience)
 	for {
@@ -89,7 +89,7 @@ func (x *terminal) shows(t *testing.T, text string) {
 	}
 }
 
-func (x *terminal) types(t *testing.T, text string) {
+func (x *terminal) typeText(t *testing.T, text string) {
 	t.Helper()
 	_, err := x.tty.WriteString(text)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func (x *terminal) types(t *testing.T, text string) {
 // end waits for the end of fleet, and returns its exit code.
 func (x *terminal) end(t *testing.T) int {
 	t.Helper()
-	pass(t, x.ended, "fleet did not end")
+	waitClosed(t, x.ended, "fleet did not end")
 	_ = x.cmd.Wait()
 	return x.cmd.ProcessState.ExitCode()
 }
@@ -111,27 +111,27 @@ func TestAttach(t *testing.T) {
 	c.create(t, "papi", "coder")
 
 	x := c.onTerminal(t, "agent", "attach", "papi")
-	x.types(t, "echo \"<$(stty size) $FLEET_AGENT>\" | tee made\n")
-	x.shows(t, "<40 120 papi>\r\n")
-	x.types(t, `sh -c 'trap "stty size; exit" WINCH; echo "[$((40+2))]"; while :; do sleep 0.05; done'`+"\n")
-	x.shows(t, "[42]")
+	x.typeText(t, "echo \"<$(stty size) $FLEET_AGENT>\" | tee made\n")
+	x.waitForText(t, "<40 120 papi>\r\n")
+	x.typeText(t, `sh -c 'trap "stty size; exit" WINCH; echo "[$((40+2))]"; while :; do sleep 0.05; done'`+"\n")
+	x.waitForText(t, "[42]")
 	require.NoError(t, pty.Setsize(x.tty, &pty.Winsize{Rows: 30, Cols: 99}))
-	x.shows(t, "30 99\r\n")
+	x.waitForText(t, "30 99\r\n")
 
 	// Tasks and other terminals are refused, with the name of the person.
 	_, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
 	require.Equal(t, codes.Aborted, status.Code(err))
 	require.ErrorContains(t, err, `local has been using the program of agent "papi" on a terminal since 2`)
 	second := c.onTerminal(t, "agent", "attach", "papi")
-	second.shows(t, "has been using the program")
+	second.waitForText(t, "has been using the program")
 	require.Equal(t, 4, second.end(t))
 	waiting := c.onTerminal(t, "task", "run", "papi", "cat made", "--follow") // people can let it wait
-	waiting.shows(t, "The task starts when they leave it.")
+	waiting.waitForText(t, "The task starts when they leave it.")
 
-	x.types(t, "exit\n")
+	x.typeText(t, "exit\n")
 	require.Equal(t, 0, x.end(t))
-	x.shows(t, "Its next task continues the conversation.")
-	waiting.shows(t, "<40 120 papi>")
+	x.waitForText(t, "Its next task continues the conversation.")
+	waiting.waitForText(t, "<40 120 papi>")
 	require.Equal(t, 0, waiting.end(t))
 
 	// Without a terminal there is nothing to attach.
@@ -145,8 +145,8 @@ func TestAttach(t *testing.T) {
 		func(*terminal) { c.kill(t); c.serve(t) },
 	} {
 		x = c.onTerminal(t, "agent", "attach", "papi")
-		x.types(t, "trap '' HUP; sleep 1000 & echo \"<$((40+2))>\"\n")
-		x.shows(t, "<42>")
+		x.typeText(t, "trap '' HUP; sleep 1000 & echo \"<$((40+2))>\"\n")
+		x.waitForText(t, "<42>")
 		leave(x)
 		require.Eventually(t, func() bool {
 			a, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
@@ -161,21 +161,21 @@ func TestAttach(t *testing.T) {
 func TestClaudeAttach(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code."})
 	c.create(t, "papi", "coder")
-	require.Equal(t, "Ducks", c.do(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
+	require.Equal(t, "Ducks", c.runTask(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
 	session := c.session(t, "papi")
 	require.NotEmpty(t, session)
 
 	x := c.onTerminal(t, "agent", "attach", "papi")
-	x.shows(t, "● Ducks") // of the conversation so far
-	x.say(t, "Count them.", "model: say Seven")
-	x.shows(t, "● Seven")
-	x.leave(t)
-	q := c.asked("Count them.")[0]
-	require.Contains(t, q.said(), "assistant: Ducks")
+	x.waitForText(t, "● Ducks") // of the conversation so far
+	x.enterLines(t, "Count them.", "model: say Seven")
+	x.waitForText(t, "● Seven")
+	x.detach(t)
+	q := c.requestsWith("Count them.")[0]
+	require.Contains(t, q.conversationText(), "assistant: Ducks")
 	require.Contains(t, q.System.text(), "You write code.")
 	require.Equal(t, session, c.session(t, "papi"))
-	require.Equal(t, "Yes", c.do(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
-	said := c.asked("Do you remember?")[0].said()
+	require.Equal(t, "Yes", c.runTask(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
+	said := c.requestsWith("Do you remember?")[0].conversationText()
 	require.Contains(t, said, "Name the birds.")
 	require.Contains(t, said, "Count them.")
 	require.Contains(t, said, "assistant: Seven")
@@ -183,15 +183,15 @@ func TestClaudeAttach(t *testing.T) {
 	// A person begins the conversation of a new agent. Nothing begins if the person says nothing.
 	c.create(t, "mami", "coder")
 	x = c.onTerminal(t, "agent", "attach", "mami")
-	x.leave(t)
+	x.detach(t)
 	x = c.onTerminal(t, "agent", "attach", "mami")
-	x.say(t, "Name the fish.", "model: say Carp")
-	x.shows(t, "● Carp")
-	x.leave(t)
-	require.Contains(t, c.asked("Name the fish.")[0].System.text(), "You write code.")
+	x.enterLines(t, "Name the fish.", "model: say Carp")
+	x.waitForText(t, "● Carp")
+	x.detach(t)
+	require.Contains(t, c.requestsWith("Name the fish.")[0].System.text(), "You write code.")
 	require.NotEmpty(t, c.session(t, "mami"))
-	require.Equal(t, "Two", c.do(t, "mami", "Count the fish.", "model: say Two").GetSummary())
-	require.Contains(t, c.asked("Count the fish.")[0].said(), "assistant: Carp")
+	require.Equal(t, "Two", c.runTask(t, "mami", "Count the fish.", "model: say Two").GetSummary())
+	require.Contains(t, c.requestsWith("Count the fish.")[0].conversationText(), "assistant: Carp")
 }
 
 // session returns the id of the agent's conversation.
@@ -202,21 +202,21 @@ func (c *crew) session(t *testing.T, agent string) string {
 	return r.GetAgent().GetSessionId()
 }
 
-// say enters the lines as one message to Claude Code.
-func (x *terminal) say(t *testing.T, lines ...string) {
+// enterLines enters the lines as one message to Claude Code.
+func (x *terminal) enterLines(t *testing.T, lines ...string) {
 	t.Helper()
-	x.shows(t, "❯")
-	x.types(t, "\x1b[200~"+strings.Join(lines, "\n")+"\x1b[201~") // as a paste
-	x.shows(t, lines[len(lines)-1][len("model: "):])
-	x.types(t, "\r")
+	x.waitForText(t, "❯")
+	x.typeText(t, "\x1b[200~"+strings.Join(lines, "\n")+"\x1b[201~") // as a paste
+	x.waitForText(t, lines[len(lines)-1][len("model: "):])
+	x.typeText(t, "\r")
 }
 
-// leave leaves Claude Code.
-func (x *terminal) leave(t *testing.T) {
+// detach leaves Claude Code.
+func (x *terminal) detach(t *testing.T) {
 	t.Helper()
-	x.shows(t, "❯")
-	x.types(t, "/exit")
-	x.shows(t, "Exit the CLI")
-	x.types(t, "\r")
+	x.waitForText(t, "❯")
+	x.typeText(t, "/exit")
+	x.waitForText(t, "Exit the CLI")
+	x.typeText(t, "\r")
 	require.Equal(t, 0, x.end(t))
 }

@@ -9,8 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asksNow waits until the task has more questions than before, and returns the next one.
-func (c *crew) asksNow(t *testing.T, id string, before int) *fleetv1.Question {
+// waitForQuestion waits until the task has more questions than before, and returns the next one.
+func (c *crew) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	var all []*fleetv1.Question
 	c.until(t, id, func(e *fleetv1.Event) bool {
@@ -51,7 +51,7 @@ func TestClaudeAsks(t *testing.T) {
 		`model: tool AskUserQuestion {"questions":[{"question":"Which colour?","header":"Colour","multiSelect":false,"options":[{"label":"red","description":"warm"},{"label":"blue","description":"cold"}]}]}`,
 		"model: say Done",
 	)
-	q := c.asksNow(t, id, 0)
+	q := c.waitForQuestion(t, id, 0)
 	require.Equal(t, fleetv1.Question_permission, q.GetKind())
 	require.Equal(t, "Bash", q.GetTool())
 	require.Equal(t, "touch allowed.txt", q.GetInput().GetFields()["command"].GetStringValue())
@@ -60,21 +60,21 @@ func TestClaudeAsks(t *testing.T) {
 	require.True(t, agent.GetAgent().GetWaiting())
 	require.Equal(t, fleetv1.Agent_busy, agent.GetAgent().GetStatus())
 	c.answer(t, q, "allow", "")
-	c.answer(t, c.asksNow(t, id, 1), "deny", "keep it \"clean\"")
-	made := c.asksNow(t, id, 2)
+	c.answer(t, c.waitForQuestion(t, id, 1), "deny", "keep it \"clean\"")
+	made := c.waitForQuestion(t, id, 2)
 	require.Equal(t, []string{"allow", "policy"}, []string{made.GetAnswer(), made.GetAnsweredBy()})
-	q = c.asksNow(t, id, 3) // Claude Code itself denies rm
+	q = c.waitForQuestion(t, id, 3) // Claude Code itself denies rm
 	require.Equal(t, "Tabs or spaces?", q.GetText())
 	require.Equal(t, []string{"tabs", "spaces"}, q.GetOptions())
 	c.answer(t, q, "neither: ✓", "")
-	q = c.asksNow(t, id, 4) // asked with Claude Code's own tool
+	q = c.waitForQuestion(t, id, 4) // asked with Claude Code's own tool
 	require.Equal(t, "Which colour?\n- red: warm\n- blue: cold", q.GetText())
 	require.Equal(t, []string{"red", "blue"}, q.GetOptions())
 	c.answer(t, q, "blue", "")
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, "Done", task.GetSummary())
-	results := c.asked("Ask before you act.")[6].results()
+	results := c.requestsWith("Ask before you act.")[6].results()
 	require.Len(t, results, 6)
 	for i, failed := range []bool{false, true, false, true, false, false} {
 		require.Equal(t, failed, results[i].IsError, "%d: %s", i, results[i].Content.text())
@@ -83,26 +83,26 @@ func TestClaudeAsks(t *testing.T) {
 	require.Contains(t, results[3].Content.text(), "rm -r free")
 	require.Contains(t, results[4].Content.text(), "neither: ✓")
 	require.Contains(t, results[5].Content.text(), "blue")
-	work := c.work(t, "papi")
+	work := c.workDir(t, "papi")
 	require.FileExists(t, filepath.Join(work, "allowed.txt"))
 	require.NoFileExists(t, filepath.Join(work, "denied.txt"))
 	require.DirExists(t, filepath.Join(work, "free"))
-	require.Contains(t, c.asked("Ask before you act.")[0].tools(), "mcp__fleet-ask__ask_user")
+	require.Contains(t, c.requestsWith("Ask before you act.")[0].toolNames(), "mcp__fleet-ask__ask_user")
 
 	// Nobody answers in time.
 	c.create(t, "mami", "hasty")
-	task = c.do(t, "mami", "Hurry.",
+	task = c.runTask(t, "mami", "Hurry.",
 		`model: tool Bash {"command":"touch late.txt"}`, `model: tool mcp__fleet-ask__ask_user {"question":"Anybody?"}`, "model: say Alone")
 	require.Equal(t, "Alone", task.GetSummary(), task.GetReason())
-	results = c.asked("Hurry.")[2].results()
+	results = c.requestsWith("Hurry.")[2].results()
 	require.True(t, results[0].IsError)
 	require.Contains(t, results[0].Content.text(), "nobody answered in time")
 	require.Contains(t, results[1].Content.text(), "Nobody answered in time")
-	require.NoFileExists(t, filepath.Join(c.work(t, "mami"), "late.txt"))
+	require.NoFileExists(t, filepath.Join(c.workDir(t, "mami"), "late.txt"))
 
 	// A task that ends withdraws its question, and leaves no process.
 	id = c.start(t, "papi", "Wait.", `model: tool Bash {"command":"touch never.txt"}`)
-	q = c.asksNow(t, id, 0)
+	q = c.waitForQuestion(t, id, 0)
 	_, err = c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	require.Empty(t, c.processes("papi"))
@@ -111,10 +111,10 @@ func TestClaudeAsks(t *testing.T) {
 
 	// Without permissions in its role an agent cannot ask.
 	c.create(t, "nino", "silent")
-	task = c.do(t, "nino", "Try.", `model: tool Bash {"command":"touch silent.txt"}`, "model: say Denied")
+	task = c.runTask(t, "nino", "Try.", `model: tool Bash {"command":"touch silent.txt"}`, "model: say Denied")
 	require.Equal(t, "Denied", task.GetSummary(), task.GetReason())
-	require.True(t, c.asked("Try.")[1].results()[0].IsError)
-	require.NotContains(t, c.asked("Try.")[0].tools(), "mcp__fleet-ask__ask_user")
+	require.True(t, c.requestsWith("Try.")[1].results()[0].IsError)
+	require.NotContains(t, c.requestsWith("Try.")[0].toolNames(), "mcp__fleet-ask__ask_user")
 }
 
 // TestClaudeRemembers allows a command once, for a task and for the agent, with the rules that Claude Code suggests.
@@ -129,17 +129,17 @@ func TestClaudeRemembers(t *testing.T) {
 		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow", Remember: how})
 		require.NoError(t, err)
 	}
-	remember(c.asksNow(t, id, 0), fleetv1.Question_once)
-	remember(c.asksNow(t, id, 1), fleetv1.Question_task)
-	require.Equal(t, "policy", c.asksNow(t, id, 2).GetAnsweredBy())
-	require.Equal(t, "policy", c.asksNow(t, id, 3).GetAnsweredBy())
+	remember(c.waitForQuestion(t, id, 0), fleetv1.Question_once)
+	remember(c.waitForQuestion(t, id, 1), fleetv1.Question_task)
+	require.Equal(t, "policy", c.waitForQuestion(t, id, 2).GetAnsweredBy())
+	require.Equal(t, "policy", c.waitForQuestion(t, id, 3).GetAnsweredBy())
 	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
 
 	id = c.start(t, "papi", "Second task.", touch(""), "model: say Done")
-	remember(c.asksNow(t, id, 0), fleetv1.Question_agent)
+	remember(c.waitForQuestion(t, id, 0), fleetv1.Question_agent)
 	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
 	id = c.start(t, "papi", "Third task.", touch(" f"), "model: say Done")
-	require.Equal(t, "policy", c.asksNow(t, id, 0).GetAnsweredBy())
+	require.Equal(t, "policy", c.waitForQuestion(t, id, 0).GetAnsweredBy())
 	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
 
 	shown, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
@@ -148,7 +148,7 @@ func TestClaudeRemembers(t *testing.T) {
 	_, err = c.api.RemoveAgentRule(t.Context(), &fleetv1.RemoveAgentRuleRequest{AgentName: "papi", Rule: shown.GetRules()[0].GetRule()})
 	require.NoError(t, err)
 	id = c.start(t, "papi", "Fourth task.", touch(""), "model: say Done")
-	c.answer(t, c.asksNow(t, id, 0), "deny", "no")
+	c.answer(t, c.waitForQuestion(t, id, 0), "deny", "no")
 	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
 }
 
@@ -157,7 +157,7 @@ func TestClaudeAsksAcrossServers(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "permissions": map[string]any{}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Ask twice.", `model: tool Bash {"command":"touch one.txt"}`, "model: say Done")
-	q := c.asksNow(t, id, 0)
+	q := c.waitForQuestion(t, id, 0)
 	c.kill(t)
 	c.serve(t)
 	// The killed server may still hold the lease for a moment. The answer is stored until the lease expires.
@@ -165,5 +165,5 @@ func TestClaudeAsksAcrossServers(t *testing.T) {
 	require.NoError(t, err)
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	require.FileExists(t, filepath.Join(c.work(t, "papi"), "one.txt"))
+	require.FileExists(t, filepath.Join(c.workDir(t, "papi"), "one.txt"))
 }

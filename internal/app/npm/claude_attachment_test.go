@@ -44,17 +44,17 @@ func TestClaudeAttachments(t *testing.T) {
 		return r.GetTask().GetId()
 	}
 	id := ask("Look at this.\n" + `model: tool Bash {"command":"cat ` + runs[0] + `/*/attachments/*.txt"}` + "\nmodel: hang looking")
-	g := c.arrive(t, "looking")
+	g := c.waitAtGate(t, "looking")
 	dir := filepath.Join(runs[0], id, "attachments")
 	require.FileExists(t, filepath.Join(dir, "my notes.txt"))
 	close(g.open)
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	q := c.asked("Look at this.")[0]
+	q := c.requestsWith("Look at this.")[0]
 	require.True(t, q.hasImage(), "the first message must have the image")
-	require.Contains(t, q.said(), filepath.Join(dir, "my notes.txt"))
+	require.Contains(t, q.conversationText(), filepath.Join(dir, "my notes.txt"))
 	// Claude Code refuses the pattern, because it is not the path in the prompt, and lists the directories that it may read.
-	require.Contains(t, c.asked("Look at this.")[1].results()[0].Content.text(), dir)
+	require.Contains(t, c.requestsWith("Look at this.")[1].results()[0].Content.text(), dir)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left, "the files must be removed when the run has ended")

@@ -96,8 +96,8 @@ func (b *boss) argv(more ...string) []string {
 	return append([]string{b.path, "--mcp-config", b.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet"}, more...)
 }
 
-// run is a task that ends when the test lets it, with a result that only it has.
-func (b *boss) run(name string) map[string]any {
+// taskCall is a task that ends when the test lets it, with a result that only it has.
+func (b *boss) taskCall(name string) map[string]any {
 	gate := b.home.path("go", name)
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
 		"project": "shell", "new_agent": true, "request_id": name,
@@ -129,19 +129,19 @@ func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) strin
 
 // turns returns the requests of the boss's conversation, oldest first. Requests without tools are about its title and the like.
 func (b *boss) turns(words string) []request {
-	return slices.DeleteFunc(b.asked(words), func(q request) bool { return len(q.tools()) == 0 })
+	return slices.DeleteFunc(b.requestsWith(words), func(q request) bool { return len(q.toolNames()) == 0 })
 }
 
 // woken is what stands before a result with which Claude Code wakes its model.
 const woken = "<result>\n"
 
-// hears waits until the boss's model was woken by the result.
-func (b *boss) hears(t *testing.T, words, text string) {
+// requireHeard waits until the boss's model was woken by the result.
+func (b *boss) requireHeard(t *testing.T, words, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		all := b.turns(words)
-		return len(all) > 0 && strings.Contains(all[len(all)-1].said(), woken+text)
-	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazy(b.screen))
+		return len(all) > 0 && strings.Contains(all[len(all)-1].conversationText(), woken+text)
+	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazyString(b.screen))
 }
 
 // tasks returns the fleet's tasks.
@@ -155,26 +155,26 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 // choose answers the form of a question with the last of the options, which are the first ones of the field.
 func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
-	b.shows(t, "requests your input")
+	b.waitForText(t, "requests your input")
 	b.keys(t, "Right")
 	for i, option := range options {
 		if i > 0 {
 			b.keys(t, "Down")
 		}
-		b.shows(t, "❯ ◯ "+option)
+		b.waitForText(t, "❯ ◯ "+option)
 	}
 	b.keys(t, "Enter")
-	b.shows(t, "✔ "+field+": "+options[len(options)-1])
+	b.waitForText(t, "✔ "+field+": "+options[len(options)-1])
 	b.keys(t, "Down")
-	b.shows(t, "❯ Accept")
+	b.waitForText(t, "❯ Accept")
 	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
 		b.keys(t, "Enter")
 		return !strings.Contains(b.screen(), "requests your input")
-	}, patience, time.Second, "%s", lazy(b.screen))
+	}, patience, time.Second, "%s", lazyString(b.screen))
 }
 
-// allow answers the form for a permission.
-func (b *boss) allow(t *testing.T) {
+// allowTool answers the form for a permission.
+func (b *boss) allowTool(t *testing.T) {
 	t.Helper()
 	b.choose(t, "Decision", "allow")
 }
@@ -184,36 +184,36 @@ func (b *boss) allow(t *testing.T) {
 func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
 	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), askingTask()))...)
-	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazy(b.screen))
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingTask()))...)
+	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazyString(b.screen))
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
-	b.shows(t, "requests your input")
-	b.shows(t, "(Touch a file.)") // the form names the task
-	b.restart(t)                  // while the form is open
-	b.allow(t)
-	b.hears(t, words, "Touched 42")
+	b.waitForText(t, "requests your input")
+	b.waitForText(t, "(Touch a file.)") // the form names the task
+	b.restart(t)                        // while the form is open
+	b.allowTool(t)
+	b.requireHeard(t, words, "Touched 42")
 	b.requireAnswered(t)
 
 	// The server is killed before a result, and the first result arrives.
 	b.restart(t)
 	b.release(t, "a")
-	b.hears(t, words, "result of 42 a")
+	b.requireHeard(t, words, "result of 42 a")
 
 	// The session is closed. A task ends, the server is killed, and the resumed session hears of it, and of the others.
 	b.keys(t, "/exit", "Enter")
-	b.ends(t)
+	b.waitForEnd(t)
 	b.release(t, "b")
-	b.completes(t, "result of 42 b")
+	b.requireCompleted(t, "result of 42 b")
 	b.restart(t)
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
-	b.hears(t, words, "result of 42 b")
+	b.requireHeard(t, words, "result of 42 b")
 	b.release(t, "c")
 	b.release(t, "d")
-	b.hears(t, words, "result of 42 c")
-	b.hears(t, words, "result of 42 d")
+	b.requireHeard(t, words, "result of 42 c")
+	b.requireHeard(t, words, "result of 42 d")
 	b.keys(t, "/exit", "Enter")
-	b.ends(t)
+	b.waitForEnd(t)
 
 	b.requireFewTurns(t, words)
 }
@@ -231,39 +231,39 @@ func TestClaudeBossDetached(t *testing.T) {
 			return len(left) == 0
 		}, patience, 50*time.Millisecond)
 	})
-	id := b.background(t, "--", b.prompt(t, words, b.run("a"), b.run("b"), b.run("c"), b.run("d"), askingTask()))
+	id := b.background(t, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingTask()))
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond)
 
 	// The question waits for somebody who attaches, and the server is killed while the form is open.
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
-	b.shows(t, "requests your input")
+	b.waitForText(t, "requests your input")
 	b.restart(t)
-	b.allow(t)
-	b.hears(t, words, "Touched 42")
+	b.allowTool(t)
+	b.requireHeard(t, words, "Touched 42")
 	b.keys(t, "C-z")
-	b.ends(t)
+	b.waitForEnd(t)
 	b.requireAnswered(t)
 
 	// Nobody is attached, and the server is killed before a result.
 	b.restart(t)
 	b.release(t, "a")
-	b.hears(t, words, "result of 42 a")
+	b.requireHeard(t, words, "result of 42 a")
 
 	// The session is stopped. A task ends, the server is killed, and the session that is resumed by attaching hears of it, and of the others
 	// when nobody is attached any more.
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.path, "stop", id)
 	require.Zero(t, code, stdout+stderr)
 	b.release(t, "b")
-	b.completes(t, "result of 42 b")
+	b.requireCompleted(t, "result of 42 b")
 	b.restart(t)
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
-	b.hears(t, words, "result of 42 b")
+	b.requireHeard(t, words, "result of 42 b")
 	b.keys(t, "C-z")
-	b.ends(t)
+	b.waitForEnd(t)
 	b.release(t, "c")
 	b.release(t, "d")
-	b.hears(t, words, "result of 42 c")
-	b.hears(t, words, "result of 42 d")
+	b.requireHeard(t, words, "result of 42 c")
+	b.requireHeard(t, words, "result of 42 d")
 	b.requireFewTurns(t, words)
 }
 
@@ -277,8 +277,8 @@ func (b *boss) background(t *testing.T, more ...string) string {
 	return found[1]
 }
 
-// completes waits until a task has completed with the summary.
-func (b *boss) completes(t *testing.T, summary string) {
+// requireCompleted waits until a task has completed with the summary.
+func (b *boss) requireCompleted(t *testing.T, summary string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == summary })
@@ -292,7 +292,7 @@ func (b *boss) requireAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.GetQuestions(), 1)
 	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
-	asked := b.asked("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
+	asked := b.requestsWith("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
 	require.Len(t, asked[len(asked)-1].results(), 1)
 }
 
@@ -305,9 +305,9 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 	require.Less(t, len(turns), 10, "fewer than two turns of the model a task")
 	last := turns[len(turns)-1]
 	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
-		require.Equal(t, 1, strings.Count(last.said(), woken+result+"\n"), "%s must arrive once", result)
+		require.Equal(t, 1, strings.Count(last.conversationText(), woken+result+"\n"), "%s must arrive once", result)
 	}
-	require.Equal(t, slices.Repeat([]string{"mcp__fleet__run_task"}, 5), last.calls())
+	require.Equal(t, slices.Repeat([]string{"mcp__fleet__run_task"}, 5), last.calledTools())
 	t.Logf("five tasks, %d turns of the model", len(turns))
 }
 
@@ -331,7 +331,7 @@ func TestClaudeBossPrints(t *testing.T) {
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingTask()))...)
 	require.Zero(t, code, stdout+stderr)
 	turns := b.turns("Run a task.")
-	require.Contains(t, turns[len(turns)-1].said(), "The task is running and goes on")
+	require.Contains(t, turns[len(turns)-1].conversationText(), "The task is running and goes on")
 	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
 	require.NoError(t, err)
 	require.Len(t, r.GetQuestions(), 1)
@@ -347,12 +347,12 @@ func TestClaudeBossOverStdio(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(b.home.path("mcp.json"), config, 0o600))
 	const words = "Run two tasks."
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.run("a"), askingTask()))...)
-	b.allow(t)
-	b.hears(t, words, "Touched 42")
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingTask()))...)
+	b.allowTool(t)
+	b.requireHeard(t, words, "Touched 42")
 	b.release(t, "a")
-	b.hears(t, words, "result of 42 a")
+	b.requireHeard(t, words, "result of 42 a")
 	b.keys(t, "/exit", "Enter")
-	b.ends(t)
+	b.waitForEnd(t)
 	require.Len(t, b.tasks(t), 2)
 }

@@ -15,7 +15,7 @@ func TestClaudeCost(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	for victim, kill := range map[string]func(*testing.T, string, string){
 		"program": func(t *testing.T, agent, _ string) {
-			require.NoError(t, syscall.Kill(c.claude(t, agent), syscall.SIGKILL))
+			require.NoError(t, syscall.Kill(c.claudePID(t, agent), syscall.SIGKILL))
 		},
 		"supervisor": func(t *testing.T, _, task string) { c.killSupervisor(t, task) },
 		"server": func(t *testing.T, _, _ string) {
@@ -26,7 +26,7 @@ func TestClaudeCost(t *testing.T) {
 		t.Run(victim, func(t *testing.T) {
 			c.create(t, victim, "coder")
 			id := c.start(t, victim, "Spend for the "+victim+".", `model: tool Bash {"command":"echo one"}`, `model: tool Bash {"command":"echo two"}`, "model: hang "+victim)
-			g := c.arrive(t, victim)
+			g := c.waitAtGate(t, victim)
 			answers := 0
 			c.until(t, id, func(e *fleetv1.Event) bool {
 				if e.GetStep().GetUsage() != nil {

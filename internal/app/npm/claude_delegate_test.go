@@ -28,9 +28,9 @@ func TestClaudeDelegates(t *testing.T) {
 	close(c.gate("parts").open)
 	done := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, done.GetStatus(), done.GetReason())
-	asked := c.asked("Split it.")
+	asked := c.requestsWith("Split it.")
 	require.Len(t, asked, 4, "three answers, and one to both results")
-	require.Equal(t, 2, strings.Count(asked[3].said(), "# Went on"), asked[3].said())
+	require.Equal(t, 2, strings.Count(asked[3].conversationText(), "# Went on"), asked[3].conversationText())
 	require.Empty(t, done.GetConversationLost())
 	require.EqualValues(t, 2, done.GetDelegated())
 	require.Greater(t, done.GetTreeCostUsd(), done.GetCostUsd())
@@ -41,12 +41,12 @@ func TestClaudeDelegates(t *testing.T) {
 	boss := asked[0]
 	require.Contains(t, boss.System.text(), "You can delegate")
 	tools := map[string]bool{} // it finds them by name, and reads their schemas when it needs them
-	for _, m := range regexp.MustCompile(`mcp__fleet__(\w+)\n`).FindAllStringSubmatch(boss.said(), -1) {
+	for _, m := range regexp.MustCompile(`mcp__fleet__(\w+)\n`).FindAllStringSubmatch(boss.conversationText(), -1) {
 		tools[m[1]] = true
 	}
 	require.Equal(t, map[string]bool{"queue_task": true, "run_task": true, "show_task": true, "show_task_tree": true, "wait_tasks": true}, tools)
-	for _, r := range c.asked("model: hang parts") {
-		if !strings.Contains(r.said(), "Split it.") {
+	for _, r := range c.requestsWith("model: hang parts") {
+		if !strings.Contains(r.conversationText(), "Split it.") {
 			require.Contains(t, r.System.text(), "Another agent has delegated this task to you")
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // claude returns the path of Claude Code, or skips the test.
 func claude(t *testing.T) string {
 	t.Helper()
-	wanted(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
+	skipUnlessSet(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
 	return filepath.Join(install(t, "claude"), "node_modules", ".bin", "claude")
 }
 
@@ -81,8 +81,8 @@ func (c *crew) wait(t *testing.T, id string) *fleetv1.TaskDetail {
 	return d.GetTask()
 }
 
-// do runs a task and returns it after its end.
-func (c *crew) do(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
+// runTask runs a task and returns it after its end.
+func (c *crew) runTask(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
 	t.Helper()
 	return c.wait(t, c.start(t, agent, prompt...))
 }
@@ -118,15 +118,15 @@ func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
 	return all
 }
 
-// arrive waits until the model hangs at the gate.
-func (c *crew) arrive(t *testing.T, gate string) *gate {
+// waitAtGate waits until the model hangs at the gate.
+func (c *crew) waitAtGate(t *testing.T, gate string) *gate {
 	t.Helper()
 	g := c.gate(gate)
-	pass(t, g.arrived, "no request reached the gate "+gate)
+	waitClosed(t, g.arrived, "no request reached the gate "+gate)
 	return g
 }
 
-func pass(t *testing.T, c <-chan struct{}, otherwise string) {
+func waitClosed(t *testing.T, c <-chan struct{}, otherwise string) {
 	t.Helper()
 	select {
 	case <-c:
@@ -135,8 +135,8 @@ func pass(t *testing.T, c <-chan struct{}, otherwise string) {
 	}
 }
 
-// run returns the directory of the task's run.
-func (c *crew) run(t *testing.T, id string) string {
+// runDir returns the directory of the task's run.
+func (c *crew) runDir(t *testing.T, id string) string {
 	t.Helper()
 	found, err := filepath.Glob(c.home.path("data", "agents", "*", "runs", id))
 	require.NoError(t, err)
@@ -144,8 +144,8 @@ func (c *crew) run(t *testing.T, id string) string {
 	return found[0]
 }
 
-// work returns the agent's working directory.
-func (c *crew) work(t *testing.T, agent string) string {
+// workDir returns the agent's working directory.
+func (c *crew) workDir(t *testing.T, agent string) string {
 	t.Helper()
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
 	require.NoError(t, err)
@@ -156,8 +156,8 @@ func (c *crew) work(t *testing.T, agent string) string {
 // processes returns the processes of the agent's tasks.
 func (c *crew) processes(agent string) []process { return c.home.processes("FLEET_AGENT=" + agent) }
 
-// claude returns the process id of the agent's Claude Code.
-func (c *crew) claude(t *testing.T, agent string) int {
+// claudePID returns the process id of the agent's Claude Code.
+func (c *crew) claudePID(t *testing.T, agent string) int {
 	t.Helper()
 	for _, p := range c.processes(agent) {
 		if argv0, _, _ := strings.Cut(p.command, " "); filepath.Base(argv0) == "claude" {

@@ -39,7 +39,7 @@ func TestClaudeMessageKills(t *testing.T) {
 	for i := range kills(t) {
 		n := strconv.Itoa(i)
 		agent := []string{"papi", "mami"}[i%2]
-		work := c.work(t, agent)
+		work := c.workDir(t, agent)
 		id := c.start(t, agent, "Work number "+n+".", `model: tool Bash {"command":"touch begun`+n+`; until [ -e go`+n+` ]; do sleep 0.02; done"}`, "model: say Done")
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(filepath.Join(work, "begun"+n))
@@ -63,25 +63,25 @@ func TestClaudeMessageKills(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(work, "go"+n), nil, 0o600))
 			events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
-			asked := c.asked("Work number " + n + ".")
-			times := strings.Count(asked[len(asked)-1].said(), message)
+			asked := c.requestsWith("Work number " + n + ".")
+			times := strings.Count(asked[len(asked)-1].conversationText(), message)
 			if times == 0 { // the tool ended before the new server could deliver the message
 				require.Contains(t, strings.Join(texts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent")
 				told++
 				continue
 			}
 			require.Equal(t, 1, times)
-			require.Equal(t, 1, strings.Count(asked[1].said(), message), "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(asked[1].conversationText(), message), "the message does not start a turn of its own")
 			continue
 		}
 		c.killSupervisor(t, id)
 		<-sent
 		require.Equal(t, fleetv1.Task_failed, c.wait(t, id).GetStatus())
-		task := c.do(t, agent, "Look back at number "+n+".", "model: say Nothing")
+		task := c.runTask(t, agent, "Look back at number "+n+".", "model: say Nothing")
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-		asked := c.asked("Look back at number " + n + ".")
+		asked := c.requestsWith("Look back at number " + n + ".")
 		require.Len(t, asked, 1)
-		require.LessOrEqual(t, strings.Count(asked[0].said(), message), 1)
+		require.LessOrEqual(t, strings.Count(asked[0].conversationText(), message), 1)
 	}
 	t.Logf("of %d messages, %d were not delivered, and their tasks say so", kills(t), told)
 }
@@ -90,7 +90,7 @@ func TestClaudeMessageKills(t *testing.T) {
 func (c *crew) killSupervisor(t *testing.T, task string) {
 	t.Helper()
 	for _, p := range c.home.processes() {
-		if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.run(t, task))) {
+		if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.runDir(t, task))) {
 			require.NoError(t, syscall.Kill(p.pid, syscall.SIGKILL))
 			return
 		}

@@ -45,7 +45,7 @@ func TestClaudeLanding(t *testing.T) {
 	}
 	commit := bash("git commit -qam work")
 
-	papis := c.do(t, "papi", "Write.", bash("echo papi >a.txt"), commit, "model: say Written")
+	papis := c.runTask(t, "papi", "Write.", bash("echo papi >a.txt"), commit, "model: say Written")
 	require.Equal(t, fleetv1.Landing_branch, papis.GetLanding().GetState())
 	reviewed, err := c.api.ReviewTask(t.Context(), &fleetv1.ReviewTaskRequest{
 		TaskId: papis.GetId(), Verdict: fleetv1.Review_request_changes, Text: bash("echo better >a.txt") + "\n" + commit,
@@ -58,7 +58,7 @@ func TestClaudeLanding(t *testing.T) {
 
 	// The conflict quotes the lines of the file, and these say what the model answers.
 	resolve := bash("git rebase -q -X theirs main")
-	sonys := c.do(t, "sony", "Write too.", bash(`echo '`+strings.ReplaceAll(strings.ReplaceAll(resolve, `\`, `\\`), `"`, `\"`)+`' >a.txt; echo 'model: say Rebased' >>a.txt`), commit, "model: say Written too")
+	sonys := c.runTask(t, "sony", "Write too.", bash(`echo '`+strings.ReplaceAll(strings.ReplaceAll(resolve, `\`, `\\`), `"`, `\"`)+`' >a.txt; echo 'model: say Rebased' >>a.txt`), commit, "model: say Written too")
 	land, err := c.api.LandTasks(t.Context(), &fleetv1.LandTasksRequest{TaskIds: []string{better.GetId(), sonys.GetId()}})
 	require.NoError(t, err)
 	require.Len(t, land.GetTasks(), 2)

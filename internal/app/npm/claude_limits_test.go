@@ -19,16 +19,16 @@ func TestClaudeLimits(t *testing.T) {
 	for _, role := range []string{"quick", "short", "cheap"} {
 		c.create(t, role, role)
 	}
-	require.Equal(t, "Hello", c.do(t, "quick", "Greet.", "model: say Hello").GetSummary())
-	require.Equal(t, "low", c.asked("Greet.")[0].Output.Effort)
+	require.Equal(t, "Hello", c.runTask(t, "quick", "Greet.", "model: say Hello").GetSummary())
+	require.Equal(t, "low", c.requestsWith("Greet.")[0].Output.Effort)
 
 	for agent, want := range map[string]struct {
 		code     string
 		requests int
 	}{"short": {"MAX_TURNS", 2}, "cheap": {"BUDGET", 1}} {
-		task := c.do(t, agent, strings.Join(append([]string{"Work as " + agent + "."}, work...), "\n"))
+		task := c.runTask(t, agent, strings.Join(append([]string{"Work as " + agent + "."}, work...), "\n"))
 		require.Equal(t, fleetv1.Task_failed, task.GetStatus(), agent)
 		require.Equal(t, want.code, task.GetReasonCode(), task.GetReason())
-		require.Len(t, c.asked("Work as "+agent+"."), want.requests, agent)
+		require.Len(t, c.requestsWith("Work as "+agent+"."), want.requests, agent)
 	}
 }

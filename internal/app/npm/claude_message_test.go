@@ -19,7 +19,7 @@ func TestClaudeMessages(t *testing.T) {
 	for agent, killed := range map[string]bool{"papi": false, "mami": true} {
 		t.Run(agent, func(t *testing.T) {
 			c.create(t, agent, "coder")
-			work := c.work(t, agent)
+			work := c.workDir(t, agent)
 			id := c.start(t, agent, "Work for "+agent+".", `model: tool Bash {"command":"touch begun; until [ -e go ]; do sleep 0.05; done"}`, "model: say Done")
 			require.Eventually(t, func() bool {
 				_, err := os.Stat(filepath.Join(work, "begun"))
@@ -36,9 +36,9 @@ func TestClaudeMessages(t *testing.T) {
 			task := c.wait(t, id)
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 			require.EqualValues(t, 2, task.GetTurns())
-			asked := c.asked("Work for " + agent + ".")
+			asked := c.requestsWith("Work for " + agent + ".")
 			require.Len(t, asked, 2, "the message does not start a turn of its own")
-			require.Equal(t, 1, strings.Count(asked[1].said(), "Also greet Bob."))
+			require.Equal(t, 1, strings.Count(asked[1].conversationText(), "Also greet Bob."))
 		})
 	}
 }
@@ -47,7 +47,7 @@ func TestClaudeMessages(t *testing.T) {
 func TestClaudeWrongKey(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced})
 	c.create(t, "papi", "coder")
-	task := c.do(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
+	task := c.runTask(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "API key")
 }

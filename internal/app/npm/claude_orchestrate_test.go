@@ -14,8 +14,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// says types a prompt with the answers of the model, and waits until it was asked for all of them.
-func (b *boss) says(t *testing.T, words string, answers ...string) {
+// script types a prompt with the answers of the model, and waits until it was asked for all of them.
+func (b *boss) script(t *testing.T, words string, answers ...string) {
 	t.Helper()
 	b.keys(t, "-l", words) // a pasted command is no command
 	script := strings.Join(answers, "\n")
@@ -25,7 +25,7 @@ func (b *boss) says(t *testing.T, words string, answers ...string) {
 			b.keys(t, "Enter")
 		}
 		return len(b.turns(script)) >= len(answers)
-	}, patience, time.Second, "not all answers were asked for: %s", lazy(b.screen))
+	}, patience, time.Second, "not all answers were asked for: %s", lazyString(b.screen))
 }
 
 // calls is an answer that makes all calls.
@@ -58,10 +58,10 @@ func TestClaudeOrchestrates(t *testing.T) {
 	b.env = append(b.env, "FLEET_PROGRAM="+program(t), "FLEET_SERVER="+b.grpc)
 	const plan = "/fleet:plan dark mode for the shop, and the two bugs of the cart"
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "--plugin-dir", pluginOfDocs(t), "--allowedTools", "mcp__plugin_fleet_fleet")
-	b.shows(t, "❯")
+	b.waitForText(t, "❯")
 
 	// Plan.
-	b.says(t, plan, `model: tool Skill {"skill":"fleet:orchestrate"}`, calls(t, "show_fleet", map[string]any{}), calls(t, "list_pools", map[string]any{}),
+	b.script(t, plan, `model: tool Skill {"skill":"fleet:orchestrate"}`, calls(t, "show_fleet", map[string]any{}), calls(t, "list_pools", map[string]any{}),
 		`model: say | task | where | limit |\n|---|---|---|\n| colours, switch, cart, voucher, readme | pool web | $3 each |\n\nShall I begin?`)
 
 	// Start five tasks, which run in the background.
@@ -76,13 +76,13 @@ func TestClaudeOrchestrates(t *testing.T) {
 			"pool": "web", "task_description": strings.Join(script, "\n"), "checks": []string{"grep new " + name + ".txt"}, "max_cost_usd": 3, "request_id": "shop-" + name,
 		})
 	}
-	b.says(t, "Go.", calls(t, "run_task", tasks...), "model: say All five run.")
+	b.script(t, "Go.", calls(t, "run_task", tasks...), "model: say All five run.")
 
 	// Answer the question.
 	b.choose(t, "Answer", "light", "dark")
 	id := map[string]string{}
 	for _, name := range names {
-		b.hears(t, "Go.", "Done with "+name)
+		b.requireHeard(t, "Go.", "Done with "+name)
 	}
 	require.Less(t, len(b.turns("Go.")), 2*len(names), "fewer than two turns of the model a task")
 	for _, task := range b.tasks(t) {
@@ -90,20 +90,20 @@ func TestClaudeOrchestrates(t *testing.T) {
 	}
 
 	// Review, and request a change.
-	b.says(t, "/fleet:review of the shop", calls(t, "list_reviews", map[string]any{}), calls(t, "show_task_changes", patches(id, names)...),
+	b.script(t, "/fleet:review of the shop", calls(t, "list_reviews", map[string]any{}), calls(t, "show_task_changes", patches(id, names)...),
 		"model: say All do what was asked, but cart.txt:1 says only that it is new. I would request a change of that, and approve the others. Shall I?")
-	b.says(t, "Request it, and read what comes.", calls(t, "review_task", map[string]any{
+	b.script(t, "Request it, and read what comes.", calls(t, "review_task", map[string]any{
 		"task_id": id["cart"], "verdict": "request_changes", "text": bash("echo newer cart >cart.txt") + "\n" + bash("git commit -qam newer"),
 		"comments": []any{map[string]any{"path": "cart.txt", "line": 1, "text": "model: say Made the cart newer"}},
 	}), "model: say I am told when the change is made.")
-	b.hears(t, "Request it, and read what comes.", "Made the cart newer")
+	b.requireHeard(t, "Request it, and read what comes.", "Made the cart newer")
 	reviewed, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id["cart"]})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Landing_replaced, reviewed.GetTask().GetLanding().GetState())
 	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
-	b.says(t, "What is it now?", calls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
+	b.script(t, "What is it now?", calls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
 	asked := b.turns("What is it now?")
-	require.Contains(t, asked[len(asked)-1].said(), "+newer cart", "the model has read the changed work")
+	require.Contains(t, asked[len(asked)-1].conversationText(), "+newer cart", "the model has read the changed work")
 
 	// Land all.
 	var approved []map[string]any
@@ -112,9 +112,9 @@ func TestClaudeOrchestrates(t *testing.T) {
 		approved = append(approved, map[string]any{"task_id": id[name], "verdict": "approve"})
 		landed = append(landed, id[name])
 	}
-	b.says(t, "Approve and land all.", calls(t, "review_task", approved...), calls(t, "show_overlaps", map[string]any{"project": "code"}),
+	b.script(t, "Approve and land all.", calls(t, "review_task", approved...), calls(t, "show_overlaps", map[string]any{"project": "code"}),
 		calls(t, "land_tasks", map[string]any{"task_ids": landed, "dry_run": true}), calls(t, "land_tasks", map[string]any{"task_ids": landed}), "model: say All five are landing.")
-	b.hears(t, "Approve and land all.", "The work of 5 of 5 tasks landed.")
+	b.requireHeard(t, "Approve and land all.", "The work of 5 of 5 tasks landed.")
 	for _, name := range names {
 		shown, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id[name]})
 		require.NoError(t, err)
@@ -126,33 +126,33 @@ func TestClaudeOrchestrates(t *testing.T) {
 		require.Equal(t, want, git("show", "main:"+name+".txt"))
 	}
 	require.Equal(t, "6", git("rev-list", "--count", "main"))
-	b.says(t, "/fleet:status of the shop", calls(t, "show_fleet", map[string]any{}), calls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
+	b.script(t, "/fleet:status of the shop", calls(t, "show_fleet", map[string]any{}), calls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
 	b.keys(t, "/exit", "Enter")
-	b.ends(t)
+	b.waitForEnd(t)
 
 	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
 	require.NoError(t, err)
 	byPeople := slices.DeleteFunc(r.GetQuestions(), func(q *fleetv1.Question) bool { return q.GetAnsweredBy() == "policy" })
 	require.Len(t, byPeople, 1)
 	require.Equal(t, []string{"dark", "local"}, []string{byPeople[0].GetAnswer(), byPeople[0].GetAnsweredBy()})
-	answered := b.asked("commit.\nmodel: tool mcp__fleet-ask__ask_user") // the agent's prompt, not the boss's, which has it as JSON
+	answered := b.requestsWith("commit.\nmodel: tool mcp__fleet-ask__ask_user") // the agent's prompt, not the boss's, which has it as JSON
 	require.Contains(t, answered[len(answered)-1].results()[0].Content.text(), "dark")
 	require.Len(t, b.tasks(t), 6, "five, and the change of one")
 	turns := b.turns("nothing waits for you")
 	last := turns[len(turns)-1]
 	for _, name := range names {
-		require.Equal(t, 1, strings.Count(last.said(), woken+"Done with "+name+"\n"), "%s must arrive once", name)
+		require.Equal(t, 1, strings.Count(last.conversationText(), woken+"Done with "+name+"\n"), "%s must arrive once", name)
 	}
 	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of tasks", "Look at the fleet"} {
-		require.Contains(t, last.said(), command)
+		require.Contains(t, last.conversationText(), command)
 	}
 	for _, poll := range []string{"wait_tasks", "show_task"} {
-		require.NotContains(t, last.calls(), "mcp__plugin_fleet_fleet__"+poll)
+		require.NotContains(t, last.calledTools(), "mcp__plugin_fleet_fleet__"+poll)
 	}
 	for _, result := range last.results() {
 		require.False(t, result.IsError, result.Content.text())
 	}
-	t.Logf("%d turns of the model\n%s", strings.Count(last.said(), "\nassistant: ")+1, last.transcript())
+	t.Logf("%d turns of the model\n%s", strings.Count(last.conversationText(), "\nassistant: ")+1, last.transcript())
 }
 
 // patches are the calls that read the patches of the tasks.
@@ -196,6 +196,6 @@ func (q request) transcript() string {
 			}
 		}
 	}
-	line("assistant", q.next().text)
+	line("assistant", q.nextStep().text)
 	return all.String()
 }

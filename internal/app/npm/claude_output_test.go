@@ -28,7 +28,7 @@ func TestClaudeOutput(t *testing.T) {
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 		require.Equal(t, map[string]any{"n": 3.0}, task.GetOutput().AsMap())
 	}
-	require.Contains(t, c.asked("Count for papi.")[0].tools(), "StructuredOutput")
+	require.Contains(t, c.requestsWith("Count for papi.")[0].toolNames(), "StructuredOutput")
 
 	// A second answer is asked for if the first does not match.
 	task := do("papi", "Count again.\n"+`model: tool StructuredOutput {"n":"three"}`+"\n"+`model: tool StructuredOutput {"n":4}`)
@@ -47,7 +47,7 @@ func TestClaudeOutput(t *testing.T) {
 	require.Equal(t, "OUTPUT_INVALID", task.GetReasonCode(), "the new task must have the schema: %s", task.GetReason())
 
 	// The next task has no schema, although it continues the conversation.
-	task = c.do(t, "papi", "Rest.", "model: say Zzz")
+	task = c.runTask(t, "papi", "Rest.", "model: say Zzz")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, "Zzz", task.GetSummary())
 }

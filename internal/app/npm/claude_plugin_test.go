@@ -50,11 +50,11 @@ func TestClaudePlugin(t *testing.T) {
 	require.Equal(t, []connected{{"plugin:fleet:fleet", "connected"}}, begin.Servers)
 	require.Contains(t, begin.Skills, "fleet:orchestrate")
 	require.Subset(t, begin.Commands, []string{"fleet:plan", "fleet:review", "fleet:status", "mcp__plugin_fleet_fleet__plan", "mcp__plugin_fleet_fleet__review", "mcp__plugin_fleet_fleet__status"})
-	asked := m.asked("Look at the fleet.")
+	asked := m.requestsWith("Look at the fleet.")
 	results := asked[len(asked)-1].results()
 	require.Len(t, results, 3)
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[1].Content.text(), `"agents":1`)
 	require.Contains(t, results[2].Content.text(), `\"status\":\"idle\"`)
-	require.Contains(t, asked[len(asked)-1].said(), "Run a fleet of agents", "the model has read the skill")
+	require.Contains(t, asked[len(asked)-1].conversationText(), "Run a fleet of agents", "the model has read the skill")
 }

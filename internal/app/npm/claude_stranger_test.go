@@ -15,11 +15,11 @@ import (
 
 // stranger is a person at a browser who can only click on what is in sight, and type.
 type stranger struct {
-	t        *testing.T
-	ctx      context.Context
-	clicks   int
-	typed    int // characters
-	pictures int
+	t         *testing.T
+	ctx       context.Context
+	clicks    int
+	typedKeys int // characters
+	pictures  int
 }
 
 func newStranger(t *testing.T, url string) *stranger {
@@ -61,8 +61,8 @@ func until[T any](p *stranger, function string, args ...any) T {
 	return v
 }
 
-// sees waits until the text is in sight or can be scrolled to.
-func (p *stranger) sees(text string) {
+// waitForText waits until the text is in sight or can be scrolled to.
+func (p *stranger) waitForText(text string) {
 	p.t.Helper()
 	until[bool](p, `text => document.body?.innerText.includes(text)`, text)
 }
@@ -83,10 +83,10 @@ func (p *stranger) click(name string) {
 	p.run(chromedp.MouseClickXY(at[0], at[1]))
 }
 
-// writes types the text where the focus is.
-func (p *stranger) writes(text string) {
+// typeText types the text where the focus is.
+func (p *stranger) typeText(text string) {
 	p.t.Helper()
-	p.typed += len(text)
+	p.typedKeys += len(text)
 	p.run(chromedp.KeyEvent(text))
 }
 
@@ -119,42 +119,42 @@ func TestClaudeStranger(t *testing.T) {
 
 	begun := time.Now()
 	p := newStranger(t, "http://"+c.http)
-	p.sees("What is to be done")
+	p.waitForText("What is to be done")
 	p.picture("home")
 	p.click("What is to be done")
-	p.writes("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
+	p.typeText("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
 	p.picture("prompt")
 	p.click("Start task")
 	p.picture("started")
 	p.click("Open it")
-	p.sees("The total has the tax now.")
-	p.sees("completed")
+	p.waitForText("The total has the tax now.")
+	p.waitForText("completed")
 	p.picture("transcript")
 	p.click("changes")
-	p.sees("total += p + p/5")
+	p.waitForText("total += p + p/5")
 	p.picture("changes")
 	p.click("6")
-	p.writes("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
+	p.typeText("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
 	p.picture("comment")
 	p.click("Add the comment")
 	p.picture("commented")
 	p.click("Request changes (1 comment)")
-	p.sees("Changes requested on") // otherwise the next click could be on the earlier task
-	p.sees("completed")
+	p.waitForText("Changes requested on") // otherwise the next click could be on the earlier task
+	p.waitForText("completed")
 	p.picture("mended")
 	p.click("changes")
-	p.sees("p*19/100")
+	p.waitForText("p*19/100")
 	p.picture("since-review")
 	p.click("Land …")
-	p.sees("Git can combine it")
+	p.waitForText("Git can combine it")
 	p.picture("land")
 	p.click("Land it")
-	p.sees("landed")
+	p.waitForText("landed")
 	p.picture("landed")
 	took := time.Since(begun)
 
 	require.Contains(t, git("show", "main:basket.go"), "total += p + p*19/100")
-	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typed, took.Round(100*time.Millisecond))
+	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typedKeys, took.Round(100*time.Millisecond))
 	require.LessOrEqual(t, p.clicks, 10)
 	require.Less(t, took, 5*time.Minute)
 }

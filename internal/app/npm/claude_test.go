@@ -35,7 +35,7 @@ func TestClaudeTask(t *testing.T) {
 	)
 
 	// The task's steps are visible while it works.
-	g := c.arrive(t, "half-way")
+	g := c.waitAtGate(t, "half-way")
 	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
 	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, texts(events, fleetv1.Event_task_step))
 	require.Equal(t, []string{"Now Write\n", "Now Bash\n", "Now Bash\n"}, texts(events, fleetv1.Event_task_output))
@@ -53,23 +53,23 @@ func TestClaudeTask(t *testing.T) {
 	require.InDelta(t, 4*answerCost, task.GetCostUsd(), 1e-9)
 
 	// Check the requests to the model, and the effects of the tools.
-	asked := c.asked("--Make a file.")
+	asked := c.requestsWith("--Make a file.")
 	require.Len(t, asked, 4)
 	q := asked[3]
 	require.Equal(t, priced, q.Model)
 	require.Equal(t, "sk-stub", q.Header.Get("X-Api-Key"))
 	require.Contains(t, q.System.text(), "You are the coder of this crew.")
 	require.Contains(t, q.System.text(), "Keep the tests honest")
-	require.Subset(t, q.tools(), []string{"Bash", "Read", "Write"})
+	require.Subset(t, q.toolNames(), []string{"Bash", "Read", "Write"})
 	for _, tool := range []string{"Edit", "Task", "Agent", "WebFetch", "WebSearch"} {
-		require.NotContains(t, q.tools(), tool)
+		require.NotContains(t, q.toolNames(), tool)
 	}
 	results := q.results()
 	require.Len(t, results, 3)
 	require.Equal(t, []bool{false, false, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 	require.Contains(t, results[1].Content.text(), "allowed")
 	require.Contains(t, results[2].Content.text(), "approval")
-	work := c.work(t, "papi")
+	work := c.workDir(t, "papi")
 	require.Equal(t, "made by a tool", string(read(t, filepath.Join(work, "made.txt"))))
 	require.NoFileExists(t, filepath.Join(work, "denied.txt"))
 	require.Empty(t, c.processes("papi"))
@@ -79,28 +79,28 @@ func TestClaudeConversation(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code.", "default": true}, role{"name": "manager", "model": priced, "prompt": "You lead."})
 	c.create(t, "papi", "coder")
 	c.create(t, "mami", "coder")
-	require.Equal(t, "Ducks", c.do(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
+	require.Equal(t, "Ducks", c.runTask(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
 
-	second := c.do(t, "papi", "Count them.", "model: say Seven")
+	second := c.runTask(t, "papi", "Count them.", "model: say Seven")
 	require.Equal(t, "Seven", second.GetSummary())
 	require.InDelta(t, answerCost, second.GetCostUsd(), 1e-9, "the cost must be of the task alone, not of the whole conversation")
 	require.EqualValues(t, 1, second.GetTurns())
-	q := c.asked("Count them.")[0]
-	require.Contains(t, q.said(), "Name the birds.")
-	require.Contains(t, q.said(), "assistant: Ducks")
+	q := c.requestsWith("Count them.")[0]
+	require.Contains(t, q.conversationText(), "Name the birds.")
+	require.Contains(t, q.conversationText(), "assistant: Ducks")
 
-	c.do(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent must have its own conversation")
+	c.runTask(t, "mami", "Greet.", "model: say Hello")
+	require.NotContains(t, c.requestsWith("Greet.")[0].conversationText(), "Ducks", "each agent must have its own conversation")
 
 	// With another role the conversation continues, and the agent is told its new role.
 	_, err := c.api.RestartAgent(t.Context(), &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "manager"})
 	require.NoError(t, err)
-	c.do(t, "papi", "Lead them.", "model: say This way")
-	q = c.asked("Lead them.")[0]
-	require.Contains(t, q.said(), "assistant: Seven")
-	require.Contains(t, q.System.text()+q.said(), "You lead.")
-	c.do(t, "papi", "Rest.", "model: say Zzz")
-	prompt, _ := c.asked("Rest.")[0].prompt()
+	c.runTask(t, "papi", "Lead them.", "model: say This way")
+	q = c.requestsWith("Lead them.")[0]
+	require.Contains(t, q.conversationText(), "assistant: Seven")
+	require.Contains(t, q.System.text()+q.conversationText(), "You lead.")
+	c.runTask(t, "papi", "Rest.", "model: say Zzz")
+	prompt, _ := c.requestsWith("Rest.")[0].prompt()
 	require.NotContains(t, prompt, "You lead.", "the agent must be told its role only once")
 
 	// Fleet detects that a conversation is lost. The next task starts a new conversation, and the agent is told about
@@ -111,13 +111,13 @@ func TestClaudeConversation(t *testing.T) {
 	for _, dir := range lost {
 		require.NoError(t, os.RemoveAll(dir))
 	}
-	task := c.do(t, "papi", "Go on.", "model: say Where?")
+	task := c.runTask(t, "papi", "Go on.", "model: say Where?")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	q = c.asked("Go on.")[0]
-	require.NotContains(t, q.said(), "Seven")
-	require.Contains(t, q.said(), "could not be restored")
-	c.do(t, "papi", "Go there.", "model: say Here")
-	require.Contains(t, c.asked("Go there.")[0].said(), "assistant: Where?")
+	q = c.requestsWith("Go on.")[0]
+	require.NotContains(t, q.conversationText(), "Seven")
+	require.Contains(t, q.conversationText(), "could not be restored")
+	c.runTask(t, "papi", "Go there.", "model: say Here")
+	require.Contains(t, c.requestsWith("Go there.")[0].conversationText(), "assistant: Where?")
 }
 
 func TestClaudeStop(t *testing.T) {
@@ -137,11 +137,11 @@ func TestClaudeStop(t *testing.T) {
 	t.Run("while the model thinks", func(t *testing.T) {
 		c.create(t, "papi", "coder")
 		c.start(t, "papi", "Think hard.", "model: hang thought")
-		g := c.arrive(t, "thought")
+		g := c.waitAtGate(t, "thought")
 		stop(t, "papi")
-		pass(t, g.left, "the model was not told that nobody waits")
-		require.Equal(t, "Yes", c.do(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
-		require.Contains(t, c.asked("Do you remember?")[0].said(), "Think hard.")
+		waitClosed(t, g.left, "the model was not told that nobody waits")
+		require.Equal(t, "Yes", c.runTask(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
+		require.Contains(t, c.requestsWith("Do you remember?")[0].conversationText(), "Think hard.")
 	})
 	t.Run("while a tool runs", func(t *testing.T) {
 		c.create(t, "mami", "coder")
@@ -161,7 +161,7 @@ func TestClaudeStop(t *testing.T) {
 	t.Run("an agent that is deleted", func(t *testing.T) {
 		c.create(t, "nino", "coder")
 		c.start(t, "nino", "model: hang deleted")
-		c.arrive(t, "deleted")
+		c.waitAtGate(t, "deleted")
 		_, err := c.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "nino"})
 		require.NoError(t, err)
 		require.Empty(t, c.processes("nino"))
@@ -182,20 +182,20 @@ func TestClaudeCrashes(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Live dangerously.", `model: tool Bash {"command":"sleep 3600","run_in_background":true}`, "model: hang killed")
-	c.arrive(t, "killed")
-	require.NoError(t, syscall.Kill(c.claude(t, "papi"), syscall.SIGKILL))
+	c.waitAtGate(t, "killed")
+	require.NoError(t, syscall.Kill(c.claudePID(t, "papi"), syscall.SIGKILL))
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "signal KILL")
 	require.Empty(t, c.processes("papi"), "the children of the killed program must end too")
 
 	// If the model refuses, the task fails with the model's message.
-	task = c.do(t, "papi", "Ask for too much.", "model: refuse that is too much")
+	task = c.runTask(t, "papi", "Ask for too much.", "model: refuse that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 
 	// The task ends only after its work in the background, and its summary is the text after that work.
-	task = c.do(t, "papi", "Work behind my back.", `model: tool Bash {"command":"sleep 1; echo hidden","run_in_background":true}`, "model: say Begun", "model: say Finished")
+	task = c.runTask(t, "papi", "Work behind my back.", `model: tool Bash {"command":"sleep 1; echo hidden","run_in_background":true}`, "model: say Begun", "model: say Finished")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, "Finished", task.GetSummary())
 	require.InDelta(t, 3*answerCost, task.GetCostUsd(), 1e-9)
@@ -206,17 +206,17 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Go on without me.", `model: tool Bash {"command":"echo once >> log"}`, "model: hang alone", "model: say Done")
-	g := c.arrive(t, "alone")
-	claude := c.claude(t, "papi")
+	g := c.waitAtGate(t, "alone")
+	claude := c.claudePID(t, "papi")
 	c.kill(t)
 	c.serve(t)
-	require.Equal(t, claude, c.claude(t, "papi"))
+	require.Equal(t, claude, c.claudePID(t, "papi"))
 	close(g.open)
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.InDelta(t, 2*answerCost, task.GetCostUsd(), 1e-9)
-	require.Equal(t, "once\n", string(read(t, filepath.Join(c.work(t, "papi"), "log"))))
-	require.Len(t, c.asked("Go on without me."), 2, "the task must run once")
+	require.Equal(t, "once\n", string(read(t, filepath.Join(c.workDir(t, "papi"), "log"))))
+	require.Len(t, c.requestsWith("Go on without me."), 2, "the task must run once")
 }
 
 func TestClaudePrompts(t *testing.T) {
@@ -224,17 +224,17 @@ func TestClaudePrompts(t *testing.T) {
 	c.create(t, "papi", "coder")
 	// The prompt is longer than an argument of a program may be, and not only ASCII.
 	long := strings.Repeat("Größe zählt. ", 20_000)
-	require.Equal(t, "Read it all", c.do(t, "papi", long, "model: say Read it all").GetSummary())
-	prompt, _ := c.asked("Größe")[0].prompt()
+	require.Equal(t, "Read it all", c.runTask(t, "papi", long, "model: say Read it all").GetSummary())
+	prompt, _ := c.requestsWith("Größe")[0].prompt()
 	require.Contains(t, prompt, strings.TrimSpace(long))
 	// Text that looks like a path, a flag or a mention is passed on unchanged.
 	for _, first := range []string{"/etc/hosts looks wrong.", "-p", "@nobody was here.", "# A heading"} {
-		require.Equal(t, "Seen", c.do(t, "papi", first, "model: say Seen").GetSummary(), first)
-		require.NotEmpty(t, c.asked(first+"\n"), first)
+		require.Equal(t, "Seen", c.runTask(t, "papi", first, "model: say Seen").GetSummary(), first)
+		require.NotEmpty(t, c.requestsWith(first+"\n"), first)
 	}
 	// The payload contains the whole report, even if the report is too long for a summary.
 	report := strings.TrimSpace(strings.Repeat("word ", 2000))
-	task := c.do(t, "papi", "Report.", "model: say "+report)
+	task := c.runTask(t, "papi", "Report.", "model: say "+report)
 	require.Equal(t, report, task.GetPayload())
 	require.Less(t, len(task.GetSummary()), len(report))
 }
@@ -248,9 +248,9 @@ func TestClaudeTools(t *testing.T) {
 	}}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Use it.", `model: tool mcp__inner__list_agent_projects {}`, "model: hang used")
-	g := c.arrive(t, "used")
+	g := c.waitAtGate(t, "used")
 
-	path := filepath.Join(c.run(t, id), "mcp.json")
+	path := filepath.Join(c.runDir(t, id), "mcp.json")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
@@ -262,7 +262,7 @@ func TestClaudeTools(t *testing.T) {
 
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	results := c.asked("Use it.")[1].results()
+	results := c.requestsWith("Use it.")[1].results()
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[0].Content.text(), `"shell"`)
 	require.Contains(t, texts(c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
@@ -273,7 +273,7 @@ func TestClaudeTools(t *testing.T) {
 		}
 		return err
 	}))
-	for _, line := range c.said() {
+	for _, line := range c.logLines() {
 		require.NotContains(t, line, secret)
 	}
 }

@@ -42,7 +42,7 @@ func TestClaudeRepositoryPermissions(t *testing.T) {
 		id := c.start(t, name, name+": do it.", `model: tool Bash {"command":"`+tc.command+`"}`, "model: say Done")
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-		results := c.asked(name + ": do it.")[1].results()
+		results := c.requestsWith(name + ": do it.")[1].results()
 		require.Len(t, results, 1)
 		require.Equal(t, tc.denied, results[0].IsError, "%s: %+v", name, results[0])
 	}

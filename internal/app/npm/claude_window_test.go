@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// mostAfterLimit is how long a run may go on after the subscription has refused one of its requests.
-const mostAfterLimit = 5 * time.Second
+// maxAfterReset is how long a run may go on after the subscription has refused one of its requests.
+const maxAfterReset = 5 * time.Second
 
 // TestClaudeWindows checks what Fleet knows of the windows of a subscription, and that a task ends soon when one is used up.
 func TestClaudeWindows(t *testing.T) {
@@ -22,7 +22,7 @@ func TestClaudeWindows(t *testing.T) {
 	c := newCrewOn(t, newSubscribed(t), "", role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash", "Task"}})
 	c.create(t, "papi", "coder")
 
-	require.Equal(t, "Hello", c.do(t, "papi", "Greet.", "model: say Hello").GetSummary())
+	require.Equal(t, "Hello", c.runTask(t, "papi", "Greet.", "model: say Hello").GetSummary())
 	windows := c.credential(t).GetWindows()
 	require.Len(t, windows, 2)
 	require.Equal(t, []string{"five_hour", "seven_day"}, []string{windows[0].GetName(), windows[1].GetName()})
@@ -30,10 +30,10 @@ func TestClaudeWindows(t *testing.T) {
 	require.InDelta(t, 0.2, windows[1].GetUsed(), 1e-9)
 	require.Equal(t, c.subscription.began.Add(2*time.Hour).Unix(), windows[0].GetResetsAt().AsTime().Unix())
 
-	require.Equal(t, "Paid", c.do(t, "papi", "Pay.", "model: extra Paid").GetSummary())
+	require.Equal(t, "Paid", c.runTask(t, "papi", "Pay.", "model: extra Paid").GetSummary())
 	require.Equal(t, "ok", c.credential(t).GetState(), "the subscription refuses nothing")
 
-	task := c.do(t, "papi", "Start.", "model: limit now")
+	task := c.runTask(t, "papi", "Start.", "model: limit now")
 	resets, refused := c.subscription.take()
 	require.Equal(t, "USAGE_WINDOW", task.GetReasonCode(), task.GetReason())
 	require.Equal(t, resets, task.GetRetryAt().AsTime().Local())
@@ -61,9 +61,9 @@ func TestClaudeWindows(t *testing.T) {
 			require.NotEmpty(t, refused)
 			require.LessOrEqual(t, len(refused), 2, "besides the request of the subagent, only one of the main loop may be on its way")
 			t.Logf("pending %v after the refusal", now.Sub(refused[0].at))
-			require.Less(t, now.Sub(refused[0].at), mostAfterLimit)
+			require.Less(t, now.Sub(refused[0].at), maxAfterReset)
 			require.Empty(t, c.processes("papi"))
-			waits := c.waits(t)
+			waits := c.waitReasons(t)
 			require.Len(t, waits, 1)
 			require.Equal(t, []string{"usage_window"}, slices.Compact(waits[0]))
 
@@ -89,12 +89,12 @@ func TestClaudeUsedUp(t *testing.T) {
 	for range tasks {
 		ids = append(ids, c.queue(t, &fleetv1.QueueTaskRequest{Pool: "crew", TaskDescription: wait + "\nmodel: limit Done"}))
 	}
-	require.Eventually(t, func() bool { return len(c.asked(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not begin")
+	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not begin")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	require.Eventually(t, func() bool { return len(c.waits(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
+	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
 	resets, refused := c.subscription.take()
 	require.Len(t, refused, agents, "each run that has begun finds it out itself")
-	for _, reasons := range c.waits(t) {
+	for _, reasons := range c.waitReasons(t) {
 		require.Contains(t, reasons, "usage_window")
 	}
 	require.Equal(t, "used_up", c.credential(t).GetState())
@@ -115,8 +115,8 @@ func (c *crew) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
 	return a.GetTask().GetId()
 }
 
-// waits returns the reasons of the tasks in the queue.
-func (c *crew) waits(t *testing.T) (all [][]string) {
+// waitReasons returns the reasons of the tasks in the queue.
+func (c *crew) waitReasons(t *testing.T) (all [][]string) {
 	t.Helper()
 	l, err := c.api.ListQueue(t.Context(), &fleetv1.ListQueueRequest{})
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 var scenarios = []string{"server-initialize", "ping", "tools-list", "prompts-list", "resources-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
 
 func TestConformance(t *testing.T) {
-	wanted(t, "TEST_CONFORMANCE", "conformance", "340 MB of npm packages")
+	skipUnlessSet(t, "TEST_CONFORMANCE", "conformance", "340 MB of npm packages")
 	dir := install(t, "mcp")
 	bin := func(name string) string { return filepath.Join(dir, "node_modules", ".bin", name) }
 	h := newHome(t)
@@ -56,13 +56,13 @@ func TestConformance(t *testing.T) {
 		t.Log("\n" + stdout)
 	})
 	t.Run("inspector", func(t *testing.T) {
-		fake := scene{project: "Setup", role: "operator", task: `echo hello\ndone Well done`}
-		shell := scene{project: "shell", role: "operator", task: `echo Well done`}
+		fake := agentTask{project: "Setup", role: "operator", task: `echo hello\ndone Well done`}
+		shell := agentTask{project: "shell", role: "operator", task: `echo Well done`}
 		for name, i := range map[string]inspection{
-			"http":  {scene: fake, target: []string{s.mcp(), "--transport", "http"}},
-			"stdio": {scene: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
+			"http":  {agentTask: fake, target: []string{s.mcp(), "--transport", "http"}},
+			"stdio": {agentTask: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
 			// Each call starts its own fleet with the same data. One call starts a task, and another call ends it.
-			"embedded": {scene: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
+			"embedded": {agentTask: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
 		} {
 			for _, era := range []string{"legacy", "modern"} {
 				i.agent, i.inspector = name+"-"+era, []string{bin("inspector"), "--cli", "--format", "json", "--protocol-era", era}
@@ -72,12 +72,12 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// scene is an agent's project and role, and a task for it.
-type scene struct{ project, role, task string }
+// agentTask is an agent's project and role, and a task for it.
+type agentTask struct{ project, role, task string }
 
 // inspection calls tools with the Inspector's command line. Each call starts a new client.
 type inspection struct {
-	scene
+	agentTask
 	agent             string
 	inspector, target []string
 }

@@ -34,7 +34,7 @@ func agentStatus(t *testing.T, c fleetv1.LifecycleServiceClient, id string) *fle
 	return r.GetAgents()[0]
 }
 
-func (s *staff) quiet(t *testing.T) {
+func (s *staff) requireNoProcesses(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 }
@@ -65,7 +65,7 @@ func TestClaudeContract(t *testing.T) {
 	require.EqualValues(t, len("ducks, geese"), got.GetPayloadSize())
 	require.Equal(t, "ducks, geese", s.download(t, got.GetPayloadUrl()))
 
-	asked := s.asked("Find the birds.")
+	asked := s.requestsWith("Find the birds.")
 	require.Len(t, asked, 5, "the model must receive no further request")
 	require.Contains(t, asked[0].System.text(), "Your agent_id is "+id)
 	results := asked[4].results()
@@ -78,7 +78,7 @@ func TestClaudeContract(t *testing.T) {
 	// The test stops the other contract during a request to the model. The request must complete, and no further
 	// request may follow.
 	g := s.gate("other")
-	pass(t, g.arrived, "the other contract must begin")
+	waitClosed(t, g.arrived, "the other contract must begin")
 	begun := time.Now()
 	stopped, err := c.AgentStop(t.Context(), &fleetv1.AgentStopRequest{AgentId: other.GetAgentId()})
 	require.NoError(t, err)
@@ -90,8 +90,8 @@ func TestClaudeContract(t *testing.T) {
 	case <-time.After(8 * time.Second): // longer than the usual grace period of a stopped run
 	}
 	close(g.open)
-	s.quiet(t)
-	require.Len(t, s.asked("Wait."), 1)
+	s.requireNoProcesses(t)
+	require.Len(t, s.requestsWith("Wait."), 1)
 	require.Equal(t, fleetv1.LifecycleStatus_stopped, agentStatus(t, c, other.GetAgentId()).GetStatus())
 }
 
@@ -115,7 +115,7 @@ func TestClaudeContractAsText(t *testing.T) {
 		said, _, _ := strings.Cut(words, `\n`)
 		require.Equal(t, said, got.GetSummary()+got.GetReason())
 	}
-	s.quiet(t)
+	s.requireNoProcesses(t)
 }
 
 // TestClaudeContractFiles lets Claude Code create a file, with a server that has no configuration. The file must still
@@ -141,7 +141,7 @@ func TestClaudeContractFiles(t *testing.T) {
 	dir, _, _ := strings.Cut(rest, " until ")
 	require.Equal(t, "ducks", string(read(t, filepath.Join(dir, "birds.txt"))))
 	require.NoFileExists(t, s.home.path("outside.txt"))
-	asked := s.asked("Write about the birds.")
+	asked := s.requestsWith("Write about the birds.")
 	results := asked[len(asked)-1].results()
 	require.Equal(t, []bool{false, true, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 }

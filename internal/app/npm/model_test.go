@@ -19,10 +19,10 @@ type model struct {
 	url          string
 	subscription *subscription // nil if the model is used with a key
 
-	mu       sync.Mutex
-	requests []request
-	gates    map[string]*gate
-	retried  map[string]bool // texts whose first request has failed
+	mu         sync.Mutex
+	requests   []request
+	gates      map[string]*gate
+	failedOnce map[string]bool // texts whose first request has failed
 }
 
 // gate is a point where an answer waits until the test opens it or the client goes away.
@@ -100,8 +100,8 @@ func (r request) results() (all []block) {
 	return all
 }
 
-// said returns the text of the conversation.
-func (r request) said() string {
+// conversationText returns the text of the conversation.
+func (r request) conversationText() string {
 	var all []string
 	for _, m := range r.Messages {
 		all = append(all, m.Role+": "+m.Content.text())
@@ -109,8 +109,8 @@ func (r request) said() string {
 	return strings.Join(all, "\n")
 }
 
-// calls returns the names of the tools that the model has called in the conversation, oldest first.
-func (r request) calls() (names []string) {
+// calledTools returns the names of the tools that the model has called in the conversation, oldest first.
+func (r request) calledTools() (names []string) {
 	for _, m := range r.Messages {
 		for _, b := range m.Content {
 			if b.Type == "tool_use" {
@@ -121,7 +121,7 @@ func (r request) calls() (names []string) {
 	return names
 }
 
-func (r request) tools() (names []string) {
+func (r request) toolNames() (names []string) {
 	for _, t := range r.Tools {
 		names = append(names, t.Name)
 	}
@@ -130,7 +130,7 @@ func (r request) tools() (names []string) {
 
 func newModel(t *testing.T) *model {
 	t.Helper()
-	m := &model{gates: map[string]*gate{}, retried: map[string]bool{}}
+	m := &model{gates: map[string]*gate{}, failedOnce: map[string]bool{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" {
 			http.NotFound(w, r)
@@ -173,8 +173,8 @@ func (m *model) gate(name string) *gate {
 	return m.gates[name]
 }
 
-// asked returns the requests whose latest prompt contains the text, oldest first.
-func (m *model) asked(text string) (found []request) {
+// requestsWith returns the requests whose latest prompt contains the text, oldest first.
+func (m *model) requestsWith(text string) (found []request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, q := range m.requests {
@@ -189,7 +189,7 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	m.mu.Lock()
 	m.requests = append(m.requests, q)
 	m.mu.Unlock()
-	s := q.next()
+	s := q.nextStep()
 	if m.subscription != nil && !m.subscription.admit(w, q, s) {
 		return
 	}
@@ -214,8 +214,8 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 			map[string]any{"type": "tool_use", "name": "Bash", "input": map[string]any{"command": "echo thought"}})
 	case "later":
 		m.mu.Lock()
-		first := !m.retried[s.text]
-		m.retried[s.text] = true
+		first := !m.failedOnce[s.text]
+		m.failedOnce[s.text] = true
 		m.mu.Unlock()
 		if !first {
 			stream(w, q.Model, map[string]any{"type": "text", "text": s.text})

@@ -24,8 +24,8 @@ const root = "../../.."
 // patience limits every wait of a test.
 const patience = 5 * time.Minute
 
-// wanted skips the test unless its environment variable is set.
-func wanted(t *testing.T, variable, target, size string) {
+// skipUnlessSet skips the test unless its environment variable is set.
+func skipUnlessSet(t *testing.T, variable, target, size string) {
 	t.Helper()
 	if os.Getenv(variable) == "" {
 		t.Skipf("needs npm and downloads %s: `make %s` runs it", size, target)

@@ -27,26 +27,26 @@ func asJSON(v any) string {
 // agents are the programs with which Fleet is tested.
 var agents = []agent{
 	{
-		name: "claude", set: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,
-		role:  crewRole(role{"model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		runs:  `model: tool Bash {"command":%s}`,
-		edits: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
-		steps: []string{"Bash: echo allowed", "Write: made.txt"}, costs: true, questioned: true, process: "claude",
+		name: "claude", packages: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,
+		role:       crewRole(role{"model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runPrompt:  `model: tool Bash {"command":%s}`,
+		editPrompt: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
+		wantSteps:  []string{"Bash: echo allowed", "Write: made.txt"}, reportsCost: true, canAsk: true, processSuffix: "claude",
 	},
 	{
-		name: "codex", set: "agents", driver: "codex",
+		name: "codex", packages: "agents", driver: "codex",
 		command: []string{
 			"codex", "-c", `model_provider="stub"`, "-c", `model_providers.stub.name="stub"`, "-c", `model_providers.stub.base_url="URL/v1"`,
 			"-c", `model_providers.stub.env_key="OPENAI_API_KEY"`, "-c", `model_providers.stub.wire_api="responses"`,
 		},
-		env:   func(string) map[string]string { return map[string]string{"OPENAI_API_KEY": "sk-stub"} },
-		role:  crewRole(role{"model": "gpt-5.2-codex"}),
-		runs:  `model: tool exec_command {"cmd":%s}`,
-		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
-		steps: []string{"shell: echo allowed", "edit: made.txt"}, process: "codex",
-		repeats: "500 broken",
-		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
-		many: []string{
+		env:        func(string) map[string]string { return map[string]string{"OPENAI_API_KEY": "sk-stub"} },
+		role:       crewRole(role{"model": "gpt-5.2-codex"}),
+		runPrompt:  `model: tool exec_command {"cmd":%s}`,
+		editPrompt: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		wantSteps:  []string{"shell: echo allowed", "edit: made.txt"}, processSuffix: "codex",
+		retryAnswer:  "500 broken",
+		failureCodes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		manySteps: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one"}`,
 			`model: tool exec_command {"cmd":"cat missing.txt"}`,
 			`model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+l1\n+l2\n+l3\n*** End Patch\nEOF"}`,
@@ -56,7 +56,7 @@ var agents = []agent{
 		},
 	},
 	{
-		name: "codex-acp", set: "agents", driver: "acp", command: []string{"codex-acp"},
+		name: "codex-acp", packages: "agents", driver: "acp", command: []string{"codex-acp"},
 		env: func(url string) map[string]string {
 			config := map[string]any{
 				"model": "gpt-5.2-codex", "model_provider": "stub",
@@ -67,13 +67,13 @@ var agents = []agent{
 		role: crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		// The sandbox of Codex does not work inside Fleet's sandbox, so Codex must ask to run commands without its own
 		// sandbox.
-		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
-		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
-		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",
-		repeats: "500 broken",
-		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
-		context: 1500,
-		many: []string{
+		runPrompt:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
+		editPrompt: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, processSuffix: "app-server",
+		retryAnswer:   "500 broken",
+		failureCodes:  map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		contextTokens: 1500,
+		manySteps: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one","sandbox_permissions":"require_escalated","justification":"the test"}`,
 			`model: tool exec_command {"cmd":"cat missing.txt","sandbox_permissions":"require_escalated","justification":"the test"}`,
 			`model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+l1\n+l2\n+l3\n*** End Patch\nEOF"}`,
@@ -84,7 +84,7 @@ var agents = []agent{
 		},
 	},
 	{
-		name: "opencode", set: "agents", driver: "acp", command: []string{"opencode", "acp"},
+		name: "opencode", packages: "agents", driver: "acp", command: []string{"opencode", "acp"},
 		env: func(url string) map[string]string {
 			return map[string]string{"OPENCODE_CONFIG_CONTENT": asJSON(map[string]any{
 				"model": "stub/stub-large", "small_model": "stub/stub-small", "autoupdate": false,
@@ -97,13 +97,13 @@ var agents = []agent{
 				}},
 			})}
 		},
-		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		runs:  `model: tool bash {"command":%s,"description":"Runs it"}`,
-		edits: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
-		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "acp",
-		codes:   map[string]string{"400 wrong": "", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}, // it does not tell the status
-		context: 1000,
-		many: []string{
+		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runPrompt:  `model: tool bash {"command":%s,"description":"Runs it"}`,
+		editPrompt: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
+		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, reportsCost: true, processSuffix: "acp",
+		failureCodes:  map[string]string{"400 wrong": "", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}, // it does not tell the status
+		contextTokens: 1000,
+		manySteps: []string{
 			`model: think "Where should I begin?" tool bash {"command":"echo one","description":"Says it"}`,
 			`model: tool read {"filePath":"missing.txt"}`,
 			`model: tool write {"filePath":"made.txt","content":"l1\nl2\nl3\n"}`,
@@ -113,16 +113,16 @@ var agents = []agent{
 		},
 	},
 	{
-		name: "gemini", set: "agents", driver: "acp", command: []string{"gemini", "--acp", "--model", "gemini-2.5-flash"},
+		name: "gemini", packages: "agents", driver: "acp", command: []string{"gemini", "--acp", "--model", "gemini-2.5-flash"},
 		env: func(url string) map[string]string {
 			return map[string]string{"GEMINI_API_KEY": "sk-stub", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false"}
 		},
-		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		runs:  `model: tool run_shell_command {"command":%s}`,
-		edits: `model: tool write_file {"file_path":"made.txt","content":"made by a tool\n"}`,
-		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "--acp",
-		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "400 wrong": "INVALID_REQUEST"},
-		many: []string{
+		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runPrompt:  `model: tool run_shell_command {"command":%s}`,
+		editPrompt: `model: tool write_file {"file_path":"made.txt","content":"made by a tool\n"}`,
+		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, processSuffix: "--acp",
+		failureCodes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "400 wrong": "INVALID_REQUEST"},
+		manySteps: []string{
 			`model: think "**Begin** Where should I begin?" tool run_shell_command {"command":"echo one"}`,
 			`model: tool read_file {"file_path":"missing.txt"}`,
 			`model: tool write_file {"file_path":"made.txt","content":"l1\nl2\nl3\n"}`,
@@ -134,15 +134,15 @@ var agents = []agent{
 		},
 	},
 	{
-		name: "claude-agent-acp", set: "agents", driver: "acp", command: []string{"claude-agent-acp"}, env: anthropicEnv,
-		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		runs:  `model: tool Bash {"command":%s}`,
-		edits: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
-		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "claude",
-		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST"},
-		files:   map[string]string{".claude/settings.json": `{"hooks":{"PreToolUse":[{"matcher":"Write","hooks":[{"type":"command","command":"echo about to write"}]}]}}`},
-		context: 1500,
-		many: []string{
+		name: "claude-agent-acp", packages: "agents", driver: "acp", command: []string{"claude-agent-acp"}, env: anthropicEnv,
+		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runPrompt:  `model: tool Bash {"command":%s}`,
+		editPrompt: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
+		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, reportsCost: true, processSuffix: "claude",
+		failureCodes:  map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST"},
+		files:         map[string]string{".claude/settings.json": `{"hooks":{"PreToolUse":[{"matcher":"Write","hooks":[{"type":"command","command":"echo about to write"}]}]}}`},
+		contextTokens: 1500,
+		manySteps: []string{
 			`model: think "Where should I begin?" tool Bash {"command":"echo one"}`,
 			`model: tool Read {"file_path":"missing.txt"}`,
 			`model: tool Write {"file_path":"made.txt","content":"l1\nl2\nl3\n"}`,

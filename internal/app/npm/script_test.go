@@ -44,8 +44,8 @@ func (r request) prompt() (text string, answers int) {
 	return text, answers
 }
 
-// next returns the answer to the request.
-func (r request) next() step {
+// nextStep returns the answer to the request.
+func (r request) nextStep() step {
 	text, answers := r.prompt()
 	lines := stepLine.FindAllStringSubmatch(text, -1)
 	if answers >= len(lines) {

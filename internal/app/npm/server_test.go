@@ -62,15 +62,15 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
-		require.NoError(t, cmd.Wait(), "the server ended with an error: %s", s.said())
-		for _, line := range s.said() {
+		require.NoError(t, cmd.Wait(), "the server ended with an error: %s", s.logLines())
+		for _, line := range s.logLines() {
 			require.NotContains(t, line, `"level":"ERROR"`)
 		}
 	})
 	select {
 	case <-up:
 	case <-s.ended:
-		require.Fail(t, "the server did not start", "%s", s.said())
+		require.Fail(t, "the server did not start", "%s", s.logLines())
 	}
 	s.ready(t)
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -105,7 +105,7 @@ func (s *server) follow(log io.Reader, up chan<- struct{}) {
 	}
 }
 
-func (s *server) said() []string {
+func (s *server) logLines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.log...)

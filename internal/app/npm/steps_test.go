@@ -97,7 +97,7 @@ func TestClaudeSteps(t *testing.T) {
 		"name": "coder", "model": priced, "allowed_tools": []string{"Write", "Edit", "Read", "Task", "Bash(echo *)", "Bash(sleep *)"}, "disallowed_tools": []string{"Bash(rm *)"},
 	})
 	c.create(t, "papi", "coder")
-	work := c.work(t, "papi")
+	work := c.workDir(t, "papi")
 	require.NoError(t, os.MkdirAll(filepath.Join(work, ".claude"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(work, ".claude/settings.json"),
 		[]byte(`{"hooks":{"PreToolUse":[{"matcher":"Write","hooks":[{"type":"command","command":"echo about to write"}]}]}}`), 0o600))
@@ -116,5 +116,5 @@ func TestClaudeSteps(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	c.requireSteps(t, id, "claude")
-	c.record(t, id, "claude")
+	c.recordOutput(t, id, "claude")
 }

@@ -62,8 +62,8 @@ func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSub
 	return r
 }
 
-// told returns the requests to the model whose system prompt contains the text.
-func (s *staff) told(text string) (found []request) {
+// requestsWithSystem returns the requests to the model whose system prompt contains the text.
+func (s *staff) requestsWithSystem(text string) (found []request) {
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
 	for _, q := range s.requests {
@@ -105,7 +105,7 @@ You are a web search agent.
 		)
 	}()
 	g := s.gate("found")
-	pass(t, g.arrived, "the subagent does not get that far")
+	waitClosed(t, g.arrived, "the subagent does not get that far")
 
 	// The secret must be only in a file that the agent reads, and not in a command line.
 	files, err := filepath.Glob(s.home.path("data", "agents", "*", "runs", "*", "mcp.json"))
@@ -130,16 +130,16 @@ You are a web search agent.
 	require.EqualValues(t, 2500, r.GetUsage().GetOutputTokens())
 	require.EqualValues(t, 4, r.GetUsage().GetToolCalls())
 
-	asked := s.asked("--Find the birds.")
+	asked := s.requestsWith("--Find the birds.")
 	require.Len(t, asked, 5)
 	q := asked[4]
 	require.Equal(t, priced, q.Model)
 	require.Contains(t, q.System.text(), "You are a web search agent.")
 	require.NotContains(t, q.System.text(), "software engineering", "the subagent must receive only its own prompt")
-	require.Contains(t, q.tools(), "Bash")
-	require.Contains(t, q.tools(), "mcp__inner__list_agent_projects")
+	require.Contains(t, q.toolNames(), "Bash")
+	require.Contains(t, q.toolNames(), "mcp__inner__list_agent_projects")
 	for _, tool := range []string{"Read", "Write", "Edit", "WebFetch", "Task", "Agent", "mcp__fleet__run_subagent"} {
-		require.NotContains(t, q.tools(), tool)
+		require.NotContains(t, q.toolNames(), tool)
 	}
 	results := q.results()
 	require.Len(t, results, 4)
@@ -159,7 +159,7 @@ You are a web search agent.
 		}
 		return err
 	}))
-	for _, line := range s.said() {
+	for _, line := range s.logLines() {
 		require.NotContains(t, line, keySecret)
 	}
 }
@@ -179,32 +179,32 @@ func TestClaudeSubagents(t *testing.T) {
 		two := s.run(t, "memo", "Count them.", "model: say Seven")
 		require.Equal(t, "Seven", two.GetResult())
 		require.Equal(t, one.GetSessionId(), two.GetSessionId())
-		q := s.asked("Count them.")[0]
-		require.Contains(t, q.said(), "assistant: Ducks")
-		for _, tool := range q.tools() {
+		q := s.requestsWith("Count them.")[0]
+		require.Contains(t, q.conversationText(), "assistant: Ducks")
+		for _, tool := range q.toolNames() {
 			require.Equal(t, "DeferredToolPlaceholder", tool, "a subagent with an empty list of tools must have no tools")
 		}
 	})
 	t.Run("an answer that matches its schema at the second attempt", func(t *testing.T) {
 		r := s.run(t, "counter", "How many?", "model: say Many", `model: say {"count": 7}`)
 		require.JSONEq(t, `{"count":7}`, r.GetResult())
-		asked := s.asked("How many?")
+		asked := s.requestsWith("How many?")
 		require.Contains(t, asked[0].System.text(), `"required":["count"]`)
-		require.Contains(t, asked[len(asked)-1].said(), "Your answer cannot be used: it is not JSON")
+		require.Contains(t, asked[len(asked)-1].conversationText(), "Your answer cannot be used: it is not JSON")
 	})
 	t.Run("one runs another", func(t *testing.T) {
 		r := s.run(t, "lead", "Delegate.", `model: tool mcp__fleet__run_subagent {"agent_name":"helper","prompt":"Help.\nmodel: say from below"}`,
 			`model: tool mcp__fleet__run_subagent {"agent_name":"memo","prompt":"model: say no"}`, "model: say done")
 		require.Equal(t, "done", r.GetResult())
-		asked := s.asked("Delegate.")
+		asked := s.requestsWith("Delegate.")
 		results := asked[len(asked)-1].results()
 		require.Len(t, results, 2)
 		require.False(t, results[0].IsError, results[0].Content.text())
 		require.Contains(t, results[0].Content.text(), `"result":"from below"`)
 		require.True(t, results[1].IsError)
 		require.Contains(t, results[1].Content.text(), "PERMISSION_DENIED")
-		require.Contains(t, asked[0].tools(), "mcp__fleet__run_subagent")
-		for _, tool := range s.told("You help.")[0].tools() {
+		require.Contains(t, asked[0].toolNames(), "mcp__fleet__run_subagent")
+		for _, tool := range s.requestsWithSystem("You help.")[0].toolNames() {
 			require.NotContains(t, tool, "mcp__fleet", "an agent without subagents must not have the tool")
 		}
 		_, err := s.subs.RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "helper", Prompt: "model: say no"})
@@ -218,10 +218,10 @@ func TestClaudeSubagents(t *testing.T) {
 			ended <- err
 		}()
 		g := s.gate("cancelled")
-		pass(t, g.arrived, "it does not begin")
+		waitClosed(t, g.arrived, "it does not begin")
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-ended))
-		pass(t, g.left, "the model was not told that nobody waits")
+		waitClosed(t, g.left, "the model was not told that nobody waits")
 		require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 	})
 }
@@ -240,11 +240,11 @@ func TestClaudeMainAgent(t *testing.T) {
 	require.Zero(t, code, stdout+stderr)
 	_, end := firstAndLast(t, stdout)
 	require.Equal(t, "They are ducks.", end.Result)
-	asked := s.asked("Find out.")
+	asked := s.requestsWith("Find out.")
 	results := asked[len(asked)-1].results()
 	require.Len(t, results, 2)
 	require.Contains(t, results[0].Content.text(), `"name":"web-search"`)
 	require.Contains(t, results[1].Content.text(), `"result":"Ducks"`)
 	require.Contains(t, results[1].Content.text(), `"agent":"web-search"`)
-	require.Contains(t, s.told("You search.")[0].said(), "Context:\n\nAbout birds.")
+	require.Contains(t, s.requestsWithSystem("You search.")[0].conversationText(), "Context:\n\nAbout birds.")
 }

@@ -18,18 +18,18 @@ const windowTime = 12 * time.Second
 
 // subscription is the account of a token. The window of five hours is used up at the first step "limit" of each text.
 type subscription struct {
-	began   time.Time
-	mu      sync.Mutex
-	reached map[string]bool // texts of the steps
-	resets  time.Time       // the window was used up until then, the last time; zero: never
-	refused []request
+	began    time.Time
+	mu       sync.Mutex
+	usedUpBy map[string]bool // texts of the steps
+	resets   time.Time       // the window was used up until then, the last time; zero: never
+	refused  []request
 }
 
 // newSubscribed returns a model that is used with the token of a subscription.
 func newSubscribed(t *testing.T) *model {
 	t.Helper()
 	m := newModel(t)
-	m.subscription = &subscription{began: time.Now(), reached: map[string]bool{}}
+	m.subscription = &subscription{began: time.Now(), usedUpBy: map[string]bool{}}
 	return m
 }
 
@@ -42,8 +42,8 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 		return false
 	}
 	now := time.Now()
-	if next.verb == "limit" && !s.reached[next.text] {
-		s.reached[next.text] = true
+	if next.verb == "limit" && !s.usedUpBy[next.text] {
+		s.usedUpBy[next.text] = true
 		s.resets = now.Add(windowTime).Truncate(time.Second)
 	}
 	status, used, resets, overage := "allowed", 0.41, s.began.Add(2*time.Hour), "rejected"

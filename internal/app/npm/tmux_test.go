@@ -40,10 +40,10 @@ func (w *window) screen() string {
 	return string(out)
 }
 
-// shows waits until the terminal shows the text.
-func (w *window) shows(t *testing.T, text string) {
+// waitForText waits until the terminal shows the text.
+func (w *window) waitForText(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazy(w.screen))
+	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazyString(w.screen))
 }
 
 // keys presses keys, as tmux names them.
@@ -60,13 +60,13 @@ func (w *window) paste(t *testing.T, text string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// ends waits until the program in the terminal has ended.
-func (w *window) ends(t *testing.T) {
+// waitForEnd waits until the program in the terminal has ended.
+func (w *window) waitForEnd(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazy(w.screen))
+	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazyString(w.screen))
 }
 
-// lazy is a text that is made when it is printed.
-type lazy func() string
+// lazyString is a text that is made when it is printed.
+type lazyString func() string
 
-func (f lazy) String() string { return f() }
+func (f lazyString) String() string { return f() }

@@ -60,7 +60,7 @@ func node(t *testing.T, dir string, env []string, wantsLine bool, argv ...string
 // TestWebhooks sends 1,000 events to a receiver that is down, slow and loses answers, while the secret is rotated and the server is killed.
 // The library standardwebhooks must verify every signature, and each event must arrive with one id.
 func TestWebhooks(t *testing.T) {
-	wanted(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
+	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
 	url := "http://127.0.0.1:" + node(t, dir, nil, true, "receiver.mjs")
 	h := newHome(t)
@@ -134,7 +134,7 @@ func TestWebhooks(t *testing.T) {
 		require.Positive(t, n, what)
 	}
 	t.Logf("%d events, %d requests: %d down, %d refused, %d slow, %d answers lost, %d repeated", len(cursors), r.Requests, r.Down, r.Refused, r.Slow, r.Lost, r.Repeated)
-	logged := strings.Join(s.said(), "\n")
+	logged := strings.Join(s.logLines(), "\n")
 	require.NotContains(t, logged, created.GetSecret())
 	require.NotContains(t, logged, rotated.GetSecret())
 }
@@ -169,7 +169,7 @@ func newListener(t *testing.T, code int) *listener {
 	return s
 }
 
-func (s *listener) said() []string {
+func (s *listener) receivedCalls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.calls...)
@@ -177,7 +177,7 @@ func (s *listener) said() []string {
 
 // TestWebhookRecipes runs the recipes of docs/use/webhooks.md, with stubs of Slack and GitHub.
 func TestWebhookRecipes(t *testing.T) {
-	wanted(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
+	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
 	recipes := map[string]string{}
 	for _, m := range regexp.MustCompile("(?ms)^```js\n// (\\w+)\\.mjs: .*?^```$").FindAllStringSubmatch(string(read(t, filepath.Join(root, "docs", "use", "webhooks.md"))), -1) {
@@ -235,9 +235,9 @@ func TestWebhookRecipes(t *testing.T) {
 	}
 	page := "http://" + s.http + "/tasks/" + task
 	delivered("slack")
-	require.Equal(t, `POST /services/T/B/X  application/json {"text":"<`+page+`|Fleet, task created, pending>"}`, slack.said()[len(slack.said())-1])
+	require.Equal(t, `POST /services/T/B/X  application/json {"text":"<`+page+`|Fleet, task created, pending>"}`, slack.receivedCalls()[len(slack.receivedCalls())-1])
 	event := delivered("github")
-	require.Regexp(t, `^POST /repos/me/shop/dispatches Bearer ghp_stub .*\{"event_type":"fleet","client_payload":\{"type":"task_created","id":"`+event.GetDeliveryId()+`",.*"task_id":"`+task+`"`, github.said()[len(github.said())-1])
+	require.Regexp(t, `^POST /repos/me/shop/dispatches Bearer ghp_stub .*\{"event_type":"fleet","client_payload":\{"type":"task_created","id":"`+event.GetDeliveryId()+`",.*"task_id":"`+task+`"`, github.receivedCalls()[len(github.receivedCalls())-1])
 
 	// A script does nothing twice.
 	event = delivered("script")

@@ -100,7 +100,7 @@ func TestClaudeInWorkspace(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, waiting, "%+v", asked)
-	require.Contains(t, m.asked("Ask before you act.")[2].results()[1].Content.text(), "rm file")
+	require.Contains(t, m.requestsWith("Ask before you act.")[2].results()[1].Content.text(), "rm file")
 	require.InDelta(t, 4*answerCost, o.CostUSD, 1e-9)
 	require.False(t, o.Terminal)
 	c, err := a.Changes(ctx, core.Run{TaskID: "task-1"})
@@ -120,14 +120,14 @@ func TestClaudeInWorkspace(t *testing.T) {
 	options = core.TaskOptions{Effort: "low", AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
 	_, _, o = do("task-3", "Count.\n"+`model: tool StructuredOutput {"n":3}`)
 	require.JSONEq(t, `{"n":3}`, string(o.Output))
-	q := m.asked("Count.")[0]
-	require.Contains(t, q.System.text()+q.said(), "Be brief.")
+	q := m.requestsWith("Count.")[0]
+	require.Contains(t, q.System.text()+q.conversationText(), "Be brief.")
 
 	// It passes files and images on.
 	options, attachments = core.TaskOptions{}, []core.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("buy milk")}, {Name: "dot.png", MediaType: "image/png", Content: picture(t)}}
 	_, _, o = do("task-5", "Look.\n"+`model: tool Bash {"command":"cat $FLEET_ATTACHMENTS/notes.txt"}`+"\nmodel: say Seen", "allow")
 	require.Equal(t, "Seen", o.Summary)
-	asks := m.asked("Look.")
+	asks := m.requestsWith("Look.")
 	require.True(t, asks[0].hasImage())
 	results := asks[1].results()
 	require.Contains(t, results[len(results)-1].Content.text(), "buy milk")

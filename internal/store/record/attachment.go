@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	putAttachment  = `INSERT INTO task_attachments (task_id, n, name, media_type, size, content) VALUES (?, ?, ?, ?, ?, ?)`
-	getAttachments = `SELECT name, media_type, size, CASE WHEN CAST(? AS boolean) THEN content END FROM task_attachments WHERE task_id = ? ORDER BY n`
+	putAttachment     = `INSERT INTO task_attachments (task_id, n, name, media_type, size, content) VALUES (?, ?, ?, ?, ?, ?)`
+	selectAttachments = `SELECT name, media_type, size, CASE WHEN CAST(? AS boolean) THEN content END FROM task_attachments WHERE task_id = ? ORDER BY n`
 )
 
 // Attachments returns the attachments of the task, see fleet.ReadTx.
@@ -16,7 +16,7 @@ func (t ReadTx) Attachments(taskID string, content bool) ([]fleet.Attachment, er
 	t.DB.Lock(LockTask, taskID)
 	return QueryAll(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
 		return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
-	}, getAttachments, content, taskID)
+	}, selectAttachments, content, taskID)
 }
 
 func (t Tx) putAttachments(taskID string, files fleet.Attachments) error {

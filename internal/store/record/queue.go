@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	putEntry = `INSERT INTO task_queue (task_id, entry) VALUES (?, ?)
+	putQueueEntry = `INSERT INTO task_queue (task_id, entry) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET entry = excluded.entry`
 	selectEntries = `SELECT ` + ReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
 		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE `
@@ -31,8 +31,8 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	})
 }
 
-func (t Tx) putEntry(taskID string, e *fleet.QueueEntry) error {
-	return t.putJSON(func(err error) error { return fmt.Errorf("queue task %s: %w", taskID, err) }, putEntry, taskID, e)
+func (t Tx) putQueueEntry(taskID string, e *fleet.QueueEntry) error {
+	return t.putJSON(func(err error) error { return fmt.Errorf("queue task %s: %w", taskID, err) }, putQueueEntry, taskID, e)
 }
 
 // scanQueued returns the task of a row of selectQueue.

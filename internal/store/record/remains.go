@@ -9,7 +9,7 @@ import (
 const (
 	putRemains = `INSERT INTO agent_remains (agent_uid, kept_at, size, lost, bundle) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (agent_uid) DO UPDATE SET (kept_at, size, lost, bundle) = (excluded.kept_at, excluded.size, excluded.lost, excluded.bundle)`
-	getRemains = `SELECT kept_at, size, lost, CASE WHEN CAST(? AS boolean) AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = ?`
+	selectRemains = `SELECT kept_at, size, lost, CASE WHEN CAST(? AS boolean) AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = ?`
 )
 
 // Remains returns what the store keeps of an agent, see fleet.ReadTx.
@@ -18,7 +18,7 @@ func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	return QueryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
 		r := &fleet.Remains{}
 		return r, row.Scan((*TimeColumn)(&r.KeptAt), &r.Size, &r.Lost, &r.Bundle)
-	}, getRemains, bundle, uid)
+	}, selectRemains, bundle, uid)
 }
 
 func (t Tx) putRemains(uid string, r *fleet.Remains) error {

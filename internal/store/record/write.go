@@ -83,7 +83,7 @@ func (t Tx) Put(id string, p fleet.Part) error {
 	case *fleet.TaskChecks:
 		return t.putChecks(id, p)
 	case *fleet.QueueEntry:
-		return t.putEntry(id, p)
+		return t.putQueueEntry(id, p)
 	case *fleet.Landing:
 		return t.putLanding(id, p)
 	case fleet.Labels:

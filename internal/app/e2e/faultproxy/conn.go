@@ -19,8 +19,8 @@ func (l listener) Accept() (net.Conn, error) {
 	p := l.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Open++
-	p.stats.Most = max(p.stats.Most, p.stats.Open)
+	p.stats.OpenConns++
+	p.stats.MaxConns = max(p.stats.MaxConns, p.stats.OpenConns)
 	own := &conn{Conn: c, proxy: p, closed: make(chan struct{})}
 	p.conns[own] = true
 	return own, nil
@@ -37,7 +37,7 @@ type conn struct {
 // pass waits while the proxy is a black hole, or until the connection is closed.
 func (c *conn) pass() {
 	c.proxy.mu.Lock()
-	hole := c.proxy.hole
+	hole := c.proxy.blackhole
 	c.proxy.mu.Unlock()
 	select {
 	case <-hole:
@@ -60,7 +60,7 @@ func (c *conn) Close() error {
 	c.once.Do(func() {
 		close(c.closed)
 		c.proxy.mu.Lock()
-		c.proxy.stats.Open--
+		c.proxy.stats.OpenConns--
 		delete(c.proxy.conns, c)
 		c.proxy.mu.Unlock()
 	})

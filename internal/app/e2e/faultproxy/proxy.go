@@ -32,11 +32,11 @@ type Faults struct {
 // Stats counts requests, faults and connections since the proxy was started.
 type Stats struct {
 	Requests, Slow, Refused, RefusedAfter, Cut int
-	Open, Most                                 int // current client connections, and the maximum
+	OpenConns, MaxConns                        int // current client connections, and the maximum
 }
 
-// Seen is a request that the server has answered, whether or not the client received the answer.
-type Seen struct {
+// Exchange is a request that the server has answered, whether or not the client received the answer.
+type Exchange struct {
 	Method, Path string
 	Body         []byte // for requests other than GET
 	Status       int
@@ -44,28 +44,28 @@ type Seen struct {
 
 // Proxy is a proxy that listens on its own loopback port.
 type Proxy struct {
-	server   *http.Server
-	listener net.Listener
-	reverse  *httputil.ReverseProxy
-	seen     func(Seen)
+	server     *http.Server
+	listener   net.Listener
+	reverse    *httputil.ReverseProxy
+	onExchange func(Exchange)
 
-	mu     sync.Mutex
-	random *rand.Rand
-	faults Faults
-	stats  Stats
-	hole   chan struct{} // data is held back until it is closed
-	conns  map[*conn]bool
+	mu        sync.Mutex
+	random    *rand.Rand
+	faults    Faults
+	stats     Stats
+	blackhole chan struct{} // data is held back until it is closed
+	conns     map[*conn]bool
 }
 
 // New starts a proxy for the server at target. The seed determines the faults. seen, if not nil, is called for each
 // request that the server has answered.
-func New(target string, seed uint64, seen func(Seen)) (*Proxy, error) {
+func New(target string, seed uint64, seen func(Exchange)) (*Proxy, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), hole: make(chan struct{}), seen: seen, conns: map[*conn]bool{}}
-	close(p.hole)
+	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), blackhole: make(chan struct{}), onExchange: seen, conns: map[*conn]bool{}}
+	close(p.blackhole)
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func New(target string, seed uint64, seen func(Seen)) (*Proxy, error) {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u); r.Out.Host = r.In.Host },
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 		FlushInterval: -1, ErrorLog: quiet,
-		ModifyResponse: p.answered,
+		ModifyResponse: p.modifyResponse,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = &http.Server{Handler: p, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
@@ -96,7 +96,7 @@ func (p *Proxy) Set(f Faults) {
 func (p *Proxy) Blackhole(ctx context.Context) {
 	hole := make(chan struct{})
 	p.mu.Lock()
-	p.hole = hole
+	p.blackhole = hole
 	p.mu.Unlock()
 	<-ctx.Done()
 	close(hole)
@@ -126,23 +126,23 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// fate describes the fault that is injected into one request.
-type fate struct {
-	wait          time.Duration
-	refuse, after bool
-	cut           int // end the answer's body after this many bytes; -1: do not cut it
-	body          []byte
+// fault describes the fault that is injected into one request.
+type fault struct {
+	delay               time.Duration
+	refuse, afterServer bool
+	cut                 int // end the answer's body after this many bytes; -1: do not cut it
+	body                []byte
 }
 
-type fateKey struct{}
+type faultKey struct{}
 
-func (p *Proxy) fate() fate {
+func (p *Proxy) nextFault() fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.Requests++
-	f := fate{cut: -1}
+	f := fault{cut: -1}
 	if p.random.Float64() < p.faults.Slow {
-		f.wait = p.faults.Latency
+		f.delay = p.faults.Latency
 		p.stats.Slow++
 	}
 	switch chance := p.random.Float64(); {
@@ -150,7 +150,7 @@ func (p *Proxy) fate() fate {
 		f.refuse = true
 		p.stats.Refused++
 	case chance < p.faults.Refuse:
-		f.refuse, f.after = true, true
+		f.refuse, f.afterServer = true, true
 		p.stats.RefusedAfter++
 	case chance < p.faults.Refuse+p.faults.Cut:
 		f.cut = p.random.IntN(800)
@@ -161,7 +161,7 @@ func (p *Proxy) fate() fate {
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := p.fate()
+	f := p.nextFault()
 	ctx := r.Context()
 	if r.Method != http.MethodGet {
 		// The server gets the whole request even if the client disconnects before the answer.
@@ -174,18 +174,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
 	}
-	if f.wait > 0 {
+	if f.delay > 0 {
 		select {
-		case <-time.After(f.wait):
+		case <-time.After(f.delay):
 		case <-ctx.Done():
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if f.refuse && !f.after {
+	if f.refuse && !f.afterServer {
 		refuse(w)
 		return
 	}
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(ctx, fateKey{}, &f)))
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(ctx, faultKey{}, &f)))
 }
 
 func refuse(w http.ResponseWriter) {
@@ -194,14 +194,14 @@ func refuse(w http.ResponseWriter) {
 	fmt.Fprint(w, "<html><body><h1>502 Bad Gateway</h1></body></html>")
 }
 
-// answered applies the request's fate to the server's answer.
-func (p *Proxy) answered(res *http.Response) error {
-	f, _ := res.Request.Context().Value(fateKey{}).(*fate)
+// modifyResponse applies the request's fate to the server's answer.
+func (p *Proxy) modifyResponse(res *http.Response) error {
+	f, _ := res.Request.Context().Value(faultKey{}).(*fault)
 	if f == nil {
 		return nil
 	}
-	if p.seen != nil {
-		p.seen(Seen{Method: res.Request.Method, Path: res.Request.URL.Path, Body: f.body, Status: res.StatusCode})
+	if p.onExchange != nil {
+		p.onExchange(Exchange{Method: res.Request.Method, Path: res.Request.URL.Path, Body: f.body, Status: res.StatusCode})
 	}
 	if f.refuse {
 		_ = res.Body.Close()

@@ -19,7 +19,7 @@ const (
 	tick     = 5 * time.Millisecond
 )
 
-func start(t *testing.T, seen func(Seen)) (*Proxy, *atomic.Int64) {
+func start(t *testing.T, seen func(Exchange)) (*Proxy, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +47,8 @@ func get(t *testing.T, c *http.Client, url string) (status int, body string, err
 func TestPassesAndCounts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var seen []Seen
-	p, calls := start(t, func(s Seen) { mu.Lock(); defer mu.Unlock(); seen = append(seen, s) })
+	var seen []Exchange
+	p, calls := start(t, func(s Exchange) { mu.Lock(); defer mu.Unlock(); seen = append(seen, s) })
 	status, body, err := get(t, &http.Client{Transport: &http.Transport{}}, p.URL()+"/a")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
@@ -58,7 +58,7 @@ func TestPassesAndCounts(t *testing.T) {
 	require.NoError(t, r.Body.Close())
 	require.EqualValues(t, 2, calls.Load())
 	require.Equal(t, 2, p.Stats().Requests)
-	require.Equal(t, []Seen{{Method: "GET", Path: "/a", Status: 200}, {Method: "POST", Path: "/b", Body: []byte("said"), Status: 200}}, seen)
+	require.Equal(t, []Exchange{{Method: "GET", Path: "/a", Status: 200}, {Method: "POST", Path: "/b", Body: []byte("said"), Status: 200}}, seen)
 }
 
 func TestRefuses(t *testing.T) {
@@ -94,9 +94,9 @@ func TestCutsAll(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
-	require.Equal(t, 1, p.Stats().Open, "the connection must still work")
+	require.Equal(t, 1, p.Stats().OpenConns, "the connection must still work")
 	p.Cut()
-	require.Zero(t, p.Stats().Open)
+	require.Zero(t, p.Stats().OpenConns)
 	_, _, err = get(t, client, p.URL())
 	require.NoError(t, err, "a new connection must work")
 }
@@ -116,7 +116,7 @@ func TestBlackhole(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		select {
-		case <-p.hole:
+		case <-p.blackhole:
 			return false
 		default:
 			return true
@@ -132,5 +132,5 @@ func TestBlackhole(t *testing.T) {
 	require.NoError(t, <-answered, "blocked data must arrive later")
 
 	client.CloseIdleConnections()
-	require.Eventually(t, func() bool { return p.Stats().Open == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return p.Stats().OpenConns == 0 }, patience, tick)
 }
