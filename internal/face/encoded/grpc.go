@@ -19,11 +19,11 @@ func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, nex
 	return resp, err
 }
 
-// Codec is the codec of a gRPC server that also sends an Answer.
+// Codec is the codec of a gRPC server that also sends a Response.
 type Codec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format. In this format, the encodings of two messages in a row are the
-// encoding of the merged message. So an Answer becomes the encoded part, which is not copied, followed by the encoded
+// encoding of the merged message. So a Response becomes the encoded part, which is not copied, followed by the encoded
 // live fields.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	a, ok := v.(*Response)

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// TellsUsers reports whether User works on this system.
-const TellsUsers = false
+// CanFindUser reports whether User works on this system.
+const CanFindUser = false
 
 // socketUser finds no user on this system.
 func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errNotFound }

@@ -63,7 +63,7 @@ func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
 	read, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out)
+		done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, in, out)
 		_ = out.Close()
 	}()
 	send := func(message string) {

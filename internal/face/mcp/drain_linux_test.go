@@ -37,7 +37,7 @@ func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 			in, ask := io.Pipe()
 			done := make(chan error, 1)
 			go func() {
-				done <- mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{}, in, write)
+				done <- mcp.Stdio(t.Context(), connTo(newStub()), mcp.Config{}, in, write)
 				_ = write.Close()
 			}()
 			buffer := make([]byte, 1<<20)

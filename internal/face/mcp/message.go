@@ -130,4 +130,17 @@ func (e *rpcError) response(id json.RawMessage) []byte {
 	return b
 }
 
+// resultResponse returns the result as the response to the request with the id, and the HTTP status of the response.
+func resultResponse(id json.RawMessage, result any) (response []byte, httpStatus int) {
+	b, err := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  any             `json:"result"`
+	}{mcp.JSONRPC_VERSION, id, result})
+	if err != nil {
+		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the answer cannot be written as JSON"}).response(id), http.StatusInternalServerError
+	}
+	return b, http.StatusOK
+}
+
 const methodCancelled = "notifications/cancelled"

@@ -21,7 +21,7 @@ func exchange(t *testing.T, answers bool, messages ...string) []string {
 	s := newStub()
 	done := make(chan error, 1)
 	go func() {
-		done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out)
+		done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, in, out)
 		_ = out.Close()
 	}()
 	var got []string

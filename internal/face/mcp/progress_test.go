@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/mcp"
 )
 
@@ -78,10 +79,10 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 	}
 }
 
-func runStdio(t *testing.T, s *stub, in string) (string, error) {
+func runStdio(t *testing.T, s fleetv1.FleetServiceServer, in string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(in), &out)
+	err := mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, strings.NewReader(in), &out)
 	return out.String(), err
 }
 

@@ -61,7 +61,7 @@ func TestStdioEndsWithItsContext(t *testing.T) {
 	in, write := io.Pipe()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- mcp.Stdio(ctx, s.conn(), mcp.Config{}, in, io.Discard) }()
+	go func() { done <- mcp.Stdio(ctx, connTo(s), mcp.Config{}, in, io.Discard) }()
 	_, err := io.WriteString(write, call(1, "restart_agent", `{"agent_name":"papi"}`, "t")+"\n")
 	require.NoError(t, err)
 	<-s.started
@@ -78,7 +78,7 @@ func TestStdioEndsWhenOutputIsClosed(t *testing.T) {
 	read, out := io.Pipe()
 	require.NoError(t, read.Close())
 	done := make(chan error, 1)
-	go func() { done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out) }()
+	go func() { done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, in, out) }()
 	_, err := io.WriteString(write, call(1, "restart_agent", `{"agent_name":"papi"}`, "")+"\n")
 	require.NoError(t, err)
 	<-s.started
@@ -91,9 +91,9 @@ func TestStdioEndsWhenOutputIsClosed(t *testing.T) {
 
 func TestStdioReportsUnsupportedRequests(t *testing.T) {
 	t.Parallel()
-	err := mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{Toolset: "nix"}, strings.NewReader(""), io.Discard)
+	err := mcp.Stdio(t.Context(), connTo(newStub()), mcp.Config{Toolset: "nix"}, strings.NewReader(""), io.Discard)
 	require.ErrorContains(t, err, `there is no toolset "nix"; the toolsets are all, fleet`)
-	err = mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{}, failingReader{}, io.Discard)
+	err = mcp.Stdio(t.Context(), connTo(newStub()), mcp.Config{}, failingReader{}, io.Discard)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 

@@ -43,18 +43,17 @@ func newStub() *stub {
 	return &stub{logGrown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100), watchEnded: make(chan struct{})}
 }
 
-// conn returns the in-process channel to the stub.
-func (s *stub) conn() grpc.ClientConnInterface {
+// connTo returns an in-process channel to the service.
+func connTo(s fleetv1.FleetServiceServer) grpc.ClientConnInterface {
 	c := &inprocgrpc.Channel{}
 	fleetv1.RegisterFleetServiceServer(c, s)
 	return facetest.KeepStreams(c)
 }
 
-// serve runs the handler over the stub.
-func serve(t *testing.T, s *stub, c mcp.Config) *httptest.Server {
+// serve runs the handler over the service.
+func serve(t *testing.T, s fleetv1.FleetServiceServer, c mcp.Config) *httptest.Server {
 	t.Helper()
-	h := mcp.Handler(s.conn(), c)
-	ts := httptest.NewServer(h)
+	ts := httptest.NewServer(mcp.Handler(connTo(s), c))
 	t.Cleanup(ts.Close)
 	return ts
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -118,9 +117,6 @@ func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNo
 			}
 		}
 	}
-	b, err := json.Marshal(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.ID, "result": map[string]any{"resultType": mcp.ResultTypeComplete, "_meta": meta}})
-	if err != nil {
-		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the answer cannot be written as JSON"}).response(m.ID)
-	}
-	return b
+	response, _ = resultResponse(m.ID, map[string]any{"resultType": mcp.ResultTypeComplete, "_meta": meta})
+	return response
 }

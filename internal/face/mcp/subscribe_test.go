@@ -73,7 +73,7 @@ func TestStdioSubscriptions(t *testing.T) {
 	in, write := io.Pipe()
 	read, out := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out) }()
+	go func() { done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, in, out) }()
 	_, err := io.WriteString(write, listen+"\n")
 	require.NoError(t, err)
 	lines := bufio.NewReader(read)

@@ -2,18 +2,15 @@ package mcp_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/face/facetest"
 	"fleet/internal/face/mcp"
 )
 
@@ -90,11 +87,7 @@ func newTaskDetail(t fleetv1.Task_Status, state fleetv1.Landing_State) *fleetv1.
 // start serves the stub, and returns its address and the answer to the call of a client that takes tasks.
 func (s *groupStub) start(t *testing.T, tool, arguments string) (url string, result map[string]any) {
 	t.Helper()
-	c := &inprocgrpc.Channel{}
-	fleetv1.RegisterFleetServiceServer(c, s)
-	ts := httptest.NewServer(mcp.Handler(facetest.KeepStreams(c), mcp.Config{}))
-	t.Cleanup(ts.Close)
-	url = ts.URL + "/mcp/all"
+	url = serve(t, s, mcp.Config{}).URL + "/mcp/all"
 	return url, resultOf(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(tasksCapability)+`}}`, modernHeaders("tools/call", tool)...))
 }
 

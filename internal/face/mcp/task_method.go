@@ -91,15 +91,7 @@ func (t tasks) respond(ctx context.Context, e envelope, message []byte) (respons
 	if err != nil {
 		return taskError(e, err)
 	}
-	b, err := json.Marshal(struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Result  any             `json:"result"`
-	}{mcp.JSONRPC_VERSION, e.ID, result})
-	if err != nil {
-		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the task cannot be written as JSON"}).response(e.ID), http.StatusInternalServerError
-	}
-	return b, http.StatusOK
+	return resultResponse(e.ID, result)
 }
 
 // taskError returns the response for an error of the API. The client asks again after all errors but one about the request. A task that

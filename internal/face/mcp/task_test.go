@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,7 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/face/facetest"
 	"fleet/internal/face/mcp"
 )
 
@@ -56,19 +54,8 @@ func newTaskStub() *taskStub {
 	return s
 }
 
-func (s *taskStub) conn() grpc.ClientConnInterface {
-	c := &inprocgrpc.Channel{}
-	fleetv1.RegisterFleetServiceServer(c, s)
-	return facetest.KeepStreams(c)
-}
-
-// serve runs the handler over the stub.
-func (s *taskStub) serve(t *testing.T) string {
-	t.Helper()
-	ts := httptest.NewServer(mcp.Handler(s.conn(), mcp.Config{}))
-	t.Cleanup(ts.Close)
-	return ts.URL + "/mcp"
-}
+// serve runs the handler over the stub, and returns its address.
+func (s *taskStub) serve(t *testing.T) string { return serve(t, s, mcp.Config{}).URL + "/mcp" }
 
 // set changes the task.
 func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
@@ -342,27 +329,16 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	s.detach = make(chan struct{})
 	s.task.CreatedAt = timestamppb.Now()
 	ctx, cancel := context.WithCancel(t.Context())
-	noticed, h := make(chan struct{}), mcp.Handler(s.conn(), mcp.Config{})
+	noticed, h := make(chan struct{}), mcp.Handler(connTo(s), mcp.Config{})
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		context.AfterFunc(r.Context(), sync.OnceFunc(func() { close(noticed) }))
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(ts.Close)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ts.URL+"/mcp", strings.NewReader(runTask(modernMeta(tasksCapability))))
-	require.NoError(t, err)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	headers := modernHeaders("tools/call", "run_task")
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		resp, err := http.DefaultClient.Do(r)
-		if err == nil {
-			_ = resp.Body.Close()
-		}
+		_, _ = tryPost(ctx, ts.URL+"/mcp", runTask(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...)
 	}()
 	<-s.running
 	cancel()
@@ -375,17 +351,16 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 func TestTasksOnStdio(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
-	in := strings.NewReader(runTask(modernMeta(tasksCapability)) + "\n")
-	var out strings.Builder
-	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, &out))
-	require.Contains(t, out.String(), `"resultType":"task"`)
-	require.Contains(t, out.String(), `"taskId":"`+taskID+`"`)
-	out.Reset()
-	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(taskRequest("tasks/cancel", taskID, "")+"\n"), &out))
-	require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, out.String())
-	out.Reset()
-	require.NoError(t, mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, strings.NewReader(taskRequest("tasks/get", taskID, "")+"\n"), &out))
-	require.Contains(t, out.String(), `"status":"cancelled"`)
+	out, err := runStdio(t, s, runTask(modernMeta(tasksCapability)))
+	require.NoError(t, err)
+	require.Contains(t, out, `"resultType":"task"`)
+	require.Contains(t, out, `"taskId":"`+taskID+`"`)
+	out, err = runStdio(t, s, taskRequest("tasks/cancel", taskID, ""))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, out)
+	out, err = runStdio(t, s, taskRequest("tasks/get", taskID, ""))
+	require.NoError(t, err)
+	require.Contains(t, out, `"status":"cancelled"`)
 }
 
 const formsCapability = `{"elicitation":{"form":{},"url":{}}}`
