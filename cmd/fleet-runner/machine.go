@@ -189,7 +189,7 @@ func (w workspace) Tree() (*runner.Tree, error) {
 			return nil, nil //nolint:nilnil // see runner.Workspace
 		}
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir}, Git: w.git, UID: w.agent.UID, Exclusive: true}, nil
+			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir, UID: w.agent.UID}, Git: w.git, Exclusive: true}, nil
 		}
 		if dir == filepath.Dir(dir) {
 			return nil, nil //nolint:nilnil // see runner.Workspace

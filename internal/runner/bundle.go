@@ -22,14 +22,14 @@ func (a Agent) Bundle(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if t.Dir != "" {
-		_, err = t.Git.Snapshot(ctx, t.Tree, t.UID, bundleSnapshot) // may succeed although nobody can work in the tree any more
+		_, err = t.Git.Snapshot(ctx, t.Tree, bundleSnapshot) // may succeed although nobody can work in the tree any more
 		if err != nil && ctx.Err() == nil && t.Problem() != "" {
 			err = nil // the repository has what was collected before
 		}
 	}
 	recorder := &errorWriter{out: out}
 	if err == nil {
-		err = t.Git.Bundle(ctx, t.Tree, t.UID, t.Exclusive, recorder)
+		err = t.Git.Bundle(ctx, t.Tree, t.Exclusive, recorder)
 	}
 	switch {
 	case recorder.err != nil:

@@ -13,7 +13,7 @@ import (
 func (a Agent) recordBase(ctx context.Context, r fleet.Run) {
 	t, err := a.ws.Tree()
 	if err == nil && t != nil {
-		err = t.Git.Begin(ctx, t.Tree, t.UID, r.TaskID)
+		err = t.Git.Begin(ctx, t.Tree, r.TaskID)
 	}
 	if err != nil && ctx.Err() == nil {
 		a.home.log("cannot record the base commit of the run %s: %v", r.TaskID, err)
@@ -32,7 +32,7 @@ func (a Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	if claimed, err := settleUnclaimed(a.home.run(r.TaskID)); err != nil || !claimed {
 		return nil, err
 	}
-	c, err := t.Git.Snapshot(ctx, t.Tree, t.UID, r.TaskID) // may succeed although nobody can work in the tree any more
+	c, err := t.Git.Snapshot(ctx, t.Tree, r.TaskID) // may succeed although nobody can work in the tree any more
 	if err == nil || ctx.Err() != nil {
 		return c, err
 	}

@@ -74,7 +74,6 @@ type Workspace interface {
 type Tree struct {
 	worktree.Tree
 	Git       *worktree.Git
-	UID       string // the agent's UID
 	Exclusive bool   // only this agent uses the repository, so its branches exist nowhere else
 }
 

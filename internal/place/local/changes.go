@@ -7,7 +7,7 @@ import (
 // Tree implements runner.Workspace. It also finds the changes of a deleted agent's tasks, which are still in the
 // repository of the agent's project.
 func (s workspace) Tree() (*runner.Tree, error) {
-	t := &runner.Tree{Git: s.place.git, UID: s.agent.UID}
+	t := &runner.Tree{Git: s.place.git}
 	rec, err := s.home.record()
 	switch {
 	case err != nil:
@@ -24,5 +24,6 @@ func (s workspace) Tree() (*runner.Tree, error) {
 	if t.Repository == "" {
 		return nil, nil //nolint:nilnil // see runner.Workspace
 	}
+	t.UID = s.agent.UID
 	return t, nil
 }

@@ -15,7 +15,8 @@ var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 // AgentRefs returns the prefix of the agent's refs.
 func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
 
-func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
+// taskRef returns the ref of the tree at the end of a task.
+func (t Tree) taskRef(taskID string) string { return AgentRefs(t.UID) + refPart(taskID) }
 
 // refPart returns the id as a part of a ref's name, encoded if necessary.
 func refPart(id string) string {

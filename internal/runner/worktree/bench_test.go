@@ -23,12 +23,12 @@ func BenchmarkTask(b *testing.B) {
 	b.Run("begin", func(b *testing.B) {
 		for b.Loop() {
 			n++
-			require.NoError(b, g.Begin(b.Context(), tree, "agent", strconv.Itoa(n)))
+			require.NoError(b, g.Begin(b.Context(), tree, strconv.Itoa(n)))
 		}
 	})
 	b.Run("end without changes", func(b *testing.B) {
 		for b.Loop() {
-			_, err := g.Snapshot(b.Context(), tree, "agent", strconv.Itoa(n))
+			_, err := g.Snapshot(b.Context(), tree, strconv.Itoa(n))
 			require.NoError(b, err)
 		}
 	})
@@ -38,7 +38,7 @@ func BenchmarkTask(b *testing.B) {
 			n++
 			sh(b, tree.Dir, "echo "+strconv.Itoa(n)+" >>f1; git commit -qam more; echo x >>f2")
 			b.StartTimer()
-			_, err := g.Snapshot(b.Context(), tree, "agent", strconv.Itoa(n))
+			_, err := g.Snapshot(b.Context(), tree, strconv.Itoa(n))
 			require.NoError(b, err)
 		}
 	})
@@ -54,12 +54,12 @@ func BenchmarkManyRefs(b *testing.B) {
 	require.NoError(b, g.Add(b.Context(), tree, "", false))
 	sh(b, tree.Dir, `{ echo reset refs/heads/all; echo "from $(git rev-parse HEAD)"; for i in $(seq 300000); do printf 'commit refs/heads/all\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; git log -100000 --format='%H refs/heads/b/%H' all | sort -k2; } >"$(git rev-parse --git-dir)/packed-refs"`)
-	require.NoError(b, g.Begin(b.Context(), tree, "agent", "task"))
+	require.NoError(b, g.Begin(b.Context(), tree, "task"))
 	look, err := filetree.Examine(filepath.Dir(tree.Dir))
 	require.NoError(b, err)
 	b.Run("collect", func(b *testing.B) {
 		for b.Loop() {
-			_, err := g.Snapshot(b.Context(), tree, "agent", "task")
+			_, err := g.Snapshot(b.Context(), tree, "task")
 			require.NoError(b, err)
 		}
 	})

@@ -91,10 +91,10 @@ func TestCollect(t *testing.T) {
 	t.Run("a broken and a valid branch", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `git commit -q --allow-empty -m good; B=$(git commit-tree -p HEAD -m broken $(echo broken | git hash-object -w --stdin | xargs printf '100644 blob %s\tf\n' | git mktree))
 			git update-ref refs/heads/broken $B; find ../git/objects -name "$(git rev-parse $B^{tree} | cut -c3-)" -delete`)
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, 1, c.Commits)
 		require.Equal(t, "fleet/papi-1 good\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads; git fsck --full --no-dangling 2>&1"))
@@ -122,12 +122,12 @@ func TestRefresh(t *testing.T) {
 	g, tree := createTree(t)
 	refs := "git for-each-ref --format='%(refname) %(subject)'"
 	sh(t, tree.Repository, `git branch old; git branch both; git branch theirs`)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
+	require.NoError(t, g.Begin(t.Context(), tree, "one"))
 	require.Contains(t, sh(t, tree.Dir, refs), "refs/heads/old one\n")
 	sh(t, tree.Dir, `git checkout -q theirs; git commit -q --allow-empty -m mine; git branch -q -f both`)
 	sh(t, tree.Repository, `git commit -q --allow-empty -m two; git branch -q -f both; git branch -q -D old; git branch new; git tag v1
 		git update-ref refs/remotes/origin/main HEAD; git update-ref refs/fleet/other/task HEAD`)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "two"))
+	require.NoError(t, g.Begin(t.Context(), tree, "two"))
 	require.Equal(t, `refs/heads/both mine
 refs/heads/fleet/papi-1 one
 refs/heads/main two
@@ -143,12 +143,12 @@ refs/tags/v1 two
 func TestBorrowedObjects(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
+	require.NoError(t, g.Begin(t.Context(), tree, "one"))
 	sh(t, tree.Dir, "echo two >>file; git commit -qam two; echo three >new; git add new")
 	prune := "git reflog expire --expire=now --all; git gc -q --prune=now"
 	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+prune)
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
-	c, err := g.Snapshot(t.Context(), tree, "agent", "one")
+	c, err := g.Snapshot(t.Context(), tree, "one")
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Files)
 	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+prune)
@@ -178,9 +178,9 @@ func TestRepositories(t *testing.T) {
 			}
 			g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "b")
 			require.NoError(t, g.Add(t.Context(), tree, "", false))
-			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+			require.NoError(t, g.Begin(t.Context(), tree, "task"))
 			sh(t, tree.Dir, "echo two >>file; git commit -qam mine")
-			c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+			c, err := g.Snapshot(t.Context(), tree, "task")
 			require.NoError(t, err)
 			require.Equal(t, 1, c.Commits)
 			require.Equal(t, "mine\n", sh(t, repo, "git log -1 --format=%s b; git fsck 2>&1 | grep -v dangling || true"))
@@ -211,7 +211,7 @@ func TestLargeFiles(t *testing.T) {
 	const digest = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7" // the SHA-256 of "world"
 	sh(t, tree.GitDir, `mkdir -p lfs/objects/48/6e lfs/objects/00/00; printf world >lfs/objects/48/6e/`+digest+`
 		printf forged >lfs/objects/00/00/`+strings.Repeat("0", 64)+`; ln -s /etc/passwd lfs/objects/00/00/`+strings.Repeat("1", 64))
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Empty(t, c.LeftOut)
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))

@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"path/filepath"
 	"slices"
@@ -20,46 +19,31 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	if _, err := with.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}
-	var changed limitedBuffer
-	if err := with.pipe(ctx, nil, &changed, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
+	changed, known := 0, int64(0)
+	count := &lineWriter{zero: true, cut: true, each: func(string) { changed++ }}
+	if err := with.pipe(ctx, nil, count, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
 		return 0, err
 	}
-	var known fileCounter
-	if err := with.pipe(ctx, nil, &known, "ls-files", "--stage", "-z"); err != nil {
+	count.each = func(entry string) {
+		if !strings.HasPrefix(entry, gitlink) {
+			known++
+		}
+	}
+	if err := with.pipe(ctx, nil, count, "ls-files", "--stage", "-z"); err != nil {
 		return 0, err
 	}
-	more := max(files-1-int64(known.files), 0) // files that git does not know, also ignored ones and those of other repositories
-	return strings.Count(changed.String(), "\x00") + int(more), nil
+	return changed + int(max(files-1-known, 0)), nil // with the files that git does not know, also ignored ones and those of other repositories
 }
 
+// gitlink is the mode of a submodule.
+const gitlink = "160000"
+
 // countStaged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
-func (v *view) countStaged(ctx context.Context, head string) (int, error) {
+func (v *view) countStaged(ctx context.Context, head string) (changed int, err error) {
 	if err := v.privateIndex(ctx, head); err != nil {
 		return 0, err
 	}
-	var changed limitedBuffer
-	err := v.pipe(ctx, nil, &changed, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
-	return strings.Count(changed.String(), "\x00"), err
+	count := &lineWriter{zero: true, cut: true, each: func(string) { changed++ }}
+	err = v.pipe(ctx, nil, count, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
+	return changed, err
 }
-
-// fileCounter counts the files in the output of ls-files with --stage and -z, without keeping it.
-type fileCounter struct {
-	files int
-	line  []byte // the beginning of an entry
-}
-
-func (c *fileCounter) Write(p []byte) (int, error) {
-	for _, b := range p {
-		if b == 0 {
-			if !bytes.HasPrefix(c.line, []byte(gitlink)) {
-				c.files++
-			}
-			c.line = c.line[:0]
-		} else if len(c.line) < len(gitlink) {
-			c.line = append(c.line, b)
-		}
-	}
-	return len(p), nil
-}
-
-const gitlink = "160000" // the mode of a submodule

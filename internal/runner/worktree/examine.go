@@ -1,11 +1,8 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +21,7 @@ type Work struct {
 	Branches []string
 }
 
-// Examine collects the agent's commits into the repository, and compares the tree with the repository. look is the survey of the
+// Examine collects the agent's commits into the repository, and compares the tree with the repository. survey is that of the
 // directory that contains t.Dir and t.GitDir.
 //
 // It does not ask what git says about the agent's index, because the agent decides what its index says: files can be ignored, or
@@ -129,20 +126,3 @@ func (t Tree) unusualEntries(survey filetree.Survey) (found []string) {
 	return found
 }
 
-// maxList limits what git may print about an agent's work, in bytes.
-const maxList = 64 << 20
-
-// errTooLong means that git has printed more than maxList bytes.
-var errTooLong = errors.New("there is too much to examine")
-
-// limitedBuffer keeps at most maxList bytes.
-type limitedBuffer struct{ bytes.Buffer }
-
-func (l *limitedBuffer) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxList {
-		return 0, errTooLong
-	}
-	return l.Buffer.Write(p)
-}
-
-var _ io.Writer = (*fileCounter)(nil)

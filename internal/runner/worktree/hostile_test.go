@@ -50,11 +50,11 @@ func TestCommitsComeFirst(t *testing.T) {
 				t.Skip("git is not confined here")
 			}
 			g, tree := createTree(t)
-			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+			require.NoError(t, g.Begin(t.Context(), tree, "task"))
 			sh(t, tree.Dir, `echo work >work; git add work; git commit -qm work`)
 			head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
 			sh(t, tree.Dir, "OLD=$PWD; "+tc.script)
-			c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+			c, err := g.Snapshot(t.Context(), tree, "task")
 			require.NoError(t, err)
 			require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
 			require.Equal(t, 1, c.Commits)
@@ -73,7 +73,7 @@ func TestCommitsComeFirst(t *testing.T) {
 func TestSmallObjectsWithManyPaths(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, `
 		set -e
 		tree=$(for i in $(seq 40); do printf '100644 blob %s\tfile%s\n' "$(git hash-object -w --stdin </dev/null)" "$i"; done | git mktree)
@@ -82,7 +82,7 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 		rm "$(git rev-parse --git-path index)"`)
 	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
 	g.memory = 256 << 20 // reached sooner than the default
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
 	left := strings.Join(c.LeftOut, "\n")
@@ -103,14 +103,14 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, `
 		set -e
 		dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; echo a >"$dir/a"
 		git commit -q --allow-empty -m work; echo a >good`)
 	sh(t, tree.Repository, `rm -rf .git/lfs; touch .git/lfs`)
 	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
 	sh(t, tree.Repository, "git cat-file -e "+c.Commit+":good")
@@ -121,10 +121,10 @@ func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 func TestLargeFilesOfAgents(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	digest := strings.Repeat("ab", 32)
 	sh(t, tree.Dir, `dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; truncate -s 8T "$dir/`+digest+`"; git commit -q --allow-empty -m work`)
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Commits)
 	require.Empty(t, sh(t, tree.Repository, "find .git/lfs -type f"))
@@ -134,9 +134,9 @@ func TestLargeFilesOfAgents(t *testing.T) {
 func TestNoWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	head := strings.TrimSpace(sh(t, tree.Dir, `git commit -q --allow-empty -m work; git rev-parse HEAD; rm -rf "$PWD"`))
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Equal(t, head, c.Commit)
 	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
@@ -148,12 +148,12 @@ func TestNoWorkingDirectory(t *testing.T) {
 func TestManyRefs(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, `oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/tags/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"
 		git commit -q --allow-empty -m work`)
 	sh(t, tree.Repository, "git branch another")
-	require.ErrorContains(t, g.Begin(t.Context(), tree, "agent", "next"), "MiB")
+	require.ErrorContains(t, g.Begin(t.Context(), tree, "next"), "MiB")
 }
 
 // TestLinkedWorktrees checks that the agent's own worktrees below its working tree are left out only if they have uncommitted
@@ -163,7 +163,7 @@ func TestLinkedWorktrees(t *testing.T) {
 	g, tree := createTree(t)
 	sh(t, tree.Dir, `git worktree add -q -b clean .claude/worktrees/clean; git worktree add -q -b dirty .claude/worktrees/dirty; git worktree add -q --detach .claude/worktrees/detached
 		echo two >.claude/worktrees/dirty/new; git init -q inner; cd .claude/worktrees/clean; echo two >>file; git commit -qam two`)
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.Equal(t, []string{".claude/worktrees/dirty/ (uncommitted files of a worktree of its own)", "inner/ (a repository of its own)"}, c.LeftOut)
 	require.Equal(t, "two\n", sh(t, tree.Repository, "git log -1 --format=%s clean"))

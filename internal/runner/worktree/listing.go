@@ -6,40 +6,20 @@ import (
 	"strings"
 )
 
-// listing receives the paths that ls-files prints with -z. It keeps at most about maxOutput bytes of paths: if there are more, it
-// only counts the files of the directories that have most of them.
+// listing collects the paths that ls-files prints. It keeps at most about maxOutput bytes of paths: if there are more, it only counts
+// the files of the directories that have most of them.
 type listing struct {
-	rest        []byte // the beginning of a path
 	paths       []string
 	bytes       int            // of paths
-	countedDirs map[string]int // number of files in directories whose files are only counted; see keyOf
+	countedDirs map[string]int // number of files in directories whose files are only counted, by the keys that heaviest returns
 }
 
 // ownFilesKey is the end of the key of files that are directly in a directory.
 const ownFilesKey = "\x00"
 
-// maxPath limits the length of a path, in bytes.
-const maxPath = 64 << 10
-
 // pathCost is what a path costs besides its text, in bytes: each is kept in several lists, and short paths would otherwise make
 // them many times larger than the limit.
 const pathCost = 48
-
-func (l *listing) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		i := slices.Index(rest, 0)
-		if i < 0 {
-			l.rest = append(l.rest, rest...)
-			if len(l.rest) > maxPath {
-				return 0, &Error{Message: "git lists a path that is too long"}
-			}
-			break
-		}
-		l.add(string(append(l.rest, rest[:i]...)))
-		l.rest, rest = l.rest[:0], rest[i+1:]
-	}
-	return len(p), nil
-}
 
 func (l *listing) add(path string) {
 	if len(l.countedDirs) > 0 {

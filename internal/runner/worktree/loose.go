@@ -1,12 +1,14 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,12 +39,11 @@ func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var out limitedBuffer
+	var out bytes.Buffer
 	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
 		return 0, err
 	}
-	var n int
-	_, err = fmt.Sscan(out.String(), &n)
+	n, err := strconv.Atoi(strings.TrimSpace(out.String()))
 	return len(own) - len(found) + n, err
 }
 
@@ -67,7 +68,7 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	}}
 	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
 	if err == nil && len(all) > maxCommits {
-		err = errTooLong
+		err = errors.New("there is too much to examine")
 	}
 	return all, err
 }

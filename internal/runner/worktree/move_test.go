@@ -144,7 +144,7 @@ func TestMoveSource(t *testing.T) {
 	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	sh(t, tree.Dir, "echo two >file; git commit -qam two")
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	require.NoError(t, g.MoveSource(t.Context(), source, mirror, b, c.Commit))
 	require.Equal(t, c.Commit, revision(t, origin, "main"))
@@ -153,7 +153,7 @@ func TestMoveSource(t *testing.T) {
 
 	sh(t, work, "git pull -q origin main; echo three >file; git commit -qam three; git push -q origin main")
 	sh(t, tree.Dir, "echo other >file; git commit -qam other")
-	c, err = g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err = g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	b.Commit = revision(t, mirror, "refs/remotes/origin/main")
 	require.Equal(t, fleet.ReasonBranchMoved, reasonOf(g.MoveSource(t.Context(), source, mirror, b, c.Commit)))

@@ -2,9 +2,9 @@ package worktree
 
 import (
 	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
+
+	"fleet/internal/place/agentfile"
 )
 
 // credentialHelper is a credential helper that answers with the user and the password in the environment.
@@ -35,14 +35,6 @@ func withoutPassword(source string) (plain string, env []string) {
 // setURL writes the URL of the remote repository, with its password, into the configuration of a bare repository that
 // has no remote yet. The git directories of agents get the URL from there.
 func setURL(dir, source string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(source)
-	_, err = f.WriteString("[remote \"origin\"]\n\turl = \"" + quoted + "\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n")
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	text := "[remote \"origin\"]\n\turl = " + quoteConfig(source) + "\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
+	return agentfile.Append(filepath.Join(dir, "config"), []byte(text))
 }

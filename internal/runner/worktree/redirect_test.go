@@ -32,11 +32,11 @@ func TestRedirectedTree(t *testing.T) {
 			for _, path := range []string{person + "/yarn.lock", tree.Repository + "/.git/held.lock"} {
 				require.NoError(t, os.Chtimes(path, old, old))
 			}
-			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+			require.NoError(t, g.Begin(t.Context(), tree, "task"))
 			before := sh(t, tree.Repository, "find .git -name git -prune -o -type f -print | sort; find '"+person+"' -type f | sort")
 			sh(t, tree.Dir, `REPOSITORY='`+tree.Repository+`' PERSON='`+person+`'; `+script)
-			_, _ = g.Snapshot(t.Context(), tree, "agent", "task") // it may fail
-			_ = g.Begin(t.Context(), tree, "agent", "next")
+			_, _ = g.Snapshot(t.Context(), tree, "task") // it may fail
+			_ = g.Begin(t.Context(), tree, "next")
 			look, err := filetree.Examine(filepath.Dir(tree.Dir))
 			require.NoError(t, err)
 			_, _ = g.Examine(t.Context(), tree, look)

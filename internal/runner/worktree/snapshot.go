@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -13,8 +14,7 @@ const maxNamed = 100
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
 // changes that exist at the start do not count as changes of this task.
-func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
-	t.UID = uid
+func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	base, err := t.mend(ctx)
 	if err != nil {
 		return err
@@ -32,10 +32,10 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	if err != nil {
 		return err
 	}
-	if have[AgentRefs(uid)+"last.head"].oid == base {
-		base = have[AgentRefs(uid)+"last"].oid
+	if have[AgentRefs(t.UID)+"last.head"].oid == base {
+		base = have[AgentRefs(t.UID)+"last"].oid
 	}
-	begin := update{name: taskRef(uid, taskID) + ".base", oid: base}
+	begin := update{name: t.taskRef(taskID) + ".base", oid: base}
 	err = g.updateRefs(ctx, t.Repository, begin)
 	if !t.hasOwnGitDir() {
 		return err
@@ -74,8 +74,7 @@ func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 // has changed. The agent's commits come first: whatever its working tree looks like, they are in the repository before
 // Snapshot looks at a file. Files that cannot be stored are in LeftOut, with the reason. Snapshot does not change the
 // agent's index. It can be repeated, and then copies only what is missing.
-func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
-	t.UID = uid
+func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Changes, error) {
 	if problem := t.Problem(); problem != "" && !t.hasOwnGitDir() {
 		return nil, &Error{Message: problem}
 	}
@@ -84,61 +83,27 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 		return nil, err
 	}
 	defer v.close()
-	c := &fleet.Changes{Ref: taskRef(uid, taskID)}
-	c.Branch, _ = strings.CutPrefix(v.head, "ref: refs/heads/")
-	if c.Branch == v.head {
-		c.Branch = ""
-	}
-	head, tree := v.headCommit(ctx)
+	head, headTree := v.headCommit(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var have refSet
-	if t.hasOwnGitDir() {
-		var left string
-		if have, left, err = g.collect(ctx, t, v, head); left != "" {
-			c.LeftOut = append(c.LeftOut, left)
-		}
-	} else {
-		have, err = g.refs(ctx, t)
-	}
-	if err == nil && t.hasOwnGitDir() {
-		c.Branch, err = t.branchOf(have, c.Branch, head)
-	}
+	c := &fleet.Changes{Ref: t.taskRef(taskID), Commit: head}
+	have, err := g.keepBranches(ctx, t, v, c)
 	if err != nil {
 		return nil, err
 	}
-	c.Base, c.Commit = have[c.Ref+".base"].oid, head
-	var refs []update
-	if head != "" {
-		refs = append(refs, update{name: AgentRefs(uid) + "last.head", oid: head})
-		if err := g.updateRefs(ctx, t.Repository, append(refs, update{name: c.Ref, oid: head})...); err != nil {
-			return nil, err
-		}
-		if c.Base != "" && head != c.Base {
-			if c.Commits, err = v.countCommits(ctx, head, "--not", c.Base); err != nil {
-				return nil, err
-			}
-		}
-		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--ignore-missing", "--remotes")
-		if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
-			return nil, err
-		}
-		c.Pushed = err == nil && ahead == "" // the agent may have damaged its refs
-	}
-	if err := g.keepFiles(ctx, t, v, c, head, tree, have); err != nil {
+	c.Base = have[c.Ref+".base"].oid
+	if err := g.keepHead(ctx, t, v, c); err != nil {
 		return nil, err
 	}
-	if c.Base == "" {
-		if c.Base = head; head == "" {
-			c.Base = c.Commit
-		}
+	if err := g.keepFiles(ctx, t, v, c, headTree, have); err != nil {
+		return nil, err
 	}
+	c.Base = cmp.Or(c.Base, head, c.Commit)
 	if c.Commit != "" {
-		refs = append(refs, update{name: c.Ref, oid: c.Commit}, update{name: AgentRefs(uid) + "last", oid: c.Commit})
-	}
-	if err := g.updateRefs(ctx, t.Repository, refs...); err != nil {
-		return nil, err
+		if err := g.updateRefs(ctx, t.Repository, update{name: c.Ref, oid: c.Commit}, update{name: AgentRefs(t.UID) + "last", oid: c.Commit}); err != nil {
+			return nil, err
+		}
 	}
 	if t.hasOwnGitDir() {
 		if err := t.keepLFS(ctx, v, c); err != nil {
@@ -155,9 +120,53 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	return c, err
 }
 
-// keepFiles stores the uncommitted files of the tree in the repository, and sets Commit of c to a commit with them. If
-// git cannot read the files at all, c gets the reason instead, and Commit stays head.
-func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, head, headTree string, have refSet) error {
+// keepBranches collects the agent's commits, and sets Branch of c. It returns the refs of the repository.
+func (g *Git) keepBranches(ctx context.Context, t Tree, v *view, c *fleet.Changes) (refSet, error) {
+	branch, ok := strings.CutPrefix(v.head, "ref: refs/heads/")
+	if !ok {
+		branch = ""
+	}
+	if !t.hasOwnGitDir() {
+		c.Branch = branch
+		return g.refs(ctx, t)
+	}
+	have, left, err := g.collect(ctx, t, v, c.Commit)
+	if err != nil {
+		return nil, err
+	}
+	if left != "" {
+		c.LeftOut = append(c.LeftOut, left)
+	}
+	c.Branch, err = t.branchOf(have, branch, c.Commit)
+	return have, err
+}
+
+// keepHead stores the commit of HEAD, if there is one, under the refs of the agent, and sets Commits and Pushed of c.
+func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (err error) {
+	head := c.Commit
+	if head == "" {
+		return nil
+	}
+	if err := g.updateRefs(ctx, t.Repository, update{name: AgentRefs(t.UID) + "last.head", oid: head}, update{name: c.Ref, oid: head}); err != nil {
+		return err
+	}
+	if c.Base != "" && head != c.Base {
+		if c.Commits, err = v.countCommits(ctx, head, "--not", c.Base); err != nil {
+			return err
+		}
+	}
+	ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--ignore-missing", "--remotes")
+	if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
+		return err
+	}
+	c.Pushed = err == nil && ahead == "" // the agent may have damaged its refs
+	return nil
+}
+
+// keepFiles stores the uncommitted files of the tree in the repository, and sets Commit of c, which is
+// that of HEAD, to a commit with them. If git cannot read the files at all, c gets the reason instead, and Commit stays.
+func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, headTree string, have refSet) error {
+	head := c.Commit
 	var err error
 	if v.dir != t.Dir {
 		err = &Error{Message: "the directory " + t.Dir + " no longer exists"}

@@ -16,8 +16,8 @@ func TestSnapshot(t *testing.T) {
 	t.Run("no changes", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, c.Base, c.Commit)
 		require.Equal(t, tree.Branch, c.Branch)
@@ -28,14 +28,14 @@ func TestSnapshot(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
 		sh(t, tree.Dir, `seq 40 >old; echo 'ignored' >.gitignore; git add -A; git commit -qm before`)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `
 			git mv old new; git commit -qm renamed
 			printf 'one\ntwo\n' >file; git add file; printf 'three\n' >>file
 			echo made >' a "quoted"
 name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm .gitignore; echo ignored >.gitignore`)
 		index := must(os.ReadFile(filepath.Join(gitDir(t, tree), "index")))
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, index, must(os.ReadFile(filepath.Join(gitDir(t, tree), "index"))), "the agent's index must not change")
 		require.True(t, c.Dirty)
@@ -53,9 +53,9 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.Equal(t, "one\ntwo\nthree\n", sh(t, tree.Repository, "git show refs/fleet/agent/task:file"))
 
 		// The next task starts with the files that this task has left.
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "next"))
+		require.NoError(t, g.Begin(t.Context(), tree, "next"))
 		sh(t, tree.Dir, `echo four >>file`)
-		next, err := g.Snapshot(t.Context(), tree, "agent", "next")
+		next, err := g.Snapshot(t.Context(), tree, "next")
 		require.NoError(t, err)
 		require.Equal(t, c.Commit, next.Base)
 		require.Equal(t, []fleet.FileChange{{Path: "file", Kind: fleet.FileModified, Insertions: 1}}, next.List)
@@ -63,9 +63,9 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	t.Run("large files and repositories are left out", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `truncate -s 51M large; git init -q inner; cd inner; git -c user.name=a -c user.email=a commit -q --allow-empty -m inner`)
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, []string{"inner/ (a repository of its own)", "large (larger than 50 MiB)"}, c.LeftOut)
 		require.True(t, c.Dirty)
@@ -75,13 +75,13 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		t.Parallel()
 		g, tree := createTree(t)
 		sh(t, tree.Dir, `mkdir dir; echo a >dir/a; git add -A; git commit -qm before`)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `rm -r dir; echo now a file >dir; rm "$(git rev-parse --git-path index)"`)
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, 2, c.Files)
 		sh(t, tree.Dir, `git symbolic-ref HEAD refs/heads/none`)
-		c, err = g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err = g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, "", c.Branch)
 		require.Equal(t, 2, c.Files)
@@ -89,10 +89,10 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	t.Run("pushed", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `git init -q --bare ../remote.git; git remote add origin "$PWD/../remote.git"
 			git commit -q --allow-empty -m one; git push -q origin HEAD`)
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.True(t, c.Pushed)
 		require.Equal(t, 1, c.Commits)
@@ -100,11 +100,11 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	t.Run("programs of the agent are not run", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, attributeScript)
 		trapPrograms(t, tree.Dir)
-		require.NoError(t, g.Begin(t.Context(), tree, "agent", "again"))
-		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, g.Begin(t.Context(), tree, "again"))
+		c, err := g.Snapshot(t.Context(), tree, "task")
 		require.NoError(t, err)
 		require.Equal(t, 2, c.Files)
 		patch, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<20)
@@ -116,9 +116,9 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, `seq 200000 >numbers; echo x >'*'`)
-	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	c, err := g.Snapshot(t.Context(), tree, "task")
 	require.NoError(t, err)
 	var all strings.Builder
 	for more := true; more; {

@@ -90,7 +90,7 @@ func (v *view) stageFiles(ctx context.Context, head string) (left []string, err 
 func (v *view) listFiles(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
 	var errs tailBuffer
 	args := append([]string{"ls-files", "-z", "--deduplicate"}, options...)
-	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, l, &errs, args...)
+	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, &lineWriter{zero: true, each: l.add}, &errs, args...)
 	return errs.String(), err
 }
 

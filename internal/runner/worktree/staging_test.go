@@ -81,8 +81,7 @@ func TestListing(t *testing.T) {
 	var l listing
 	write := func(dir string, n int) {
 		for i := range n {
-			_, err := fmt.Fprintf(&l, "%s%060d\x00", dir, i)
-			require.NoError(t, err)
+			l.add(fmt.Sprintf("%s%060d", dir, i))
 		}
 	}
 	write("note", 1)
