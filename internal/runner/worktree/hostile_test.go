@@ -49,14 +49,12 @@ func TestCommitsComeFirst(t *testing.T) {
 			if tc.confined && sandbox.Available() != nil {
 				t.Skip("git is not confined here")
 			}
-			g, tree := createTree(t)
-			require.NoError(t, g.Begin(t.Context(), tree, "task"))
+			g, tree := beginTask(t)
 			sh(t, tree.Dir, `echo work >work; git add work; git commit -qm work`)
-			head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+			head := revision(t, tree.Dir, "HEAD")
 			sh(t, tree.Dir, "OLD=$PWD; "+tc.script)
-			c, err := g.Snapshot(t.Context(), tree, "task")
-			require.NoError(t, err)
-			require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+			c := mustSnapshot(t, g, tree, "task")
+			require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 			require.Equal(t, 1, c.Commits)
 			require.True(t, c.Dirty)
 			left := strings.Join(c.LeftOut, "\n")
@@ -72,23 +70,21 @@ func TestCommitsComeFirst(t *testing.T) {
 // nor the server's memory.
 func TestSmallObjectsWithManyPaths(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `
 		set -e
 		tree=$(for i in $(seq 40); do printf '100644 blob %s\tfile%s\n' "$(git hash-object -w --stdin </dev/null)" "$i"; done | git mktree)
 		for level in 1 2 3 4; do tree=$(for i in $(seq 40); do printf '040000 tree %s\tdir%s\n' "$tree" "$i"; done | git mktree); done
 		git update-ref HEAD "$(git commit-tree "$tree" -p HEAD -m many)"
 		rm "$(git rev-parse --git-path index)"`)
-	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+	head := revision(t, tree.Dir, "HEAD")
 	g.memory = 256 << 20 // reached sooner than the default
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
-	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	c := mustSnapshot(t, g, tree, "task")
+	require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 	left := strings.Join(c.LeftOut, "\n")
 	require.Contains(t, left, "uncommitted files (")
 	require.Contains(t, left, "the list of changed files (")
-	_, _, err = g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<10)
+	_, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<10)
 	if err != nil { // git meets its limit of memory before it prints anything, if it is confined
 		_, ours := errors.AsType[*Error](err)
 		require.True(t, ours, "%v", err)
@@ -102,17 +98,15 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 // the agent's Git LFS files.
 func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `
 		set -e
 		dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; echo a >"$dir/a"
 		git commit -q --allow-empty -m work; echo a >good`)
 	sh(t, tree.Repository, `rm -rf .git/lfs; touch .git/lfs`)
-	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
-	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	head := revision(t, tree.Dir, "HEAD")
+	c := mustSnapshot(t, g, tree, "task")
+	require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 	sh(t, tree.Repository, "git cat-file -e "+c.Commit+":good")
 	require.Equal(t, []string{"files of Git LFS (they cannot be copied into the repository: not a directory)"}, c.LeftOut)
 }
@@ -120,12 +114,10 @@ func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 // TestLargeFilesOfAgents checks that a sparse Git LFS file is not read.
 func TestLargeFilesOfAgents(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	digest := strings.Repeat("ab", 32)
 	sh(t, tree.Dir, `dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; truncate -s 8T "$dir/`+digest+`"; git commit -q --allow-empty -m work`)
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, 1, c.Commits)
 	require.Empty(t, sh(t, tree.Repository, "find .git/lfs -type f"))
 }
@@ -133,13 +125,11 @@ func TestLargeFilesOfAgents(t *testing.T) {
 // TestNoWorkingDirectory checks that commits are kept if the agent has removed its working directory.
 func TestNoWorkingDirectory(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	head := strings.TrimSpace(sh(t, tree.Dir, `git commit -q --allow-empty -m work; git rev-parse HEAD; rm -rf "$PWD"`))
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, head, c.Commit)
-	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 	require.Len(t, c.LeftOut, 1)
 	require.Contains(t, c.LeftOut[0], "no longer exists")
 }
@@ -147,8 +137,7 @@ func TestNoWorkingDirectory(t *testing.T) {
 // TestManyRefs checks that the server does not keep a list of refs in its memory that the agent has made very long.
 func TestManyRefs(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/tags/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"
 		git commit -q --allow-empty -m work`)
@@ -163,8 +152,7 @@ func TestLinkedWorktrees(t *testing.T) {
 	g, tree := createTree(t)
 	sh(t, tree.Dir, `git worktree add -q -b clean .claude/worktrees/clean; git worktree add -q -b dirty .claude/worktrees/dirty; git worktree add -q --detach .claude/worktrees/detached
 		echo two >.claude/worktrees/dirty/new; git init -q inner; cd .claude/worktrees/clean; echo two >>file; git commit -qam two`)
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, []string{".claude/worktrees/dirty/ (uncommitted files of a worktree of its own)", "inner/ (a repository of its own)"}, c.LeftOut)
 	require.Equal(t, "two\n", sh(t, tree.Repository, "git log -1 --format=%s clean"))
 }

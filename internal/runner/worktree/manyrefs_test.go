@@ -15,16 +15,14 @@ import (
 // collected, and that the same refs are chosen each time.
 func TestRefLimit(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	fill := func(prefix string) {
 		sh(t, tree.Dir, fmt.Sprintf(`oid=$(git commit-tree -m more -p HEAD HEAD^{tree}); seq -f "create refs/heads/%s%%04.0f $oid" 1500 | git update-ref --stdin`, prefix))
 	}
 	fill("m")
 	sh(t, tree.Dir, "git checkout -q -b z; git commit -q --allow-empty -m mine")
 	for range 2 {
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, "z", c.Branch)
 		require.Equal(t, []string{"502 branches and tags (the repository gets at most 1000 of an agent)"}, c.LeftOut)
 		require.False(t, c.Dirty)
@@ -34,8 +32,7 @@ func TestRefLimit(t *testing.T) {
 	sh(t, tree.Dir, "git for-each-ref --format='delete %(refname)' refs/heads/m* | git update-ref --stdin")
 	fill("k")
 	sh(t, tree.Dir, "git checkout -q -b y; git commit -q --allow-empty -m last")
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, "y", c.Branch)
 	require.Len(t, strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname:short)' refs/heads")), 1002, "only the current branch is new")
 	w := mustExamine(t, g, tree)
@@ -45,12 +42,10 @@ func TestRefLimit(t *testing.T) {
 // TestLongListOfRefs checks that the current branch is collected although the agent has more refs than the server keeps in memory.
 func TestLongListOfRefs(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `git checkout -q -b mine; git commit -q --allow-empty -m work; oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/heads/mine2/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"`)
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, "mine", c.Branch)
 	require.Len(t, c.LeftOut, 1)
 	require.Contains(t, c.LeftOut[0], "branches and tags")
@@ -63,15 +58,13 @@ func TestUnreadableRefs(t *testing.T) {
 		t.Skip(err)
 	}
 	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
-		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "task"))
+		g, tree := beginTask(t)
 		head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
 		g.limit = 2 * time.Second
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Contains(t, strings.Join(c.LeftOut, "\n"), left)
 		require.False(t, c.Pushed)
-		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+		require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 	}
 }
 
@@ -79,13 +72,11 @@ func TestUnreadableRefs(t *testing.T) {
 // others.
 func TestBrokenBranchIsNamed(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `git commit -q --allow-empty -m good; git branch other $(git commit-tree -m other -p HEAD HEAD^{tree})
 		git update-ref refs/heads/broken $(git commit-tree -p HEAD -m broken $(echo broken | git hash-object -w --stdin | xargs printf '100644 blob %s\tf\n' | git mktree))
 		find ../git/objects -name "$(git rev-parse broken^{tree} | cut -c3-)" -delete`)
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Len(t, c.LeftOut, 1)
 	require.Contains(t, c.LeftOut[0], "2 other branches and tags (")
 	require.Equal(t, "fleet/papi-1 good\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads"))
@@ -96,22 +87,19 @@ func TestBrokenBranchIsNamed(t *testing.T) {
 // does not prevent collecting the other branches and its own commits.
 func TestLockedRef(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Repository, "touch .git/refs/heads/more.lock; mkdir -p .git/refs/fleet/agent/tags; touch .git/refs/fleet/agent/tags/v1.lock")
 	head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m one; git checkout -q -b more; git commit -q --allow-empty -m two; git tag v1; git rev-parse HEAD"))
 	for range 2 {
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, "refs/fleet/agent/heads/more", c.Branch)
 		require.Len(t, c.LeftOut, 1)
 		require.Contains(t, c.LeftOut[0], "1 branch or tag (cannot lock ref")
 		require.Equal(t, "fleet/papi-1 one\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads"))
-		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse refs/fleet/agent/heads/more")))
+		require.Equal(t, head, revision(t, tree.Repository, "refs/fleet/agent/heads/more"))
 	}
 	sh(t, tree.Repository, "rm .git/refs/heads/more.lock .git/refs/fleet/agent/tags/v1.lock")
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, "more", c.Branch)
 	require.Empty(t, c.LeftOut)
 }
@@ -173,8 +161,7 @@ func TestManyRefsAndCommits(t *testing.T) {
 	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, history("mine")+"; git commit -q --allow-empty -m work")
 	begun := time.Now()
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
+	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, tree.Branch, c.Branch)
 	t.Logf("collected in %s", time.Since(begun))
 	begun = time.Now()

@@ -3,7 +3,6 @@ package worktree
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +14,8 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	t.Run("no changes", func(t *testing.T) {
 		t.Parallel()
-		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "task"))
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		g, tree := beginTask(t)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, c.Base, c.Commit)
 		require.Equal(t, tree.Branch, c.Branch)
 		require.False(t, c.Dirty)
@@ -34,10 +31,9 @@ func TestSnapshot(t *testing.T) {
 			printf 'one\ntwo\n' >file; git add file; printf 'three\n' >>file
 			echo made >' a "quoted"
 name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm .gitignore; echo ignored >.gitignore`)
-		index := must(os.ReadFile(filepath.Join(gitDir(t, tree), "index")))
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
-		require.Equal(t, index, must(os.ReadFile(filepath.Join(gitDir(t, tree), "index"))), "the agent's index must not change")
+		index := must(os.ReadFile(filepath.Join(tree.GitDir, "index")))
+		c := mustSnapshot(t, g, tree, "task")
+		require.Equal(t, index, must(os.ReadFile(filepath.Join(tree.GitDir, "index"))), "the agent's index must not change")
 		require.True(t, c.Dirty)
 		require.False(t, c.Pushed)
 		require.Equal(t, 1, c.Commits)
@@ -55,18 +51,15 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		// The next task starts with the files that this task has left.
 		require.NoError(t, g.Begin(t.Context(), tree, "next"))
 		sh(t, tree.Dir, `echo four >>file`)
-		next, err := g.Snapshot(t.Context(), tree, "next")
-		require.NoError(t, err)
+		next := mustSnapshot(t, g, tree, "next")
 		require.Equal(t, c.Commit, next.Base)
 		require.Equal(t, []fleet.FileChange{{Path: "file", Kind: fleet.FileModified, Insertions: 1}}, next.List)
 	})
 	t.Run("large files and repositories are left out", func(t *testing.T) {
 		t.Parallel()
-		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "task"))
+		g, tree := beginTask(t)
 		sh(t, tree.Dir, `truncate -s 51M large; git init -q inner; cd inner; git -c user.name=a -c user.email=a commit -q --allow-empty -m inner`)
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, []string{"inner/ (a repository of its own)", "large (larger than 50 MiB)"}, c.LeftOut)
 		require.True(t, c.Dirty)
 		require.Zero(t, c.Files)
@@ -77,35 +70,29 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		sh(t, tree.Dir, `mkdir dir; echo a >dir/a; git add -A; git commit -qm before`)
 		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `rm -r dir; echo now a file >dir; rm "$(git rev-parse --git-path index)"`)
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, 2, c.Files)
 		sh(t, tree.Dir, `git symbolic-ref HEAD refs/heads/none`)
-		c, err = g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c = mustSnapshot(t, g, tree, "task")
 		require.Equal(t, "", c.Branch)
 		require.Equal(t, 2, c.Files)
 	})
 	t.Run("pushed", func(t *testing.T) {
 		t.Parallel()
-		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "task"))
+		g, tree := beginTask(t)
 		sh(t, tree.Dir, `git init -q --bare ../remote.git; git remote add origin "$PWD/../remote.git"
 			git commit -q --allow-empty -m one; git push -q origin HEAD`)
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.True(t, c.Pushed)
 		require.Equal(t, 1, c.Commits)
 	})
 	t.Run("programs of the agent are not run", func(t *testing.T) {
 		t.Parallel()
-		g, tree := createTree(t)
-		require.NoError(t, g.Begin(t.Context(), tree, "task"))
+		g, tree := beginTask(t)
 		sh(t, tree.Dir, attributeScript)
 		trapPrograms(t, tree.Dir)
 		require.NoError(t, g.Begin(t.Context(), tree, "again"))
-		c, err := g.Snapshot(t.Context(), tree, "task")
-		require.NoError(t, err)
+		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, 2, c.Files)
 		patch, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<20)
 		require.NoError(t, err)
@@ -115,29 +102,23 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 
 func TestPatch(t *testing.T) {
 	t.Parallel()
-	g, tree := createTree(t)
-	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	g, tree := beginTask(t)
 	sh(t, tree.Dir, `seq 200000 >numbers; echo x >'*'`)
-	c, err := g.Snapshot(t.Context(), tree, "task")
-	require.NoError(t, err)
-	var all strings.Builder
-	for more := true; more; {
-		var piece []byte
-		piece, more, err = g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", int64(all.Len()), 500_000)
+	c := mustSnapshot(t, g, tree, "task")
+	page := func(path string, offset int) (text string, more bool) {
+		b, more, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, path, int64(offset), 500_000)
 		require.NoError(t, err)
-		require.True(t, !more || len(piece) == 500_000)
-		all.Write(piece)
+		require.True(t, !more || len(b) == 500_000)
+		return string(b), more
 	}
-	require.Contains(t, all.String(), "\n+200000\n")
-	require.True(t, sh(t, tree.Repository, "git diff-tree -r -p --full-index "+c.Base+" "+c.Commit) == all.String(), "the pages must add up to the patch")
-	one, more, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "*", 0, 500_000)
-	require.NoError(t, err)
+	all := ""
+	for text, more := "", true; more; all += text {
+		text, more = page("", len(all))
+	}
+	require.Contains(t, all, "\n+200000\n")
+	require.True(t, sh(t, tree.Repository, "git diff-tree -r -p --full-index "+c.Base+" "+c.Commit) == all, "the pages must add up to the patch")
+	one, more := page("*", 0)
 	require.False(t, more)
-	require.NotContains(t, string(one), "numbers")
-	require.Contains(t, string(one), "+x")
-}
-
-// gitDir returns the git directory of the tree.
-func gitDir(t *testing.T, tree Tree) string {
-	return strings.TrimSpace(sh(t, tree.Dir, "git rev-parse --absolute-git-dir"))
+	require.NotContains(t, one, "numbers")
+	require.Contains(t, one, "+x")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/filetree"
 )
 
@@ -53,6 +54,21 @@ func createTree(t *testing.T) (*Git, Tree) {
 	g := New(os.Environ(), t.TempDir())
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	return g, tree
+}
+
+// beginTask creates a tree of a new repository, and begins the task "task" there.
+func beginTask(t *testing.T) (*Git, Tree) {
+	t.Helper()
+	g, tree := createTree(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "task"))
+	return g, tree
+}
+
+func mustSnapshot(t *testing.T, g *Git, tree Tree, task string) *fleet.Changes {
+	t.Helper()
+	c, err := g.Snapshot(t.Context(), tree, task)
+	require.NoError(t, err)
+	return c
 }
 
 func TestAdd(t *testing.T) {
