@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,7 +42,6 @@ func (a agentClient) Command(j Job) (Command, error) {
 	}
 	j = withSchema(j)
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	previous.instructionsHash, _, _ = strings.Cut(previous.instructionsHash, " ") // only the parser needs the cost
 	job := acp.Job{
 		Argv: a.options.Command, TestedVersion: a.options.Tested, Session: previous.id, FirstPrompt: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, MessagesFD: shim.MessagesFD, Policy: acp.Policy{
@@ -61,11 +61,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
-		kind := s.Type
-		if kind == "" {
-			kind = "stdio"
-		}
-		job.Servers = append(job.Servers, acp.Server{Name: name, Type: kind, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+		job.Servers = append(job.Servers, acp.Server{Name: name, Type: cmp.Or(s.Type, "stdio"), Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
 	}
 	data, err := json.Marshal(job)
 	if err != nil {

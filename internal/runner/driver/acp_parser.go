@@ -14,7 +14,6 @@ import (
 // acpParser parses the output of the client in package acp.
 type acpParser struct {
 	format            Format
-	resumed           conversation
 	costBefore        float64 // cost of the session before this run, in US dollars
 	calls             *acp.Calls
 	permissionPending bool // a request for a permission waits for its answer
@@ -44,20 +43,19 @@ type acpParser struct {
 }
 
 func newACPParser(f Format) *acpParser {
-	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), claude: newClaudeParser(Format{}), callStarts: map[string]int64{}, model: f.Model}
-	told, cost, _ := strings.Cut(p.resumed.instructionsHash, " ")
-	p.resumed.instructionsHash = told
-	p.costBefore, _ = strconv.ParseFloat(cost, 64)
+	p := &acpParser{format: f, calls: acp.NewCalls(), claude: newClaudeParser(Format{}), callStarts: map[string]int64{}, model: f.Model}
+	p.costBefore, _ = strconv.ParseFloat(parseConversation(f.Resumed).usage, 64)
 	p.sessionCost = p.costBefore
 	return p
 }
 
 // OpenCalls implements CallCounter.
 func (p *acpParser) OpenCalls() int {
+	n := p.calls.OpenCount()
 	if p.permissionPending {
-		return p.calls.OpenCount() + 1
+		n++
 	}
-	return p.calls.OpenCount()
+	return n
 }
 
 func (p *acpParser) Line(line []byte) []Piece {
@@ -84,12 +82,12 @@ func (p *acpParser) flushPending() []Piece {
 	if p.pendingText = p.pendingText[:0]; text == "" {
 		return nil
 	}
-	said := thoughtStep(text)
+	piece := thoughtStep(text)
 	if p.pendingLine.Type == acp.LineText {
-		said = subagentTextStep("", text)
+		piece = subagentTextStep("", text)
 	}
-	said.Data.Parent = p.pendingLine.Parent
-	return append(p.endLine(), said)
+	piece.Data.Parent = p.pendingLine.Parent
+	return append(p.endLine(), piece)
 }
 
 func (p *acpParser) handleLine(l acp.Line) []Piece {
@@ -110,7 +108,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 		}
 		return pieces
 	case acp.LineSession:
-		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(toValidUTF8(l.Model)))
+		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(l.Model))
 		if !l.Resumed {
 			p.costBefore, p.sessionCost = 0, 0
 		}
@@ -132,7 +130,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 			name, text = t.Name, t.Text
 		}
 		for _, d := range p.claude.denialSteps(l.ID, name, l.Text) {
-			d.Text = oneLine(toValidUTF8("denied: " + text + ": " + l.Text))
+			d.Text = oneLine("denied: " + text + ": " + l.Text)
 			pieces = append(pieces, p.addSteps(d)...)
 		}
 		return pieces
@@ -178,7 +176,7 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 		used = []acp.Usage{*l.Usage}
 	}
 	for _, u := range used {
-		p.model = cmp.Or(oneLine(toValidUTF8(u.Model)), p.model)
+		p.model = cmp.Or(oneLine(u.Model), p.model)
 		p.usage.add(tokens{in: u.Input, out: u.Output})
 		pieces = append(pieces, usageStep(fleet.RequestUsage{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
@@ -290,28 +288,21 @@ func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 }
 
 func (p *acpParser) Result(e Exit) Result {
-	why := p.failure
-	if why == "" {
-		why = lastLine(e.Stderr)
-	}
-	if why == "" {
-		why = p.unknownOutput
-	}
-	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
+	o := exitOutcome(e, cmp.Or(p.failure, lastLine(e.Stderr), p.unknownOutput))
 	switch {
 	case p.failure != "":
-		setFailed(&o, shorten(toValidUTF8(p.failure), maxReason))
+		setFailed(&o, reasonText(p.failure))
 		o.ReasonCode = p.failureCode
 		if res := p.claude.result; res != nil && res.failed() {
 			o.ReasonCode = cmp.Or(p.claude.failureCode(res), p.failureCode)
 			p.claude.addLimitReason(&o)
 		}
 		if last := lastLine(e.Stderr); p.session == "" && last != "" {
-			o.Reason = shorten(toValidUTF8(p.failure+" (its last error: "+last+")"), maxReason)
+			o.Reason = reasonText(p.failure + " (its last error: " + last + ")")
 		}
 	case e.Code == 0 && p.turnFailed:
 		message := string(p.lastText)
-		setFailed(&o, shorten(toValidUTF8(codexFailureReason(message)), maxReason))
+		setFailed(&o, reasonText(codexFailureReason(message)))
 		o.ReasonCode = cmp.Or(codexCode(message), p.apiCode)
 	case e.Code == 0 && p.turns == 0:
 		setFailed(&o, p.format.Program+" ended without a result")
@@ -319,20 +310,9 @@ func (p *acpParser) Result(e Exit) Result {
 	addFinalText(&o, string(p.lastText))
 	o.Turns, o.CostUSD = p.turns, max(0, p.sessionCost-p.costBefore)
 	o.Usage = fleet.Usage{Model: p.model, InputTokens: p.usage.in, OutputTokens: p.usage.out, ToolCalls: p.toolCount}
-	return Result{Outcome: o, Session: p.conversation()}
-}
-
-// conversation returns the conversation that the agent's next run continues.
-func (p *acpParser) conversation() string {
-	if p.session == "" {
-		return p.format.Resumed
-	}
-	told := p.format.InstructionsHash
-	if !p.answered && p.session == p.resumed.id {
-		told = p.resumed.instructionsHash
-	}
+	cost := ""
 	if p.sessionCost > 0 {
-		told += " " + strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
+		cost = strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
 	}
-	return conversation{p.session, told}.String()
+	return Result{Outcome: o, Session: p.format.conversation(p.session, p.answered, cost)}
 }

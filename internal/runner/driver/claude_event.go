@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ type claudeMessage struct {
 // requestUsage returns the message's usage, which must be known.
 func (m *claudeMessage) requestUsage() fleet.RequestUsage {
 	u := m.Usage
-	return fleet.RequestUsage{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	return fleet.RequestUsage{Model: oneLine(m.Model), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 }
 
 // claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.
@@ -110,7 +111,7 @@ func isTypeError(err error) bool {
 // withSubagent adds to the piece which subagent took its step.
 func (e *claudeEvent) withSubagent(p Piece) Piece {
 	if e.Parent != nil {
-		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(toValidUTF8(e.Subagent))
+		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(e.Subagent)
 	}
 	return p
 }
@@ -121,10 +122,7 @@ func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Su
 // claudeFailureReason returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
 // The number of turns and the cost are not limits: Claude checks its limits after a turn.
 func claudeFailureReason(e *claudeEvent) string {
-	text := strings.Join(e.Errors, "; ")
-	if text == "" {
-		text = e.Result
-	}
+	text := cmp.Or(strings.Join(e.Errors, "; "), e.Result)
 	switch {
 	case text != "":
 	case e.Subtype == "error_max_turns":
@@ -134,5 +132,5 @@ func claudeFailureReason(e *claudeEvent) string {
 	default:
 		text = "claude reported a failure without a reason (" + e.Subtype + ")"
 	}
-	return shorten(toValidUTF8(text), maxReason)
+	return reasonText(text)
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"net/http"
 
 	"fleet/internal/fleet"
@@ -26,10 +27,7 @@ func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	if res.TerminalReason == "prompt_too_long" {
 		return fleet.CodeContextFull
 	}
-	code := fleet.CodeOfStatus(res.APIStatus)
-	if code == "" {
-		code = acp.ErrorsOfClaude[p.apiError]
-	}
+	code := cmp.Or(fleet.CodeOfStatus(res.APIStatus), acp.ErrorsOfClaude[p.apiError])
 	if code == "" && p.unreachable {
 		code = fleet.CodeNetwork
 	}

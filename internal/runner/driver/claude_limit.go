@@ -31,7 +31,7 @@ func (l *claudeLimit) reached() bool { return l != nil && l.Status == "rejected"
 
 // usage returns the state of the window that limits the subscription most.
 func (l *claudeLimit) usage() fleet.UsageLimit {
-	return fleet.UsageLimit{Window: oneLine(toValidUTF8(l.Window)), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resetTime()}
+	return fleet.UsageLimit{Window: oneLine(l.Window), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resetTime()}
 }
 
 func unixTime(seconds int64) time.Time {
@@ -48,10 +48,10 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 	}
 	limits := map[string]fleet.UsageLimit{}
 	for name, w := range l.Windows {
-		name = oneLine(toValidUTF8(name))
+		name = oneLine(name)
 		limits[name] = fleet.UsageLimit{Window: name, Utilization: w.Utilization, ResetsAt: unixTime(w.ResetsAt)}
 	}
-	main := oneLine(toValidUTF8(l.Window))
+	main := oneLine(l.Window)
 	if l.Status != "allowed" || l.Window != "" && limits[main].Window == "" {
 		limits[main] = l.usage()
 	}

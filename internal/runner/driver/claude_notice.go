@@ -69,7 +69,7 @@ func (p *claudeParser) handleNotice(line []byte) []Piece {
 	case n.Subtype == "permission_denied":
 		return p.denialSteps(n.ToolUse, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
 	case n.Subtype == "compact_boundary" && n.Compacted != nil:
-		c := &fleet.Compaction{Trigger: oneLine(toValidUTF8(n.Compacted.Trigger)), Before: n.Compacted.Before, After: n.Compacted.After}
+		c := &fleet.Compaction{Trigger: oneLine(n.Compacted.Trigger), Before: n.Compacted.Before, After: n.Compacted.After}
 		return []Piece{stepPiece(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", c.Trigger, c.Before, c.After),
 			&fleet.Step{Type: fleet.StepCompaction, Compaction: c})}
 	case n.Subtype == "hook_response":
@@ -94,7 +94,7 @@ func (p *claudeParser) handleNotice(line []byte) []Piece {
 
 // retryStep returns a step for a request to the model that failed and is repeated.
 func (n *claudeNotice) retryStep() Piece {
-	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(toValidUTF8(n.Error))}
+	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(n.Error)}
 	why := "unknown error"
 	switch {
 	case r.Status != 0:
@@ -108,7 +108,7 @@ func (n *claudeNotice) retryStep() Piece {
 
 // hookStep returns a step for a hook that has ended.
 func (n *claudeNotice) hookStep() Piece {
-	s := &fleet.Step{Type: fleet.StepHook, Name: oneLine(toValidUTF8(n.Hook)), IsError: n.ExitCode != 0}
+	s := &fleet.Step{Type: fleet.StepHook, Name: oneLine(n.Hook), IsError: n.ExitCode != 0}
 	s.Message = truncate(s, strings.TrimSpace(cmp.Or(n.Output, n.Stdout+n.Stderr)))
 	text := "hook " + s.Name
 	if s.IsError {
@@ -135,10 +135,10 @@ func (p *claudeParser) trackForeground(line []byte) {
 
 // backgroundStep returns a step for work in the background that has begun or ended.
 func (n *claudeNotice) backgroundStep() Piece {
-	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(toValidUTF8(n.TaskType)), Status: "started"}
+	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(n.TaskType), Status: "started"}
 	text := n.Description
 	if n.Subtype == "task_notification" {
-		text, s.Status = n.Summary, oneLine(toValidUTF8(n.Status))
+		text, s.Status = n.Summary, oneLine(n.Status)
 	}
 	s.Message = truncate(s, text)
 	return stepPiece(s.Status+" in the background: "+s.Message, s)

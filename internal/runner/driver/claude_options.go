@@ -68,8 +68,7 @@ func askSettings(rules []string) string {
 	if len(rules) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(map[string]any{"permissions": map[string]any{"ask": rules}}) // texts can always be encoded
-	return string(b)
+	return string(mustJSON(map[string]any{"permissions": map[string]any{"ask": rules}}))
 }
 
 // claudeVariables are variables of Claude Code's environment.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -15,24 +16,22 @@ import (
 type claudeParser struct {
 	unknownLines
 
-	resumed          conversation
-	instructionsHash string // fingerprint of the instructions that this run gives the model
-	answered         bool   // the model has answered, so it has received this run's instructions
-	session          string
-	lastText         string // the model's last text
-	version          string // version of the program
-	tested           string // version with which Fleet was tested
-	result           *claudeEvent
-	output           json.RawMessage // of the newest result that has one: background work can end in further results
-	cost             float64
-	turns            int
-	openCalls        map[string]bool          // tool calls without a result so far
-	durations        map[string]time.Duration // how long tool calls took whose result follows
-	foreground       map[string]bool          // ids of commands that run in the foreground
-	reportedDenials  map[string]bool          // tool calls whose denial was reported
-	hasBegun         bool                     // the first turn has begun
-	endReason        string                   // why Fleet ended the run, because it could not succeed
-	usage            claudeUsage
+	format          Format
+	answered        bool // the model has answered, so it has received this run's instructions
+	session         string
+	lastText        string // the model's last text
+	version         string // version of the program
+	result          *claudeEvent
+	output          json.RawMessage // of the newest result that has one: background work can end in further results
+	cost            float64
+	turns           int
+	openCalls       map[string]bool          // tool calls without a result so far
+	durations       map[string]time.Duration // how long tool calls took whose result follows
+	foreground      map[string]bool          // ids of commands that run in the foreground
+	reportedDenials map[string]bool          // tool calls whose denial was reported
+	hasBegun        bool                     // the first turn has begun
+	endReason       string                   // why Fleet ended the run, because it could not succeed
+	usage           claudeUsage
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
 	windows     map[string]fleet.UsageLimit // what steps have said of its windows, by name
@@ -41,7 +40,10 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), instructionsHash: f.InstructionsHash, tested: f.Tested, openCalls: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{toolNames: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
+	return &claudeParser{
+		format: f, openCalls: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{},
+		windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{toolNames: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}},
+	}
 }
 
 // OpenCalls implements CallCounter.
@@ -165,10 +167,10 @@ func toolStep(name string, arguments json.RawMessage) string {
 		"command", "file_path", "notebook_path", "pattern", "url", "query", "description", "path", "prompt", "skill",
 	} {
 		if s, ok := input[key].(string); ok && strings.TrimSpace(s) != "" {
-			return oneLine(toValidUTF8(name + ": " + s))
+			return oneLine(name + ": " + s)
 		}
 	}
-	return oneLine(toValidUTF8(name))
+	return oneLine(name)
 }
 
 // toolName returns a short name of the tool.
@@ -177,23 +179,22 @@ func toolName(name string) string {
 }
 
 func (p *claudeParser) Result(e Exit) Result {
-	why := lastLine(e.Stderr)
-	if why == "" {
-		why = p.lastNonEvent
+	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
+	resumed, r := parseConversation(p.format.Resumed).id, Result{}
+	if p.session != "" {
+		r.Session = p.format.conversation(p.session, p.answered, "")
 	}
-	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
-	r := Result{Session: p.conversation().String()}
 	switch res := p.result; {
 	case res == nil:
 		addFinalText(&o, p.lastText)
 		switch {
 		case e.Code == 0 && !p.hasKnownEvent:
-			setFailed(&o, unknownOutputReason("", p.first, "claude", p.version, p.tested))
+			setFailed(&o, unknownOutputReason("", p.first, "claude", p.version, p.format.Tested))
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
-			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.tested))
-		case !p.hasKnownEvent && e.Signal == "" && p.resumed.id == "":
-			o.Reason = unknownOutputReason(o.Reason, p.first, "claude", p.version, p.tested)
+			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.format.Tested))
+		case !p.hasKnownEvent && e.Signal == "" && resumed == "":
+			o.Reason = unknownOutputReason(o.Reason, p.first, "claude", p.version, p.format.Tested)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
 	case p.endReason != "":
@@ -208,20 +209,11 @@ func (p *claudeParser) Result(e Exit) Result {
 		o.Output = p.output
 	}
 	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
-	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
+	if resumed != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
 	p.addLimitReason(&o)
 	r.Outcome = o
 	return r
-}
-
-// conversation returns the conversation that the agent's next run continues.
-func (p *claudeParser) conversation() conversation {
-	c := conversation{p.session, p.instructionsHash}
-	if !p.answered && p.session == p.resumed.id {
-		c.instructionsHash = p.resumed.instructionsHash
-	}
-	return c
 }

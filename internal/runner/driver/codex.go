@@ -54,7 +54,6 @@ var codexModes = map[string]string{
 func (c codex) Command(j Job) (Command, error) {
 	const stdinFile, schemaFile = "stdin", "schema.json"
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	previous.instructionsHash, _, _ = strings.Cut(previous.instructionsHash, " ") // only the parser needs the usage
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
 		Format: Format{Kind: "codex", Resumed: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, Tested: codexTested},

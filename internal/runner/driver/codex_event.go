@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"regexp"
@@ -91,9 +92,7 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 	case "web_search":
 		return "web_search", "web_search: " + i.Query, mustJSON(map[string]string{"query": i.Query})
 	}
-	if name = i.Tool; name == "" {
-		name = i.Type
-	}
+	name = cmp.Or(i.Tool, i.Type)
 	return name, name, i.Arguments
 }
 

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -15,11 +16,10 @@ type codexParser struct {
 	unknownLines
 
 	format        Format
-	resumed       conversation
 	usageBefore   tokens // usage of the conversation before this run
 	usage         tokens // usage of the conversation so far
-	cachedTokens  int64  // tokens of used that were read from the cache
-	cacheWritten  int64  // tokens of used that were written to the cache
+	cacheRead     int64  // tokens of usage that were read from the cache
+	cacheWrite    int64  // tokens of usage that were written to the cache
 	session       string
 	modelAnswered bool   // the model has answered, so it has received this run's instructions
 	lastText      string // the model's last message
@@ -32,10 +32,8 @@ type codexParser struct {
 }
 
 func newCodexParser(f Format) *codexParser {
-	p := &codexParser{format: f, resumed: parseConversation(f.Resumed), openItems: map[string]bool{}}
-	told, used, _ := strings.Cut(p.resumed.instructionsHash, " ")
-	p.resumed.instructionsHash = told
-	in, out, _ := strings.Cut(used, " ")
+	p := &codexParser{format: f, openItems: map[string]bool{}}
+	in, out, _ := strings.Cut(parseConversation(f.Resumed).usage, " ")
 	p.usageBefore.in, _ = strconv.ParseInt(in, 10, 64)
 	p.usageBefore.out, _ = strconv.ParseInt(out, 10, 64)
 	p.usage = p.usageBefore
@@ -90,11 +88,11 @@ func (p *codexParser) turnUsage(u *codexUsage) Piece {
 		step.Input, step.Output = u.Input, u.Output
 	}
 	if p.turns > 1 || before == (tokens{}) {
-		step.CacheRead = min(max(0, u.Cached-p.cachedTokens), step.Input)
-		step.CacheWrite = min(max(0, u.Writes-p.cacheWritten), step.Input-step.CacheRead)
+		step.CacheRead = min(max(0, u.Cached-p.cacheRead), step.Input)
+		step.CacheWrite = min(max(0, u.Writes-p.cacheWrite), step.Input-step.CacheRead)
 		step.Input -= step.CacheRead + step.CacheWrite
 	}
-	p.cachedTokens, p.cacheWritten = u.Cached, u.Writes
+	p.cacheRead, p.cacheWrite = u.Cached, u.Writes
 	return usageStep(step)
 }
 
@@ -113,32 +111,28 @@ func (p *codexParser) handleError(message string) []Piece {
 	if message == "" || same {
 		return nil
 	}
-	return []Piece{stepPiece(message, &fleet.Step{Type: fleet.StepWarning, Message: shorten(toValidUTF8(message), maxReason)})}
+	return []Piece{stepPiece(message, &fleet.Step{Type: fleet.StepWarning, Message: reasonText(message)})}
 }
 
 func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
+	if i.Type == "error" {
+		return p.handleError(i.Message)
+	}
+	p.modelAnswered = true
+	pieces := []Piece{{}} // a sign of progress
 	switch i.Type {
-	case "agent_message":
-		p.modelAnswered = true
-		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
-			return []Piece{{}}
+	case "agent_message", "reasoning":
+		switch {
+		case event != "item.completed" || strings.TrimSpace(i.Text) == "":
+			return pieces
+		case i.Type == "reasoning":
+			return []Piece{thoughtStep(i.Text)}
 		}
 		p.lastText = i.Text
 		return []Piece{{Text: toValidUTF8(strings.TrimRight(i.Text, "\n")) + "\n"}}
-	case "error":
-		return p.handleError(i.Message)
-	case "reasoning":
-		p.modelAnswered = true
-		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
-			return []Piece{{}}
-		}
-		return []Piece{thoughtStep(i.Text)}
 	case "todo_list":
-		p.modelAnswered = true
 		return []Piece{todoListStep(i.todoItems())}
 	}
-	p.modelAnswered = true
-	pieces := []Piece{{}}
 	name, text, input := i.tool()
 	_, begun := p.openItems[i.ID]
 	if !begun && (event == "item.started" || event == "item.completed") {
@@ -161,14 +155,10 @@ func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 }
 
 func (p *codexParser) Result(e Exit) Result {
-	why := lastLine(e.Stderr)
-	if why == "" {
-		why = p.lastNonEvent
-	}
-	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
+	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
 	switch {
 	case p.failure != "":
-		setFailed(&o, shorten(toValidUTF8(p.failure), maxReason))
+		setFailed(&o, reasonText(p.failure))
 		o.ReasonCode = p.failureCode
 	case !p.hasKnownEvent && e.Signal == "":
 		o.Status = fleet.TaskFailed
@@ -184,25 +174,14 @@ func (p *codexParser) Result(e Exit) Result {
 		used = p.usage
 	}
 	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.toolCount}
-	r := Result{Outcome: o, Session: p.conversation()}
-	if p.resumed.id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
+	usage := ""
+	if p.usage != (tokens{}) {
+		usage = fmt.Sprintf("%d %d", p.usage.in, p.usage.out)
+	}
+	r := Result{Outcome: o, Session: p.format.conversation(p.session, p.modelAnswered, usage)}
+	if id := parseConversation(p.format.Resumed).id; id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
 		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
-		r.Outcome.Reason = "codex no longer has the conversation " + p.resumed.id + "; the agent's next task begins a new conversation"
+		r.Outcome.Reason = "codex no longer has the conversation " + id + "; the agent's next task begins a new conversation"
 	}
 	return r
-}
-
-// conversation returns the conversation that the agent's next run continues.
-func (p *codexParser) conversation() string {
-	if p.session == "" {
-		return p.format.Resumed
-	}
-	told := p.format.InstructionsHash
-	if !p.modelAnswered && p.session == p.resumed.id {
-		told = p.resumed.instructionsHash
-	}
-	if p.usage != (tokens{}) {
-		told += fmt.Sprintf(" %d %d", p.usage.in, p.usage.out)
-	}
-	return conversation{p.session, told}.String()
 }

@@ -6,20 +6,38 @@ import (
 	"strings"
 )
 
-// conversation is the stored form of a session of an agent's program. id is the session's id. told is a fingerprint of
-// the instructions that the program has received in this session. Some drivers append usage or cost to told.
-type conversation struct{ id, instructionsHash string }
+// conversation is the stored form of a session of an agent's program.
+type conversation struct {
+	id               string // of the session
+	instructionsHash string // fingerprint of the instructions that the program has received in this session
+	usage            string // what the program reports for the whole session: its usage or its cost
+}
 
 func parseConversation(s string) conversation {
-	id, hash, _ := strings.Cut(s, " ")
-	return conversation{id, hash}
+	id, rest, _ := strings.Cut(s, " ")
+	hash, usage, _ := strings.Cut(rest, " ")
+	return conversation{id, hash, usage}
 }
 
 func (c conversation) String() string {
 	if c.id == "" {
 		return ""
 	}
-	return strings.TrimSpace(c.id + " " + c.instructionsHash)
+	return strings.TrimSpace(c.id + " " + c.instructionsHash + " " + c.usage)
+}
+
+// conversation returns the conversation that the agent's next run continues. session is the id of the program's session; empty if it has
+// reported none. answered means that the model has answered, so it has received this run's instructions.
+func (f Format) conversation(session string, answered bool, usage string) string {
+	previous := parseConversation(f.Resumed)
+	if session == "" {
+		return f.Resumed
+	}
+	c := conversation{session, f.InstructionsHash, usage}
+	if !answered && session == previous.id {
+		c.instructionsHash = previous.instructionsHash
+	}
+	return c.String()
 }
 
 // fingerprint returns a short hash of the text.

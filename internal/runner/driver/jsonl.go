@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -78,15 +79,13 @@ func (p *jsonParser) Line(line []byte) []Piece {
 		switch {
 		case !p.delta:
 			p.lastText = []byte(s)
+			s += "\n"
 		case p.startsText:
 			p.lastText = appendPiece(nil, s)
 		default:
 			p.lastText = appendPiece(p.lastText, s)
 		}
 		p.startsText = false
-		if !p.delta {
-			s += "\n"
-		}
 		pieces = append(pieces, Piece{Text: toValidUTF8(s)})
 	}
 	if s := p.step.text(v); s != "" {
@@ -94,7 +93,7 @@ func (p *jsonParser) Line(line []byte) []Piece {
 			s += ": " + d
 		}
 		p.startsText = true
-		pieces = append(pieces, Piece{Step: true, Text: oneLine(toValidUTF8(s))})
+		pieces = append(pieces, Piece{Step: true, Text: oneLine(s)})
 	}
 	if s := p.summary.text(v); s != "" {
 		p.summaryText = s
@@ -109,21 +108,11 @@ func (p *jsonParser) Line(line []byte) []Piece {
 }
 
 func (p *jsonParser) Result(e Exit) Result {
-	why := p.failureText
-	if why == "" {
-		why = lastLine(e.Stderr)
-	}
-	if why == "" {
-		why = p.lastNonJSON
-	}
-	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
+	o := exitOutcome(e, cmp.Or(p.failureText, lastLine(e.Stderr), p.lastNonJSON))
 	o.CostUSD = p.costUSD
-	full := p.summaryText
-	if full == "" {
-		full = string(p.lastText)
-	}
+	full := cmp.Or(p.summaryText, string(p.lastText))
 	if e.Code == 0 && p.failureText != "" && full == "" {
-		o.Status, o.Reason = fleet.TaskFailed, shorten(toValidUTF8(p.failureText), maxReason)
+		o.Status, o.Reason = fleet.TaskFailed, reasonText(p.failureText)
 	}
 	addFinalText(&o, full)
 	return Result{Outcome: o}

@@ -65,15 +65,15 @@ func (p *modelParser) Result(e Exit) Result {
 		switch {
 		case e.Code != 0 && reported.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
 		case reported.Status == fleet.TaskCompleted, reported.Status == fleet.TaskStopped:
-			o.Status, o.Reason = reported.Status, shorten(toValidUTF8(reported.Reason), maxReason)
+			o.Status, o.Reason = reported.Status, reasonText(reported.Reason)
 		default:
-			setFailed(&o, shorten(toValidUTF8(reported.Reason), maxReason))
+			setFailed(&o, reasonText(reported.Reason))
 		}
-		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(toValidUTF8(string(reported.ReasonCode))))
+		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(string(reported.ReasonCode)))
 		o.Summary, o.Reported = shorten(toValidUTF8(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work
 	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
-	o.Usage.Model = oneLine(toValidUTF8(o.Usage.Model))
+	o.Usage.Model = oneLine(o.Usage.Model)
 	return Result{Outcome: o}
 }

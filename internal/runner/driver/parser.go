@@ -162,7 +162,7 @@ func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 }
 
 func lostConversation(why string) Piece {
-	why = shorten(toValidUTF8(why), maxReason)
+	why = reasonText(why)
 	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), Lost: why}
 }
 
@@ -188,13 +188,13 @@ func (l *lineSplitter) Result(e Exit) Result {
 	return r
 }
 
-// describeEnd describes an abnormal end of the program. detail is the program's last text.
+// describeEnd describes an abnormal end of the program. detail is the program's last text, which is shortened.
 func describeEnd(e Exit, detail string) string {
 	text := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
 		text = "ended by signal " + e.Signal
 	}
-	if detail != "" {
+	if detail = reasonText(detail); detail != "" {
 		text += ": " + detail
 	}
 	return text

@@ -20,8 +20,13 @@ func addFinalText(o *fleet.Outcome, full string) {
 // toValidUTF8 returns s as valid UTF-8 without NUL, which every database accepts.
 func toValidUTF8(s string) string { return Clean([]byte(s)) }
 
-// oneLine returns s on one line, shortened to maxStep characters.
-func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), " "), maxStep) }
+// oneLine returns s as valid UTF-8 on one line, shortened to maxStep characters.
+func oneLine(s string) string {
+	return shorten(strings.Join(strings.Fields(toValidUTF8(s)), " "), maxStep)
+}
+
+// reasonText returns s as valid UTF-8, shortened to maxReason characters.
+func reasonText(s string) string { return shorten(toValidUTF8(s), maxReason) }
 
 // lastLine returns the last line of s with any text.
 func lastLine(s string) string {

@@ -15,7 +15,7 @@ const maxStepData = 16 << 10
 
 // stepPiece returns a piece that shows the step. text describes it for people.
 func stepPiece(text string, s *fleet.Step) Piece {
-	return Piece{Step: true, Text: oneLine(toValidUTF8(text)), Data: s}
+	return Piece{Step: true, Text: oneLine(text), Data: s}
 }
 
 // truncate shortens a text of the step to maxStepData bytes. A shortened text ends with an ellipsis.
@@ -37,22 +37,19 @@ func warningStep(text string) Piece {
 
 // toolCallStep returns a step for a tool call. text describes it for people.
 func toolCallStep(text, id, name string, arguments json.RawMessage) Piece {
-	s := &fleet.Step{Type: fleet.StepToolCall, ID: id, Name: oneLine(toValidUTF8(name))}
+	s := &fleet.Step{Type: fleet.StepToolCall, ID: id, Name: oneLine(name)}
 	s.Arguments = json.RawMessage(toValidUTF8(string(arguments)))
 	if len(arguments) == 0 {
 		s.Arguments = nil
 	} else if !json.Valid(s.Arguments) || len(s.Arguments) > maxStepData {
-		s.Arguments, _ = json.Marshal(truncate(s, string(arguments))) // strings can always be encoded
+		s.Arguments = mustJSON(truncate(s, string(arguments)))
 	}
 	return stepPiece(text, s)
 }
 
 // toolResultStep returns a step for the result of a tool call.
 func toolResultStep(id, name, result string, failed bool, took time.Duration) Piece {
-	if name == "" {
-		name = "a tool"
-	}
-	s := &fleet.Step{Type: fleet.StepToolResult, ID: id, Name: oneLine(toValidUTF8(name)), IsError: failed, Duration: took}
+	s := &fleet.Step{Type: fleet.StepToolResult, ID: id, Name: oneLine(cmp.Or(name, "a tool")), IsError: failed, Duration: took}
 	s.Result = truncate(s, result)
 	text := s.Name + " answered"
 	if failed {
@@ -73,12 +70,12 @@ func thoughtStep(text string) Piece {
 
 // deniedStep returns a step for a tool call that was denied.
 func deniedStep(id, name, why string) Piece {
-	return stepPiece("denied: "+name+": "+why, &fleet.Step{Type: fleet.StepDenied, ID: id, Name: oneLine(toValidUTF8(name)), Message: shorten(toValidUTF8(why), maxReason)})
+	return stepPiece("denied: "+name+": "+why, &fleet.Step{Type: fleet.StepDenied, ID: id, Name: oneLine(name), Message: reasonText(why)})
 }
 
 // fileEditStep returns a step for a change of a file. patch is empty if it is unknown.
 func fileEditStep(id, path, patch string) Piece {
-	s := &fleet.Step{Type: fleet.StepFileEdit, ID: id, Path: oneLine(toValidUTF8(path))}
+	s := &fleet.Step{Type: fleet.StepFileEdit, ID: id, Path: oneLine(path)}
 	s.Patch = truncate(s, patch)
 	return stepPiece("changed "+path, s)
 }
@@ -87,7 +84,7 @@ func fileEditStep(id, path, patch string) Piece {
 func todoListStep(items []fleet.TodoItem) Piece {
 	done := 0
 	for i := range items {
-		items[i].Text = oneLine(toValidUTF8(items[i].Text))
+		items[i].Text = oneLine(items[i].Text)
 		if items[i].Status == "completed" {
 			done++
 		}

@@ -142,7 +142,7 @@ func (p terminalParser) Result(e Exit) Result {
 		o.Status, o.Reason = fleet.TaskCompleted, ""
 	}
 	o.Summary = "a person used the program on a terminal"
-	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{p.format.Begun, p.format.InstructionsHash}.String())}
+	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{id: p.format.Begun, instructionsHash: p.format.InstructionsHash}.String())}
 }
 
 // ConversationID returns the id of the stored form of a conversation, as its program knows it.

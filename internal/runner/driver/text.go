@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"fleet/internal/fleet"
 )
 
 const (
@@ -98,7 +100,7 @@ func (p *textParser) recordLine(line []byte) bool {
 
 func (p *textParser) Result(e Exit) Result {
 	p.endLine()
-	o := exitOutcome(e, shorten(p.last, maxReason))
+	o := exitOutcome(e, p.last)
 	o.Summary = shorten(p.last, maxSummary)
 	return Result{Outcome: o}
 }
@@ -147,11 +149,7 @@ func displayedText(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// shorten returns at most n characters of s. If s is longer, the result ends with an ellipsis.
+// shorten returns at most n characters of s, without surrounding space.
 func shorten(s string, n int) string {
-	s = strings.TrimSpace(s)
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return strings.TrimSpace(string([]rune(s)[:n-1])) + "…"
+	return fleet.Shorten(strings.TrimSpace(s), n)
 }

@@ -27,7 +27,7 @@ type todoEntries []struct {
 func (l todoEntries) items() []fleet.TodoItem {
 	items := make([]fleet.TodoItem, len(l))
 	for i, e := range l {
-		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(toValidUTF8(e.Status))}
+		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(e.Status)}
 	}
 	return items
 }

@@ -37,7 +37,7 @@ func (u *unknownLines) addUnknown(line []byte) {
 func unknownOutputReason(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"
-		if first = oneLine(toValidUTF8(first)); first != "" {
+		if first = oneLine(first); first != "" {
 			why += "; its first line is " + shorten(first, maxUnknownShown)
 		}
 	}
