@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +39,8 @@ func (a Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
 	}
-	if claimed, err := settleUnclaimed(a.home.run(r.TaskID)); err != nil {
+	if err := a.requireRun(r.TaskID); err != nil {
 		return fleet.CheckResult{}, err
-	} else if !claimed {
-		return fleet.CheckResult{}, a.noTask(r.TaskID)
 	}
 	return a.runCheck(ctx, r, c)
 }
@@ -153,7 +152,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 			return nil, ctx.Err()
 		case err != nil && !timedOut:
 			if _, err := os.Stat(string(run)); isMissing(err) {
-				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
+				return exitOfDeleted(), nil
 			}
 			return nil, HostError("cannot read the check's end", err)
 		case !run.Responds(ctx):
@@ -166,7 +165,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 
 // timeSinceClaim returns the time since the run was claimed, or 0 if the claim cannot be read.
 func timeSinceClaim(run shim.Run) time.Duration {
-	info, err := statClaim(run)
+	info, err := os.Lstat(run.Path("claim"))
 	if err != nil {
 		return 0
 	}
@@ -206,18 +205,11 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 
 // checkRuns returns the runs of all checks of the task.
 func (h Home) checkRuns(r fleet.Run) ([]shim.Run, error) {
-	entries, err := agentfile.ReadDir(h.path("runs"))
-	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
-		return nil, nil
-	}
+	all, err := h.runDirs()
 	if err != nil {
 		return nil, HostError("cannot read the directory of runs", err)
 	}
-	var checks []shim.Run
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), FileName(r.TaskID)+checkMark) {
-			checks = append(checks, shim.Run(h.path("runs", e.Name())))
-		}
-	}
-	return checks, nil
+	return slices.DeleteFunc(all, func(run shim.Run) bool {
+		return !strings.HasPrefix(filepath.Base(string(run)), FileName(r.TaskID)+checkMark)
+	}), nil
 }

@@ -89,85 +89,36 @@ func (a Agent) checkFree(name string) error {
 
 // prepare creates the directory of the run atomically, and returns the environment of its program.
 func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
-	run := h.run(r.TaskID)
-	job := w.Job
-	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
-	job.RunDir, job.Client = string(run), []string{host.config.Program, clientCommand}
-	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
-	terminal := r.Options.Attached
-	asks := askSpec(w, r)
-	if asks != nil {
-		job.Ask = []string{host.config.Program, askCommand, string(run)}
-	}
-	job.Feedback, job.Brief, job.Confined = r.Feedback, r.Brief, w.Sandbox != nil
 	if err := fleet.CheckAttachments(r.Attachments); err != nil { // their names become paths
 		return nil, err
 	}
-	var files []driver.File
-	for _, a := range r.Attachments {
-		name := attachmentsDir + "/" + a.Name
-		job.Attachments = append(job.Attachments, driver.Attachment{Path: run.Path(name), MediaType: a.MediaType, Size: len(a.Content)})
-		files = append(files, driver.File{Name: name, Data: string(a.Content), Secret: true})
-	}
-	job = driver.WithAttachments(w.Driver, driver.WithFeedback(w.Driver, job))
+	run, questions := h.run(r.TaskID), askSpec(w, r)
+	job := host.job(w, r, h, questions != nil)
 	start := w.Driver.Command
-	if terminal != nil {
+	if r.Options.Attached != nil {
 		start = func(j driver.Job) (driver.Command, error) { return driver.Terminal(w.Driver, j) }
 	}
 	c, err := start(job)
 	if err != nil {
 		return nil, err
 	}
-	taskVariables := map[string]string{
-		"FLEET_RUN_DIR": run.Path(shim.FilesDir), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": job.Agent, "FLEET_PROJECT": job.Project, "FLEET_ROLE": job.Role.Name,
-		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
-		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
+	files, err := runFiles(r, job, c)
+	if err != nil {
+		return nil, err
 	}
-	if c.ReadsMessages && !c.ConfirmsMessages {
-		taskVariables["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
-	}
-	maps.Copy(taskVariables, c.Env)
-	if terminal != nil {
-		taskVariables["TERM"] = terminal.Type
-	}
-	if len(files) > 0 {
-		taskVariables["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
-	}
-	files = slices.Concat(files, driver.BaseFiles(job), c.Files)
-	if asks != nil {
-		taskVariables["FLEET_ASK"] = run.Path(askFile)
-		files = append(files, askScript(job.Ask))
-	}
-	if job.Feedback != "" {
-		taskVariables["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
-		files = append(files, driver.File{Name: driver.FeedbackFile, Data: job.Feedback})
-	}
-	if r.Report != nil {
-		// Programs that do not support MCP use these variables. The token itself is never in the environment.
-		taskVariables["FLEET_REPORT_URL"], taskVariables["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
-		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
-	}
-	if r.Allowance != (fleet.Amount{}) {
-		data, err := json.Marshal(r.Allowance)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, driver.File{Name: driver.AllowanceFile, Data: string(data)})
-	}
-	env := w.environ(taskVariables)
+	env := w.environ(taskVariables(r, job, c))
 	c.Format.Lost, c.Format.Record, c.Format.Conversation = job.Lost, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, RawOutput: host.config.MaxRawOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, ReadsMessages: c.ReadsMessages, ConfirmsMessages: c.ConfirmsMessages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
-		ReportsRequests: c.ReportsRequests, EndsOnSIGTERM: c.EndsOnSIGTERM, Questions: asks,
+		ReportsRequests: c.ReportsRequests, EndsOnSIGTERM: c.EndsOnSIGTERM, Questions: questions, Program: c.Argv[0],
 	}
-	if terminal != nil {
-		spec.Terminal = &shim.Terminal{Columns: terminal.Columns, Rows: terminal.Rows}
+	if t := r.Options.Attached; t != nil {
+		spec.Terminal = &shim.Terminal{Columns: t.Columns, Rows: t.Rows}
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {
 		spec.Timeout = w.Timeout
 	}
-	spec.Program = c.Argv[0]
 	if filepath.Dir(spec.Program) != string(run) { // a script of the run itself does not exist yet
 		if spec.Program, err = FindProgram(c.Argv[0], env, w.Dir); err != nil {
 			return nil, err
@@ -175,7 +126,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	}
 	if w.Sandbox != nil {
 		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
-		if asks != nil {
+		if questions != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
 			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
 		}
@@ -186,4 +137,73 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 	}
 	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
+}
+
+// job returns the driver's job for the run. asks means that the run can ask questions.
+func (host *Host) job(w Work, r fleet.Run, h Home, asks bool) driver.Job {
+	run, j := h.run(r.TaskID), w.Job
+	j.TaskID, j.Prompt, j.Report = r.TaskID, r.Prompt, r.Report
+	j.RunDir, j.Client = string(run), []string{host.config.Program, clientCommand}
+	j.Session, j.Since, j.Lost = h.conversation(w.Driver, r)
+	j.Feedback, j.Brief, j.Confined = r.Feedback, r.Brief, w.Sandbox != nil
+	if asks {
+		j.Ask = []string{host.config.Program, askCommand, string(run)}
+	}
+	for _, a := range r.Attachments {
+		j.Attachments = append(j.Attachments, driver.Attachment{Path: run.Path(attachmentsDir + "/" + a.Name), MediaType: a.MediaType, Size: len(a.Content)})
+	}
+	return driver.WithAttachments(w.Driver, driver.WithFeedback(w.Driver, j))
+}
+
+// taskVariables returns the variables that describe the task to its program.
+func taskVariables(r fleet.Run, j driver.Job, c driver.Command) map[string]string {
+	run := shim.Run(j.RunDir)
+	variables := map[string]string{
+		"FLEET_RUN_DIR": run.Path(shim.FilesDir), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": j.Agent, "FLEET_PROJECT": j.Project, "FLEET_ROLE": j.Role.Name,
+		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
+		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
+	}
+	if c.ReadsMessages && !c.ConfirmsMessages {
+		variables["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
+	}
+	maps.Copy(variables, c.Env)
+	if t := r.Options.Attached; t != nil {
+		variables["TERM"] = t.Type
+	}
+	if len(j.Attachments) > 0 {
+		variables["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
+	}
+	if len(j.Ask) > 0 {
+		variables["FLEET_ASK"] = run.Path(askFile)
+	}
+	if j.Feedback != "" {
+		variables["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
+	}
+	if r.Report != nil {
+		// Programs that do not support MCP use these variables. The token itself is never in the environment.
+		variables["FLEET_REPORT_URL"], variables["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
+	}
+	return variables
+}
+
+// runFiles returns the files of the run for its program.
+func runFiles(r fleet.Run, j driver.Job, c driver.Command) (files []driver.File, err error) {
+	for _, a := range r.Attachments {
+		files = append(files, driver.File{Name: attachmentsDir + "/" + a.Name, Data: string(a.Content), Secret: true})
+	}
+	files = slices.Concat(files, driver.BaseFiles(j), c.Files)
+	if len(j.Ask) > 0 {
+		files = append(files, askScript(j.Ask))
+	}
+	if j.Feedback != "" {
+		files = append(files, driver.File{Name: driver.FeedbackFile, Data: j.Feedback})
+	}
+	if r.Report != nil {
+		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
+	}
+	if r.Allowance == (fleet.Amount{}) {
+		return files, nil
+	}
+	data, err := json.Marshal(r.Allowance)
+	return append(files, driver.File{Name: driver.AllowanceFile, Data: string(data)}), err
 }

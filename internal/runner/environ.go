@@ -55,7 +55,7 @@ func WithoutVariables(environ []string, patterns ...[]string) []string {
 // Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty,
 // and what programs must reach without a proxy.
 func Environ(variables map[string]string) []string {
-	variables = withoutProxy(variables)
+	variables = withNoProxy(variables)
 	list := make([]string, 0, len(variables)+1)
 	if variables["PATH"] == "" {
 		list = append(list, "PATH=/usr/local/bin:/usr/bin:/bin")
@@ -72,10 +72,10 @@ func Environ(variables map[string]string) []string {
 // proxyVariables are the variables that name a proxy. Programs read them in either case.
 var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
 
-// withoutProxy returns the variables with NO_PROXY and no_proxy extended by this machine and by the host of
+// withNoProxy returns the variables with NO_PROXY and no_proxy extended by this machine and by the host of
 // FLEET_REPORT_URL, if there is a proxy. A call of an agent to Fleet has a token, which a proxy must not see. In a network
 // of sandbox.Allow, everything goes through the proxy of the sandbox, so nothing is added.
-func withoutProxy(variables map[string]string) map[string]string {
+func withNoProxy(variables map[string]string) map[string]string {
 	hasProxy := slices.ContainsFunc(proxyVariables, func(name string) bool { return variables[name] != "" })
 	if !hasProxy || variables["HTTP_PROXY"] == "http://"+sandbox.ProxyAddress {
 		return variables

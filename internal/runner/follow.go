@@ -31,13 +31,8 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	run := a.home.run(r.TaskID)
-	claimed, err := settleUnclaimed(run)
-	if err != nil {
+	if err := a.requireRun(r.TaskID); err != nil {
 		return fleet.Outcome{}, err
-	}
-	if !claimed {
-		return fleet.Outcome{}, a.noTask(r.TaskID)
 	}
 	f, err := a.newFollower(r, cursor, sink)
 	if err != nil {
@@ -51,7 +46,16 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	return a.host.outcome(a.home, run, f, exit)
+	return a.host.outcome(a.home, f, exit)
+}
+
+// requireRun returns TASK_NOT_FOUND if the run was never started. In that case, it also prevents a later start.
+func (a Agent) requireRun(taskID string) error {
+	claimed, err := settleUnclaimed(a.home.run(taskID))
+	if err == nil && !claimed {
+		err = a.noTask(taskID)
+	}
+	return err
 }
 
 func (a Agent) noTask(id string) error {
@@ -119,9 +123,14 @@ func (f *follower) settle() (*shim.Exit, error) {
 		return exit, nil
 	}
 	if _, err := os.Stat(string(f.run)); isMissing(err) {
-		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
+		return exitOfDeleted(), nil
 	}
 	return nil, HostError("cannot read the run's end", err)
+}
+
+// exitOfDeleted returns the end of a run whose agent was deleted meanwhile.
+func exitOfDeleted() *shim.Exit {
+	return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}
 }
 
 // overdueMargin is the time after a run's time limit and grace period until the run counts as overdue.
@@ -129,15 +138,8 @@ const overdueMargin = 2 * time.Second
 
 // isOverdue reports whether the run should have ended because of its time limit.
 func (f *follower) isOverdue() bool {
-	if f.spec.Timeout <= 0 {
-		return false
-	}
-	info, err := statClaim(f.run)
-	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueMargin
+	return f.spec.Timeout > 0 && timeSinceClaim(f.run) > f.spec.Timeout+f.spec.Grace+overdueMargin
 }
-
-// statClaim returns the file info of the run's claim.
-func statClaim(run shim.Run) (os.FileInfo, error) { return os.Lstat(run.Path("claim")) }
 
 func (f *follower) close() { f.reader.Close() }
 

@@ -74,7 +74,7 @@ type Workspace interface {
 type Tree struct {
 	worktree.Tree
 	Git       *worktree.Git
-	Exclusive bool   // only this agent uses the repository, so its branches exist nowhere else
+	Exclusive bool // only this agent uses the repository, so its branches exist nowhere else
 }
 
 // Work describes how to start a program for a run.

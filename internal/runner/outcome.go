@@ -20,7 +20,8 @@ const maxSpent = 64 << 10
 const maxStderr = 8 << 10
 
 // outcome returns the outcome of an ended run. It also stores the conversation that the agent's next run continues.
-func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
+func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
+	run := f.run
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
@@ -45,7 +46,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
-		o.Summary = shorten(s)
+		o.Summary = strings.ToValidUTF8(s[:min(len(s), maxSummary)], "") // the limit may be in a character
 	}
 	for _, name := range []string{payloadFile, "output"} {
 		if name == "output" && f.format.Kind != "text" {
@@ -80,12 +81,4 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Reason += " (" + exit.Problem + ")"
 	}
 	return o, nil
-}
-
-// shorten shortens the text to at most maxSummary bytes, at a character boundary.
-func shorten(s string) string {
-	if len(s) <= maxSummary {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxSummary], "")
 }

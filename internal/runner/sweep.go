@@ -25,35 +25,32 @@ const (
 	maxKeptRuns = 20
 )
 
-// runs returns the agent's runs, oldest first.
-func (h Home) runs() ([]shim.Run, error) {
+// runDirs returns the agent's runs and checks, sorted by name, also those that were not created completely.
+func (h Home) runDirs() (all []shim.Run, err error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
-	if os.IsNotExist(err) || errors.Is(err, agentfile.ErrReplaced) {
+	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	type dated struct {
-		run  shim.Run
-		time int64
-	}
-	var all []dated
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			all = append(all, shim.Run(h.path("runs", e.Name())))
 		}
-		run := shim.Run(h.path("runs", e.Name()))
+	}
+	return all, err
+}
+
+// runs returns the agent's runs and checks, oldest first.
+func (h Home) runs() ([]shim.Run, error) {
+	all, err := h.runDirs()
+	started := map[shim.Run]time.Time{}
+	for _, run := range all {
 		if info, err := os.Lstat(run.Path(specFile)); err == nil {
-			all = append(all, dated{run, info.ModTime().UnixNano()})
+			started[run] = info.ModTime()
 		}
 	}
-	slices.SortFunc(all, func(a, b dated) int { return int(min(1, max(-1, a.time-b.time))) })
-	runs := make([]shim.Run, len(all))
-	for i, d := range all {
-		runs[i] = d.run
-	}
-	return runs, nil
+	all = slices.DeleteFunc(all, func(run shim.Run) bool { return started[run].IsZero() })
+	slices.SortStableFunc(all, func(a, b shim.Run) int { return started[a].Compare(started[b]) })
+	return all, err
 }
 
 // sweep removes the remains of interrupted calls, and the output of old runs.

@@ -35,7 +35,7 @@ type Checks struct {
 // Workspace returns the workspace of a check, whose method Work creates the tree in the home. Checks.Clear removes an old tree.
 type Workspace func(home string) runner.Workspace
 
-// Run executes the check, or waits for an execution of an earlier process, or returns its result. The key says of what it is.
+// Run executes the check, or waits for an execution of an earlier process, or returns its result. The key identifies what is checked.
 func (s *Checks) Run(ctx context.Context, c fleet.Check, w Workspace, key ...string) (fleet.CheckResult, error) {
 	sum := sha256.Sum256([]byte(strings.Join(append(key, c.ID, c.Command), "\x00")))
 	home := filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))

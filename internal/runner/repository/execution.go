@@ -25,8 +25,8 @@ type execution struct {
 	err     error
 }
 
-// execute returns the result of check, or of a running execution for the same home. The context of check ends when no caller has waited for the
-// time linger.
+// execute returns the result of check, or of a running execution for the same home. The context of check ends when nobody has waited for its
+// result for the time linger.
 func (s *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -73,26 +73,27 @@ func (s *executions) join(ctx context.Context, home string, check func(context.C
 	return c, c.ending
 }
 
-// leave ends the execution if no other caller waits for it, also not after the time linger.
+// leave removes a waiting caller. It ends the execution after the time linger if nobody waits for it then.
 func (s *executions) leave(c *execution, linger time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.waiters--; c.waiters > 0 {
-		return
-	}
-	if linger == 0 {
-		c.ending = true
-		c.cancel()
-		return
-	}
-	time.AfterFunc(linger, func() {
+	c.waiters--
+	idle := c.waiters == 0
+	s.mu.Unlock()
+	end := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if c.waiters == 0 {
 			c.ending = true
 			c.cancel()
 		}
-	})
+	}
+	switch {
+	case !idle:
+	case linger == 0:
+		end()
+	default:
+		time.AfterFunc(linger, end)
+	}
 }
 
 // unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.
