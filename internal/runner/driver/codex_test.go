@@ -20,13 +20,7 @@ func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 		output = string(data)
 	}
 	f.Kind, f.Tested = "codex", codexTested
-	p, err := NewParser(f)
-	require.NoError(t, err)
-	var pieces []Piece
-	for data := []byte(output); len(data) > 0; {
-		n, s := p.Parse(data, true)
-		pieces, data = append(pieces, s...), data[n:]
-	}
+	pieces, p := parseAll(t, f, output)
 	return pieces, p.Result(e)
 }
 
@@ -64,14 +58,9 @@ func TestCodex(t *testing.T) {
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
 
 	// A stopped run continues its conversation, and has an open call.
-	p, err := NewParser(Format{Kind: "codex"})
-	require.NoError(t, err)
 	data, err := os.ReadFile("testdata/codex-stopped.jsonl")
 	require.NoError(t, err)
-	for len(data) > 0 {
-		n, _ := p.Parse(data, true)
-		data = data[n:]
-	}
+	_, p := parseAll(t, Format{Kind: "codex"}, string(data))
 	require.Equal(t, 1, p.(CallCounter).OpenCalls())
 	require.NotEmpty(t, p.Result(Exit{Code: 143}).Session)
 }

@@ -15,6 +15,22 @@ func FuzzCodex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "codex", Resumed: "x"}, data) })
 }
 
+// FuzzACP checks that the parser accepts any line in the output of the client of package acp.
+func FuzzACP(f *testing.F) {
+	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
+	f.Add([]byte(`{"type":"permission","id":"t"}`))
+	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "acp", Resumed: "x y z"}, data) })
+}
+
+// FuzzClaude checks that the parser accepts any line in the output of Claude Code.
+func FuzzClaude(f *testing.F) {
+	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
+	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
+	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "claude", Resumed: "x"}, data) })
+}
+
 // FuzzLines checks that the output of any program can be parsed, as text and as JSON lines.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("half a line \xe2\x82"))

@@ -35,13 +35,7 @@ func TestOutputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := NewParser(Format{Kind: "model"})
-			require.NoError(t, err)
-			var pieces []Piece
-			for data := []byte(begin + c.end); len(data) > 0; {
-				n, more := p.Parse(data, true)
-				pieces, data = append(pieces, more...), data[n:]
-			}
+			pieces, p := parseAll(t, Format{Kind: "model"}, begin+c.end)
 			require.Equal(t, []Piece{{Text: "one\n", Data: &fleet.Step{Type: fleet.StepText}}, {Step: true, Text: "shell: ls"}}, pieces)
 			require.Equal(t, 1, p.(CallCounter).OpenCalls())
 			require.Equal(t, c.want, p.Result(c.exit).Outcome)

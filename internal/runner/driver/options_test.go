@@ -30,9 +30,9 @@ func TestTaskOptions(t *testing.T) {
 	_, c = command("claude", fleet.TaskOptions{})
 	require.Contains(t, c.Files[len(c.Files)-1].Data, `"--model","m-1"`)
 
-	some := fleet.TaskOptions{Model: "m-2", Effort: "high", AppendSystemPrompt: "Be brief."}
-	d, c = command("codex", some)
-	require.NoError(t, CheckOptions(d, some))
+	supported := fleet.TaskOptions{Model: "m-2", Effort: "high", AppendSystemPrompt: "Be brief."}
+	d, c = command("codex", supported)
+	require.NoError(t, CheckOptions(d, supported))
 	require.Subset(t, c.Argv, []string{"m-2", `model_reasoning_effort="high"`})
 	require.Contains(t, c.Files[0].Data, "Be brief.")
 	_, c = command("codex", fleet.TaskOptions{})
@@ -46,7 +46,7 @@ func TestTaskOptions(t *testing.T) {
 	d, c = command("acp", fleet.TaskOptions{Model: "m-2", AppendSystemPrompt: "Be brief."})
 	require.Contains(t, c.Files[0].Data, `"model":"m-2"`)
 	require.Contains(t, c.Files[0].Data, "Be brief.")
-	require.ErrorContains(t, CheckOptions(d, some), "does not support effort")
+	require.ErrorContains(t, CheckOptions(d, supported), "does not support effort")
 
 	for _, kind := range []string{"shell", "command"} {
 		d, _ := command(kind, fleet.TaskOptions{})

@@ -12,11 +12,21 @@ import (
 // parseInParts parses data in parts, as a follower does, and returns the parsed pieces and the result. nextSize returns the length
 // of the next part.
 func parseInParts(t require.TestingT, f Format, data []byte, nextSize func() int) ([]Piece, Result) {
+	pieces, p := parse(t, f, data, nextSize)
+	return pieces, p.Result(Exit{})
+}
+
+// parseAll parses the whole output of a program.
+func parseAll(t require.TestingT, f Format, output string) ([]Piece, Parser) {
+	return parse(t, f, []byte(output), func() int { return max(1, len(output)) })
+}
+
+func parse(t require.TestingT, f Format, data []byte, nextSize func() int) ([]Piece, Parser) {
 	p, err := NewParser(f)
 	require.NoError(t, err)
 	var pieces []Piece
 	var unparsed []byte
-	parse := func(final bool) {
+	parsePart := func(final bool) {
 		for {
 			n, s := p.Parse(unparsed, final)
 			pieces, unparsed = append(pieces, s...), unparsed[n:]
@@ -28,11 +38,11 @@ func parseInParts(t require.TestingT, f Format, data []byte, nextSize func() int
 	for len(data) > 0 {
 		n := min(nextSize(), len(data))
 		unparsed, data = append(unparsed, data[:n]...), data[n:]
-		parse(false)
+		parsePart(false)
 	}
-	parse(true)
+	parsePart(true)
 	require.Empty(t, unparsed)
-	return pieces, p.Result(Exit{})
+	return pieces, p
 }
 
 func joinText(pieces []Piece) string {
@@ -172,28 +182,4 @@ func TestPath(t *testing.T) {
 		_, err := parsePath(path)
 		require.Error(t, err, path)
 	}
-}
-
-// FuzzACP checks that the parser accepts any line in the output of the client of package acp.
-func FuzzACP(f *testing.F) {
-	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
-	f.Add([]byte(`{"type":"permission","id":"t"}`))
-	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces, r := parseInParts(t, Format{Kind: "acp", Resumed: "x y z"}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
-		require.NotEmpty(t, r.Outcome.Status)
-	})
-}
-
-// FuzzClaude checks that the parser accepts any line in the output of Claude Code.
-func FuzzClaude(f *testing.F) {
-	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
-	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
-	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces, r := parseInParts(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
-		require.NotEmpty(t, r.Outcome.Status)
-	})
 }

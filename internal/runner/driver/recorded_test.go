@@ -30,15 +30,16 @@ func TestRecorded(t *testing.T) {
 			}
 			output, err := os.ReadFile(path)
 			require.NoError(t, err)
-			pieces, result := parseInParts(t, f, output, func() int { return len(output) })
+			pieces, p := parseAll(t, f, string(output))
+			result := p.Result(Exit{})
 			var found bytes.Buffer
 			lines := json.NewEncoder(&found)
-			for _, p := range pieces {
+			for _, piece := range pieces {
 				switch {
-				case p.Data != nil:
-					require.NoError(t, lines.Encode(map[string]any{"shown": p.Text, "step": p.Data}))
-				case p.Text != "":
-					require.NoError(t, lines.Encode(map[string]any{"shown": p.Text}))
+				case piece.Data != nil:
+					require.NoError(t, lines.Encode(map[string]any{"shown": piece.Text, "step": piece.Data}))
+				case piece.Text != "":
+					require.NoError(t, lines.Encode(map[string]any{"shown": piece.Text}))
 				}
 			}
 			result.Outcome.Payload = nil // it is the text

@@ -60,18 +60,11 @@ func TestOutputSchema(t *testing.T) {
 		}
 		require.Contains(t, all, c.asked, kind)
 		require.Equal(t, kind != "claude", command.Format.Output)
-		p, err := NewParser(command.Format)
-		require.NoError(t, err)
-		for data := []byte(c.output); len(data) > 0; {
-			n, _ := p.Parse(data, true)
-			data = data[n:]
-		}
+		_, p := parseAll(t, command.Format, c.output)
 		o := p.Result(Exit{}).Outcome
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %s", kind, o.Reason)
 		require.JSONEq(t, `{"n":3}`, string(o.Output), kind)
 	}
-	p, err := NewParser(Format{Kind: "claude"})
-	require.NoError(t, err)
-	p.Parse([]byte(`{"type":"result","subtype":"error_max_structured_output_retries","is_error":true}`), true)
+	_, p := parseAll(t, Format{Kind: "claude"}, `{"type":"result","subtype":"error_max_structured_output_retries","is_error":true}`)
 	require.Equal(t, fleet.CodeOutputInvalid, p.Result(Exit{}).Outcome.ReasonCode)
 }

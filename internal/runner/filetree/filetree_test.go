@@ -81,7 +81,7 @@ func TestEmpty(t *testing.T) {
 	require.Error(t, filetree.Empty(filepath.Join(dir, "link")), "the directory itself may be a link of the agent")
 }
 
-func TestLook(t *testing.T) {
+func TestExamine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sh(t, dir, `mkdir -p work/sub/deeper home/.cache/x git/modules; echo >work/one; echo >work/sub/two; echo >work/sub/deeper/three

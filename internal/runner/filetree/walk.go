@@ -177,7 +177,7 @@ func (d *directory) entries(n int) ([]entry, error) {
 	return all, nil
 }
 
-// changeEntry changes an entry of the directory. If the directory is not writable, change makes it writable for its owner first.
+// changeEntry changes an entry of the directory. If the directory is not writable, changeEntry makes it writable for its owner first.
 func (d *directory) changeEntry(what, name string, do func(fd int) error) error {
 	err := do(int(d.Fd()))
 	if errors.Is(err, unix.EACCES) {

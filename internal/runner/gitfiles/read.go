@@ -109,7 +109,7 @@ var (
 	objectDirPattern   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
 )
 
-// maxNames is the number of entries of a directory that names reads by default.
+// maxNames is the number of entries of a directory that entryNames reads by default.
 const maxNames = 100_000
 
 // entryNames returns the names of at most n entries of a directory, or of maxNames if n is 0.

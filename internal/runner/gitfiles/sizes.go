@@ -2,9 +2,7 @@
 
 package gitfiles
 
-import (
-	"os"
-)
+import "os"
 
 // Files are files of a working tree.
 type Files struct {
@@ -12,7 +10,7 @@ type Files struct {
 	Paths [][]byte `json:"paths"` // need not be valid UTF-8
 }
 
-// These stand for the size of what is not a file.
+// Values that Sizes returns instead of a size.
 const (
 	NamedPipe int64 = -1 - iota
 	Special

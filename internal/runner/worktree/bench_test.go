@@ -55,7 +55,7 @@ func BenchmarkManyRefs(b *testing.B) {
 	sh(b, tree.Dir, `{ echo reset refs/heads/all; echo "from $(git rev-parse HEAD)"; for i in $(seq 300000); do printf 'commit refs/heads/all\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; git log -100000 --format='%H refs/heads/b/%H' all | sort -k2; } >"$(git rev-parse --git-dir)/packed-refs"`)
 	require.NoError(b, g.Begin(b.Context(), tree, "task"))
-	look, err := filetree.Examine(filepath.Dir(tree.Dir))
+	survey, err := filetree.Examine(filepath.Dir(tree.Dir))
 	require.NoError(b, err)
 	b.Run("collect", func(b *testing.B) {
 		for b.Loop() {
@@ -65,7 +65,7 @@ func BenchmarkManyRefs(b *testing.B) {
 	})
 	b.Run("examine", func(b *testing.B) {
 		for b.Loop() {
-			w, err := g.Examine(b.Context(), tree, look)
+			w, err := g.Examine(b.Context(), tree, survey)
 			require.NoError(b, err)
 			require.NotEmpty(b, w.Unsaved)
 		}

@@ -27,11 +27,11 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	if err != nil {
 		return err
 	}
-	shares, err := gitfiles.Read(common)
+	commonInfo, err := gitfiles.Read(common)
 	if err != nil {
 		return err
 	}
-	settings := slices.DeleteFunc(shares.Settings, isShared)
+	settings := slices.DeleteFunc(commonInfo.Settings, isShared)
 	dir, err := t.makeGitDir(common, viewConfig(settings, false), have)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "HEAD"), []byte(commit+"\n"), 0o600)

@@ -25,11 +25,11 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 	if have, err = g.refs(ctx, t); err != nil {
 		return nil, "", err
 	}
-	k, err := t.readRecord()
+	record, err := t.readRecord()
 	if err != nil {
 		return nil, "", err
 	}
-	changed, left, err := v.changedRefs(ctx, t, have, k, head)
+	changed, left, err := v.changedRefs(ctx, t, have, record, head)
 	if err != nil {
 		return nil, "", err
 	}
@@ -42,21 +42,21 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 		}
 		left = leftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
 	}
-	refused, err := g.collectRefs(ctx, t, have, k, changed)
+	refused, err := g.collectRefs(ctx, t, have, record, changed)
 	return have, cmp.Or(left, refused), err
 }
 
 // changedRefs returns the refs of the agent to collect, and describes what it leaves out.
-func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, k *refRecord, head string) (changed map[string]string, left string, err error) {
+func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *refRecord, head string) (changed map[string]string, left string, err error) {
 	changed = map[string]string{}
-	tips, room, more := have.oids(), maxRefs-k.storedCount(t, have), 0
+	tips, room, more := have.oids(), maxRefs-record.storedCount(t, have), 0
 	current := strings.TrimPrefix(v.head, "ref: ")
 	consider := func(name string, r ref) {
-		given := k.Given[name]
+		given := record.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
 			return // the agent has not changed it, or the repository has its commit
 		}
-		stored, as := k.isStored(t, have, name)
+		stored, as := record.isStored(t, have, name)
 		switch {
 		case as == r.oid:
 			return
@@ -102,8 +102,8 @@ func (v *view) eachRef(ctx context.Context, patterns []string, each func(name st
 }
 
 // storedCount returns how many refs the repository has for the agent, besides those of its tasks.
-func (k *refRecord) storedCount(t Tree, have refSet) (n int) {
-	for _, p := range k.Published {
+func (r *refRecord) storedCount(t Tree, have refSet) (n int) {
+	for _, p := range r.Published {
 		if have["refs/heads/"+p.Name].oid != "" {
 			n++
 		}
@@ -117,13 +117,13 @@ func (k *refRecord) storedCount(t Tree, have refSet) (n int) {
 }
 
 // isStored reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
-func (k *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid string) {
+func (r *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid string) {
 	own, stored := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
 	branch, ok := strings.CutPrefix(name, "refs/heads/")
 	if !ok {
 		return stored, own.oid
 	}
-	if p, ok := k.Published[branch]; ok {
+	if p, ok := r.Published[branch]; ok {
 		return stored || have["refs/heads/"+p.Name].oid != "", p.OID
 	}
 	return stored, "" // perhaps it can become a branch now
@@ -143,15 +143,15 @@ func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 // refresh updates the agent's branches, remote branches and tags to the state of the repository. It does not change
 // refs that the agent has changed.
 func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
-	k, err := t.readRecord()
+	record, err := t.readRecord()
 	if err != nil {
 		return err
 	}
 	now := have.agentRefs(t.UID)
-	for _, p := range k.Published {
+	for _, p := range record.Published {
 		delete(now, "refs/heads/"+p.Name)
 	}
-	if maps.Equal(now, k.Given) {
+	if maps.Equal(now, record.Given) {
 		return nil
 	}
 	var out bytes.Buffer
@@ -167,18 +167,18 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	theirs := parseRefs(out.String())
 	taken := theirs.folders()
 	var all []update
-	for name := range union(now, k.Given) {
+	for name := range union(now, record.Given) {
 		is, oid := theirs[name], now[name]
 		switch {
-		case is.target != "" || is.checkedOut || is.oid != k.Given[name] && is.oid != oid:
+		case is.target != "" || is.checkedOut || is.oid != record.Given[name] && is.oid != oid:
 			continue
 		case is.oid == "" && (taken[name] || theirs.hasParentRef(name)):
 			continue // git cannot have a branch x and a branch x/y
 		case is.oid != oid:
 			all = append(all, update{name, oid, expectedOID(is.oid, len(oid))})
 		}
-		if k.Given[name] = oid; oid == "" {
-			delete(k.Given, name)
+		if record.Given[name] = oid; oid == "" {
+			delete(record.Given, name)
 		}
 	}
 	slices.SortFunc(all, func(a, b update) int { return strings.Compare(a.name, b.name) })
@@ -187,7 +187,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 			return err
 		}
 	}
-	return t.writeRecord(k)
+	return t.writeRecord(record)
 }
 
 func union(a, b map[string]string) map[string]string {

@@ -37,7 +37,11 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 	if c.Strategy == fleet.Rebase {
 		return r, d.rebase(ctx, c, begin, &r)
 	}
-	m, err := d.mergeWork(ctx, begin, c.Onto, c.Head)
+	ours, theirs, err := d.mergeSides(ctx, begin, c.Onto, c.Head)
+	if err != nil {
+		return r, err
+	}
+	m, err := d.merge(ctx, ours, theirs)
 	if err != nil || len(m.conflicts) > 0 {
 		r.Conflicts = m.conflicts
 		return r, err
@@ -95,16 +99,12 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fil
 	return workBase{commit: c.Since, isChosen: true}, nil
 }
 
-// mergeWork merges the work head into the commit onto.
-func (d *draft) mergeWork(ctx context.Context, base workBase, onto, head string) (mergeResult, error) {
-	onto, err := d.standIn(ctx, base, onto)
-	if err == nil {
-		head, err = d.standIn(ctx, base, head)
+// mergeSides returns the commits that git merges in place of onto and the work head, so that it uses the base.
+func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string) (ours, theirs string, err error) {
+	if ours, err = d.standIn(ctx, base, onto); err == nil {
+		theirs, err = d.standIn(ctx, base, head)
 	}
-	if err != nil {
-		return mergeResult{}, err
-	}
-	return d.merge(ctx, onto, head)
+	return ours, theirs, err
 }
 
 // standIn returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the

@@ -1,8 +1,6 @@
 package worktree
 
-import (
-	"context"
-)
+import "context"
 
 // Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
 func (g *Git) Contains(ctx context.Context, repository, commit, older string) (bool, error) {

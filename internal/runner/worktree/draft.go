@@ -42,7 +42,7 @@ func (g *Git) openDraft(ctx context.Context, repository string, commits ...strin
 	if common == "" {
 		return nil, noRepositoryError(repository)
 	}
-	shares, err := gitfiles.Read(common)
+	commonInfo, err := gitfiles.Read(common)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (g *Git) openDraft(ctx context.Context, repository string, commits ...strin
 		if err != nil {
 			return nil, err
 		}
-		if err := v.fillDraft(common, shares); err != nil {
+		if err := v.fillDraft(common, commonInfo); err != nil {
 			v.close()
 			return nil, fmt.Errorf("draft of %s: %w", repository, err)
 		}
@@ -69,7 +69,7 @@ func (g *Git) openDraft(ctx context.Context, repository string, commits ...strin
 }
 
 // fillDraft completes the view of a draft.
-func (v *view) fillDraft(common string, shares gitfiles.Info) error {
+func (v *view) fillDraft(common string, commonInfo gitfiles.Info) error {
 	objects := filepath.Join(common, "objects")
 	v.policy.Read = slices.Concat(v.policy.Read, []string{common}, withAlternates(objects))
 	v.policy.Override = ownerOf(common) != nil
@@ -86,8 +86,8 @@ func (v *view) fillDraft(common string, shares gitfiles.Info) error {
 	if err := v.link(common, []string{"shallow"}); err != nil {
 		return err
 	}
-	shares.Head = "ref: refs/heads/" + oursLabel // a draft has no HEAD of its own
-	return v.fill(common, common, viewConfig(slices.DeleteFunc(shares.Settings, isShared), false), "", shares)
+	commonInfo.Head = "ref: refs/heads/" + oursLabel // a draft has no HEAD of its own
+	return v.fill(common, common, viewConfig(slices.DeleteFunc(commonInfo.Settings, isShared), false), "", commonInfo)
 }
 
 // requireCommits returns CHANGES_NOT_FOUND if the repository lacks one of the commits. It fetches missing objects of a partial clone.
@@ -184,7 +184,7 @@ func (d *draft) commit(ctx context.Context, c newCommit) (string, error) {
 
 // syntheticCommit makes a commit that serves only as one side of a merge.
 func (d *draft) syntheticCommit(ctx context.Context, tree string, parents ...string) (string, error) {
-	const nobody = "Fleet <fleet@localhost> 0 +0000"
+	const nobody = "Fleet <" + noAddress + "> 0 +0000"
 	return d.commit(ctx, newCommit{tree: tree, parents: parents, author: nobody, committer: nobody, message: "one side of a merge\n"})
 }
 

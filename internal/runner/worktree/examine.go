@@ -125,4 +125,3 @@ func (t Tree) unusualEntries(survey filetree.Survey) (found []string) {
 	}
 	return found
 }
-

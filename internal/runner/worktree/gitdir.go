@@ -21,8 +21,8 @@ func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
-	k := &refRecord{Given: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
-	delete(k.Given, "refs/heads/"+t.Branch)
+	record := &refRecord{Given: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
+	delete(record.Given, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBr
 			return err
 		}
 	}
-	if err := t.writeRecord(k); err != nil {
+	if err := t.writeRecord(record); err != nil {
 		return err
 	}
 	return os.Rename(dir, t.GitDir)
@@ -152,11 +152,11 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error {
 	settings := info.Settings
 	if info.ConfigBroken { // the agent has damaged it; the refs can perhaps still be read
-		shares, err := gitfiles.Read(common)
+		commonInfo, err := gitfiles.Read(common)
 		if err != nil {
 			return err
 		}
-		settings = shares.Settings
+		settings = commonInfo.Settings
 	}
 	settings = slices.DeleteFunc(settings, isShared) // the sandbox prevents git from setting the group of directories
 	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {

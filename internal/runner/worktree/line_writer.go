@@ -1,8 +1,6 @@
 package worktree
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // lineWriter calls a function for each line that is written to it, and keeps none.
 type lineWriter struct {

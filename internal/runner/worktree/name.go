@@ -31,7 +31,7 @@ func (t Tree) publishedNames() []string {
 }
 
 // names returns the possible names in the repository for a branch of the agent, the best first.
-func (k *refRecord) names(t Tree, branch string) []string {
+func (r *refRecord) names(t Tree, branch string) []string {
 	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
 	all := []string{branch, other}
 	if branch == t.Branch {
@@ -42,7 +42,7 @@ func (k *refRecord) names(t Tree, branch string) []string {
 	}
 	// Git cannot have fleet/x and fleet, which somebody may have created meanwhile.
 	all = append(all, strings.ReplaceAll(other, "/", "-"))
-	if last := k.Published[branch].Name; last != "" {
+	if last := r.Published[branch].Name; last != "" {
 		all = slices.Insert(all, 0, last)
 	}
 	return all
@@ -52,18 +52,18 @@ func (k *refRecord) names(t Tree, branch string) []string {
 // name was free, the full name of a ref of the agent. have are the refs of the repository after the branch was
 // collected. The result is empty if no branch has the commit.
 func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
-	k, err := t.readRecord()
+	record, err := t.readRecord()
 	if err != nil || branch == "" {
 		return "", err
 	}
 	is := func(name string) bool { return name != "" && head != "" && have["refs/heads/"+name].oid == head }
-	mine := k.Published[branch].Name
+	mine := record.Published[branch].Name
 	for _, name := range []string{mine, branch} {
 		if is(name) {
 			return name, nil
 		}
 	}
-	for _, p := range slices.SortedFunc(maps.Values(k.Published), func(a, b publishedBranch) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, p := range slices.SortedFunc(maps.Values(record.Published), func(a, b publishedBranch) int { return strings.Compare(a.Name, b.Name) }) {
 		if is(p.Name) {
 			return p.Name, nil
 		}

@@ -85,7 +85,11 @@ func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w 
 	if err := d.useAttributes(ctx, onto, base.commit, c.Head); err != nil {
 		return w, err
 	}
-	tree, err := d.mergeTree(ctx, base, onto, c.Head)
+	ours, theirs, err := d.mergeSides(ctx, base, onto, c.Head)
+	if err != nil {
+		return w, err
+	}
+	tree, _, err := d.tryMerge(ctx, ours, theirs)
 	if err != nil {
 		return w, err
 	}
@@ -103,20 +107,8 @@ func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w 
 	return w, err
 }
 
-// mergeTree works like mergeWork, but returns only the tree, perhaps with conflict markers. Several calls can run at the same time.
-func (d *draft) mergeTree(ctx context.Context, base workBase, onto, head string) (string, error) {
-	onto, err := d.standIn(ctx, base, onto)
-	if err == nil {
-		head, err = d.standIn(ctx, base, head)
-	}
-	if err != nil {
-		return "", err
-	}
-	tree, _, err := d.tryMerge(ctx, onto, head)
-	return tree, err
-}
-
-// tryMerge returns the tree of the merge, and whether there are conflicts.
+// tryMerge works like merge, but returns only the tree, perhaps with conflict markers, and whether there are conflicts. Several calls can
+// run at the same time.
 func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string, conflict bool, err error) {
 	var first string
 	out := &lineWriter{cut: true, each: func(line string) {

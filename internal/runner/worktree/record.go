@@ -32,25 +32,25 @@ func (t Tree) recordPath() string { return t.GitDir + ".json" }
 
 // readRecord reads the record. It returns an empty record if the file does not exist.
 func (t Tree) readRecord() (*refRecord, error) {
-	k := &refRecord{}
+	record := &refRecord{}
 	b, err := agentfile.Read(t.recordPath(), maxRecord)
 	if err == nil {
-		err = json.Unmarshal(b, k)
+		err = json.Unmarshal(b, record)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if k.Given == nil {
-		k.Given = map[string]string{}
+	if record.Given == nil {
+		record.Given = map[string]string{}
 	}
-	if k.Published == nil {
-		k.Published = map[string]publishedBranch{}
+	if record.Published == nil {
+		record.Published = map[string]publishedBranch{}
 	}
-	return k, err
+	return record, err
 }
 
 // writeRecord writes the record atomically.
-func (t Tree) writeRecord(k *refRecord) error {
-	b, err := json.Marshal(k)
+func (t Tree) writeRecord(record *refRecord) error {
+	b, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}

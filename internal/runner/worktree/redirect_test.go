@@ -37,9 +37,9 @@ func TestRedirectedTree(t *testing.T) {
 			sh(t, tree.Dir, `REPOSITORY='`+tree.Repository+`' PERSON='`+person+`'; `+script)
 			_, _ = g.Snapshot(t.Context(), tree, "task") // it may fail
 			_ = g.Begin(t.Context(), tree, "next")
-			look, err := filetree.Examine(filepath.Dir(tree.Dir))
+			survey, err := filetree.Examine(filepath.Dir(tree.Dir))
 			require.NoError(t, err)
-			_, _ = g.Examine(t.Context(), tree, look)
+			_, _ = g.Examine(t.Context(), tree, survey)
 			after := sh(t, tree.Repository, "find .git -name git -prune -o -type f -print | sort; find '"+person+"' -type f | sort")
 			for _, path := range []string{"held.lock", "yarn.lock", "worktrees/person/HEAD", ".git/HEAD", ".git/config"} {
 				require.Contains(t, after, path, before)

@@ -17,7 +17,7 @@ type refUpdate struct {
 }
 
 // collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
-func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) (left string, err error) {
+func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refRecord, changed map[string]string) (left string, err error) {
 	var all []refUpdate
 	names, folders := have.names(), have.folders()
 	put := func(u update) {
@@ -28,8 +28,8 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		oid := changed[name]
 		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-			last, before := k.Published[branch]
-			if u, done := k.publish(t, have, names, branch, oid); done {
+			last, before := record.Published[branch]
+			if u, done := record.publish(t, have, names, branch, oid); done {
 				for _, u := range u {
 					put(u)
 					all = append(all, refUpdate{name, u, last, before})
@@ -51,17 +51,17 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord
 	}
 	err = g.updateRefs(ctx, t.Repository, updates...)
 	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // for example, a killed git has left the lock of one
-		left, err = g.updateEach(ctx, t, have, k, folders, all)
+		left, err = g.updateEach(ctx, t, have, record, folders, all)
 	}
 	if err != nil {
 		return "", err
 	}
-	return left, t.writeRecord(k)
+	return left, t.writeRecord(record)
 }
 
 // updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
-// corrects have and k, and describes the refs that the repository has under no name.
-func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord, folders map[string]bool, all []refUpdate) (left string, err error) {
+// corrects have and record, and describes the refs that the repository has under no name.
+func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []refUpdate) (left string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
 		err := g.updateRefs(ctx, t.Repository, p.update)
@@ -72,8 +72,8 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord,
 			}
 		}
 		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
-			if k.Published[branch] = p.last; !p.hadBranch {
-				delete(k.Published, branch)
+			if record.Published[branch] = p.last; !p.hadBranch {
+				delete(record.Published, branch)
 			}
 			u := update{name: ownRef(t, have, folders, p.name), oid: p.oid}
 			if err = g.updateRefs(ctx, t.Repository, u); err == nil {
@@ -94,23 +94,23 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord,
 }
 
 // publish returns the updates for a branch of the agent, and whether the repository will have that branch.
-func (k *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]update, bool) {
-	last, before := k.Published[branch]
+func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]update, bool) {
+	last, before := r.Published[branch]
 	if before && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
 	}
-	for _, name := range k.names(t, branch) {
+	for _, name := range r.names(t, branch) {
 		now, there := have["refs/heads/"+name]
 		switch {
 		case there && now.oid == oid && before:
-			k.Published[branch] = publishedBranch{name, oid}
+			r.Published[branch] = publishedBranch{name, oid}
 			return nil, true
 		case there && (!before || name != last.Name || now.oid != last.OID || now.checkedOut):
 			continue // somebody else has changed the branch, or has checked it out
 		case !there && !names.free(have, name):
 			continue
 		}
-		k.Published[branch] = publishedBranch{name, oid}
+		r.Published[branch] = publishedBranch{name, oid}
 		return []update{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
 	}
 	return nil, false

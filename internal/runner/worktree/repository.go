@@ -58,11 +58,8 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 		return err
 	}
 	// A missing default branch in the source does not matter if the project names a branch.
-	_, err = v.run(ctx, "remote", "set-head", "origin", "--auto")
-	if ctx.Err() != nil {
-		return err
-	}
-	return nil
+	_, _ = v.run(ctx, "remote", "set-head", "origin", "--auto")
+	return ctx.Err()
 }
 
 // clone creates the mirror atomically.
@@ -121,7 +118,7 @@ func (g *Git) Setting(ctx context.Context, repository, key string) string {
 	return value
 }
 
-// FreeBranch returns the name of the branch of a new agent: fleet/label, or fleet-label if the repository or one of its
+// FreeBranch returns the name for the branch of an agent with the label: fleet/label, or fleet-label if the repository or one of its
 // remotes has a branch named fleet. Git cannot have both fleet and fleet/label.
 func (g *Git) FreeBranch(ctx context.Context, repository, label string) (string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})

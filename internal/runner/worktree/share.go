@@ -11,7 +11,7 @@ import (
 type newFile struct {
 	path    string
 	size    int64
-	leftOut bool // it is left out
+	leftOut bool
 }
 
 // addNew takes files that are not in the index. If there are too many, it leaves out as little as possible; see fit.

@@ -28,7 +28,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	}
 	to := filepath.Join(v.tmp, "index")
 	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
-		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
+		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL="+noAddress, "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL="+noAddress)
 	if sandbox.CopyIndex(ctx, gitfiles.IndexCopy{From: from, To: to}) == nil {
 		_, err := v.run(ctx, "ls-files", "--stage", "--error-unmatch", "--", ":(top,literal)\x01") // reads the index, and lists nothing
 		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
@@ -113,13 +113,13 @@ func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) 
 	if !deep {
 		return nil
 	}
-	look, err := sandbox.Examine(ctx, v.dir)
+	survey, err := sandbox.Examine(ctx, v.dir)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	what, why := "files in deep directories", "git cannot read such long paths"
-	if err == nil && look.Deep > 0 {
-		what = fmt.Sprintf("%s deep in %s/", plural(int(look.Deep), "file", "files"), fleet.Shorten(look.DeepIn, maxWhy))
+	if err == nil && survey.Deep > 0 {
+		what = fmt.Sprintf("%s deep in %s/", plural(int(survey.Deep), "file", "files"), fleet.Shorten(survey.DeepIn, maxWhy))
 	}
 	s.leaveOut(what, why)
 	return nil

@@ -16,7 +16,7 @@ import (
 // maxTips limits how many commits Tips returns.
 const maxTips = 500
 
-// Tips returns commits that the repository has with their histories, for the other side's Pack.
+// Tips returns commits that the repository has with their histories. The repository that sends a pack leaves them out.
 func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
@@ -26,9 +26,9 @@ func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	return tips[:min(len(tips), maxTips)], nil
 }
 
-// Pack writes a pack with the commit and what it needs, without what the commits of have need. If known is set, it also leaves out what
-// the branches of remotes have.
-func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, known bool, out io.Writer) error {
+// Pack writes a pack with the commit and what it needs, without what the commits of have need. If withoutRemotes is set, it also leaves
+// out what the branches of remotes have.
+func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, withoutRemotes bool, out io.Writer) error {
 	if err := g.RequireCommit(ctx, repository, commit); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (g *Git) Pack(ctx context.Context, repository, commit string, have []string
 	}
 	defer v.close()
 	have = slices.DeleteFunc(slices.Clone(have), func(oid string) bool { return !oidPattern.MatchString(oid) })
-	if known {
+	if withoutRemotes {
 		refs, err := g.refs(ctx, Tree{Repository: repository})
 		if err != nil {
 			return err
@@ -103,8 +103,7 @@ func skipBundleHeader(in *bufio.Reader) error {
 	}
 }
 
-// TakeCommit copies the commit from the repository on the same machine in which an agent works. It returns CHANGES_NOT_FOUND if that one does
-// not have it.
+// TakeCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if that one does not have it.
 func (g *Git) TakeCommit(ctx context.Context, repository, commit, from string) error {
 	if g.RequireCommit(ctx, repository, commit) == nil {
 		return nil
@@ -139,7 +138,7 @@ func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) 
 // maxAuthors limits how many commits AuthorOf looks at.
 const maxAuthors = "100"
 
-// AuthorOf returns the author of the newest commit of the work that has one: snapshots have none. The result is empty if no commit has.
+// AuthorOf returns the author of the newest commit of the work that has one: snapshots have none. The result is empty if no commit has one.
 func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribution) (fleet.Person, error) {
 	v, err := g.view(repository, false)
 	if err != nil {

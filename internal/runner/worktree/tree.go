@@ -24,14 +24,14 @@ type Tree struct {
 	Settings string
 }
 
-// Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless broken
-// is set. If broken is set, Add creates the tree again, and files in it are lost.
-func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
-	if t.Problem() == "" && !broken {
+// Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless recreate
+// is set. If recreate is set, Add creates the tree again, and files in it are lost.
+func (g *Git) Add(ctx context.Context, t Tree, base string, recreate bool) error {
+	if t.Problem() == "" && !recreate {
 		return nil
 	}
 	_, err := os.Lstat(t.GitDir)
-	fresh := broken || err != nil
+	fresh := recreate || err != nil
 	if fresh {
 		for _, dir := range []string{t.Dir, t.GitDir} {
 			if err := RemoveAll(dir); err != nil {

@@ -129,9 +129,9 @@ func mustExamine(t *testing.T, g *Git, tree Tree) Work {
 
 func examine(t *testing.T, g *Git, tree Tree) (Work, error) {
 	t.Helper()
-	look, err := filetree.Examine(filepath.Dir(tree.Dir))
+	survey, err := filetree.Examine(filepath.Dir(tree.Dir))
 	require.NoError(t, err)
-	return g.Examine(t.Context(), tree, look)
+	return g.Examine(t.Context(), tree, survey)
 }
 
 func TestExamine(t *testing.T) {

@@ -62,18 +62,18 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	if files { // an agent works there
 		info, err = sandbox.ReadGit(context.Background(), own)
 	}
-	shares := info
+	commonInfo := info
 	if err == nil && common != own {
-		shares, err = gitfiles.Read(common)
+		commonInfo, err = gitfiles.Read(common)
 	}
-	if err == nil && shares.ConfigBroken {
+	if err == nil && commonInfo.ConfigBroken {
 		err = &Error{Message: "cannot read the configuration of the repository of " + dir}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return withSpace(common, g.temp, func(temp string) (*view, error) {
-		return g.viewIn(temp, dir, common, own, files, info, shares)
+		return g.viewIn(temp, dir, common, own, files, info, commonInfo)
 	})
 }
 
@@ -100,12 +100,12 @@ func withSpace(common, temp string, view func(temp string) (*view, error)) (*vie
 }
 
 // viewIn creates a view below temp for viewOf.
-func (g *Git) viewIn(temp, dir, common, own string, files bool, info, shares gitfiles.Info) (*view, error) {
+func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo gitfiles.Info) (*view, error) {
 	v, err := g.newView(temp, dir, own, files)
 	if err != nil {
 		return nil, err
 	}
-	v.packs = slices.ContainsFunc(shares.Settings, isShared) // the sandbox prevents git from setting the group of new directories
+	v.packs = slices.ContainsFunc(commonInfo.Settings, isShared) // the sandbox prevents git from setting the group of new directories
 	v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
 	if ownerOf(dir) != nil {
 		v.policy.Override = true
@@ -114,7 +114,7 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, shares git
 	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
 	err = v.link(common, sharedParts)
 	if err == nil {
-		err = v.fill(common, own, viewConfig(shares.Settings, !files), "", info)
+		err = v.fill(common, own, viewConfig(commonInfo.Settings, !files), "", info)
 	}
 	if err != nil {
 		v.close()

@@ -70,7 +70,7 @@ func signature(p fleet.Person, at time.Time) string {
 		}
 		return s
 	}
-	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, "fleet@localhost"), max(0, at.Unix()))
+	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, noAddress), max(0, at.Unix()))
 }
 
 // cleanMessage returns the message of a commit in the form that git gives it.

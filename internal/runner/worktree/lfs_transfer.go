@@ -19,7 +19,7 @@ import (
 	"fleet/internal/scratch"
 )
 
-// pointerPattern matches a file that stands for one of Git LFS.
+// pointerPattern matches the pointer that a commit has in place of a file of Git LFS.
 var pointerPattern = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/spec/v1\n(?:[^\n]*\n)*?oid sha256:([0-9a-f]{64})\n`)
 
 // maxPointer is the size below which a file can be a pointer, in bytes.
@@ -136,7 +136,7 @@ func (g *Git) AddLarge(repository, digest string, in io.Reader) (ok bool, err er
 	return true, os.Rename(f.Name(), at)
 }
 
-// TakeLarge copies the Git LFS file from the repository on the same machine in which an agent works, and reports whether that one has it.
+// TakeLarge copies a Git LFS file from another repository on this machine, and reports whether that one has it.
 func (g *Git) TakeLarge(repository, digest, from string) (ok bool, err error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(g.ReadLarge(from, digest, out)) }()
@@ -172,8 +172,8 @@ func (v *view) sendLarge(ctx context.Context, p pushRequest, to string) error {
 			return &Error{Message: "the content of the Git LFS file " + digest + " is not in the repository from which it would be pushed"}
 		}
 	}
-	for some := range slices.Chunk(all, maxLargeArguments) {
-		err := v.pipe(ctx, nil, io.Discard, slices.Concat([]string{"lfs", "push", "--object-id", to}, some)...)
+	for batch := range slices.Chunk(all, maxLargeArguments) {
+		err := v.pipe(ctx, nil, io.Discard, slices.Concat([]string{"lfs", "push", "--object-id", to}, batch)...)
 		if e, ours := errors.AsType[*Error](err); ours && strings.Contains(e.Message, "'lfs' is not a git command") {
 			return &Error{Message: fmt.Sprintf("the work has %s of Git LFS, and git-lfs is not installed where it is pushed from: install the package git-lfs there", plural(len(all), "file", "files"))}
 		}
