@@ -47,7 +47,7 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 			return nil, repositories.WrapError(ctx, "cannot find the project's repository", err)
 		}
 	}
-	return repository{repositories.Repository{Git: m.git, Path: worktree.Mirror(m.landingDir(), s.URL), Source: s.URL, StartBranch: s.Branch}, m, tree.Dir}, nil
+	return repository{repositories.Repository{Git: m.git, Path: worktree.MirrorPath(m.landingDir(), s.URL), Source: s.URL, StartBranch: s.Branch}, m, tree.Dir}, nil
 }
 
 // ensureCopy creates the copy if there is none. That can take long, so it continues after the caller has stopped waiting.
@@ -78,7 +78,7 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 	if err := r.ensureCopy(ctx); err != nil {
 		return c, err
 	}
-	err = repositories.WrapError(ctx, "cannot copy the work", r.Git.TakeCommit(ctx, r.Path, commit, r.clone))
+	err = repositories.WrapError(ctx, "cannot copy the work", r.Git.CopyCommit(ctx, r.Path, commit, r.clone))
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonChangesNotFound:
 		c.Have, err = r.Git.Tips(ctx, r.Path)
@@ -87,9 +87,9 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 		return c, err
 	}
 	c.Found = true
-	missing, err := r.Git.MissingLarge(ctx, r.Path, commit)
+	missing, err := r.Git.MissingLFS(ctx, r.Path, commit)
 	for _, digest := range missing {
-		taken, terr := r.Git.TakeLarge(r.Path, digest, r.clone)
+		taken, terr := r.Git.CopyLFS(r.Path, digest, r.clone)
 		if err = errors.Join(err, terr); !taken {
 			c.Large = append(c.Large, digest)
 		}
@@ -99,7 +99,7 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 
 // ReadLarge implements remote.Repository.
 func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer) error {
-	err := r.Git.ReadLarge(r.clone, digest, out)
+	err := r.Git.ReadLFS(r.clone, digest, out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "the clone does not have the content of the Git LFS file %s", fleet.Shorten(digest, 64))
 	}
@@ -111,7 +111,7 @@ func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (
 	if err := r.ensureCopy(ctx); err != nil {
 		return false, err
 	}
-	ok, err = r.Git.AddLarge(r.Path, digest, in)
+	ok, err = r.Git.AddLFS(r.Path, digest, in)
 	return ok, repositories.WrapError(ctx, "cannot add a file of Git LFS", err)
 }
 

@@ -56,24 +56,24 @@ const (
 	ownGitConfig = ".gitconfig"
 )
 
-// GitEquipment returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
+// GitHomeFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
 // signed, because the home has no keys. What own does not say comes from the configuration of the user of this process, which git
 // finds through env. Only the user's name and address are copied, because the rest may name programs and hold secrets. If the
 // user has none, the agent itself is the author. The agent can override these settings.
-func GitEquipment(env []string, agent string, own Author) filetree.Equipment {
+func GitHomeFiles(env []string, agent string, own Author) filetree.HomeFiles {
 	user := readAuthor(env)
 	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.WithDefaults(agent)
-	return filetree.Equipment{
-		New:     map[string][]byte{ownGitConfig: nil},
-		Current: map[string][]byte{gitConfig: []byte(author.GitConfig() + NoSigning)},
+	return filetree.HomeFiles{
+		Initial: map[string][]byte{ownGitConfig: nil},
+		Managed: map[string][]byte{gitConfig: []byte(author.GitConfig() + NoSigning)},
 	}
 }
 
-// EquipHome writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
+// WriteHomeFiles writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
 // needed, for example with a link that leads out of it.
-func EquipHome(ctx context.Context, home string, e filetree.Equipment) error {
+func WriteHomeFiles(ctx context.Context, home string, e filetree.HomeFiles) error {
 	e.Dir = home
-	replaced, err := sandbox.Equip(ctx, e)
+	replaced, err := sandbox.WriteHomeFiles(ctx, e)
 	switch {
 	case err != nil:
 		return HostError("cannot create the agent's own directory", err)

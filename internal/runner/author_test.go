@@ -20,7 +20,7 @@ func TestPlantedGit(t *testing.T) {
 	ran := filepath.Join(dir, "ran")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	runner.GitEquipment(os.Environ(), "papi", runner.Author{})
+	runner.GitHomeFiles(os.Environ(), "papi", runner.Author{})
 	runner.AuthorVariables(dir, os.Environ(), "papi")
 	require.NoFileExists(t, ran)
 }

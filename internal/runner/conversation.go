@@ -72,7 +72,7 @@ func (h Home) forgetOldest() error {
 // recordPattern returns a pattern for the file in which the program will store the run's conversation. It returns an
 // empty pattern if the driver does not define one or if no later run continues the conversation.
 func recordPattern(w Work, env []string) string {
-	recorder, ok := w.Driver.(driver.ConversationFiles)
+	recorder, ok := w.Driver.(driver.ConversationFileDriver)
 	if !ok || w.Job.OneTask {
 		return ""
 	}
@@ -80,7 +80,7 @@ func recordPattern(w Work, env []string) string {
 	if err != nil {
 		return ""
 	}
-	return recorder.Record(env, dir)
+	return recorder.ConversationPattern(env, dir)
 }
 
 // storeConversation stores the conversation that the agent's next run continues, as the result of the last run describes it.
@@ -105,7 +105,7 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 		return err
 	}
 	found := ""
-	if pattern := driver.RecordOf(f.Record, r.Session); pattern != "" {
+	if pattern := driver.SessionPattern(f.ConversationPattern, r.Session); pattern != "" {
 		found, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
 	}
 	if found == "" {

@@ -107,7 +107,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		return nil, err
 	}
 	env := w.environ(taskVariables(r, job, c))
-	c.Format.Lost, c.Format.Record, c.Format.Conversation = job.Lost, recordPattern(w, env), r.Conversation
+	c.Format.LostReason, c.Format.ConversationPattern, c.Format.Conversation = job.LostReason, recordPattern(w, env), r.Conversation
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxPayloadOutput, RawOutput: host.config.MaxRawOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, ReadsMessages: c.ReadsMessages, ConfirmsMessages: c.ConfirmsMessages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
@@ -125,7 +125,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 	}
 	if w.Sandbox != nil {
-		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
+		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.AgentProgram, job.Role.MCPServers, env)
 		if questions != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
 			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
@@ -144,7 +144,7 @@ func (host *Host) job(w Work, r fleet.Run, h Home, asks bool) driver.Job {
 	run, j := h.run(r.TaskID), w.Job
 	j.TaskID, j.Prompt, j.Report = r.TaskID, r.Prompt, r.Report
 	j.RunDir, j.Client = string(run), []string{host.config.Program, clientCommand}
-	j.Session, j.Since, j.Lost = h.conversation(w.Driver, r)
+	j.Session, j.SessionUsedAt, j.LostReason = h.conversation(w.Driver, r)
 	j.Feedback, j.Brief, j.Confined = r.Feedback, r.Brief, w.Sandbox != nil
 	if asks {
 		j.Ask = []string{host.config.Program, askCommand, string(run)}

@@ -324,7 +324,7 @@ func (f *follower) passPieces(n int, pieces []driver.Piece) error {
 		if s.Data != nil && s.Data.Whole != nil {
 			*s.Data.Whole = fleet.Span{Offset: f.offset, Size: int64(n)}
 		}
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.Lost}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.LostReason}); err != nil {
 			return err
 		}
 	}

@@ -26,12 +26,12 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
-	spent, err := run.Head(shim.FilesDir+"/"+driver.SpentFile, maxSpent)
+	spent, err := run.Head(shim.FilesDir+"/"+driver.UsageFile, maxSpent)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read what the run has used", err)
 	}
-	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Spent: spent})
-	if record := driver.RecordOf(f.format.Record, f.format.Begun); record != "" {
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Usage: spent})
+	if record := driver.SessionPattern(f.format.ConversationPattern, f.format.NewSessionID); record != "" {
 		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
 			result.Session = "" // the person has said nothing
 		}

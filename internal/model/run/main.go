@@ -57,7 +57,7 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 			return err
 		}
 	}
-	out := &output{file: os.Stdout, spentPath: filepath.Join(files, driver.SpentFile)}
+	out := &output{file: os.Stdout, spentPath: filepath.Join(files, driver.UsageFile)}
 	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err

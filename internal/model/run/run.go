@@ -216,7 +216,7 @@ func (r *run) outcome(final string, err error) fleet.Outcome {
 		fail("the model gave an empty answer")
 	}
 	if len(r.job.Options.OutputSchema) > 0 && o.Status == fleet.TaskCompleted {
-		o.Output = driver.ObjectIn(final)
+		o.Output = driver.FindObject(final)
 	}
 	r.setUsage(&o)
 	return o

@@ -199,7 +199,7 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	log.WarnContext(ctx, "agents' cache cannot be shrunk, emptying it", "error", err)
 	var errs []error
 	for _, k := range programCaches {
-		errs = append(errs, sandbox.Empty(ctx, filepath.Join(dir, k.dir)))
+		errs = append(errs, sandbox.RemoveContents(ctx, filepath.Join(dir, k.dir)))
 	}
 	return errors.Join(errs...)
 }

@@ -130,14 +130,14 @@ func (p *Place) equip(proj project, h home, r *record, c *confinement) (err erro
 	if r != nil {
 		name = r.Name
 	}
-	e := runner.GitEquipment(gitEnviron(p.config), name, proj.Git)
+	e := runner.GitHomeFiles(gitEnviron(p.config), name, proj.Git)
 	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
 	if e.Caches, err = p.shareCaches(proj, r, c); err != nil {
 		return err
 	}
 	if f, ok := proj.driver.(driver.HomeFilesDriver); ok {
 		for name, text := range f.HomeFiles() {
-			e.New[name] = []byte(text)
+			e.Initial[name] = []byte(text)
 		}
 	}
 	for _, login := range loginFiles[filepath.Base(proj.driver.Program())] {
@@ -152,7 +152,7 @@ func (p *Place) equip(proj project, h home, r *record, c *confinement) (err erro
 		e.Links[login] = userFile
 		c.policy.Write = append(c.policy.Write, real)
 	}
-	return runner.EquipHome(context.Background(), homeDir, e)
+	return runner.WriteHomeFiles(context.Background(), homeDir, e)
 }
 
 // serverVariable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

@@ -118,4 +118,4 @@ func uniqueLabel(name, uid string) string {
 }
 
 // isRemote reports whether the repository is on another machine.
-func isRemote(source string) bool { return worktree.Remote(source) }
+func isRemote(source string) bool { return worktree.IsRemote(source) }

@@ -235,7 +235,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		servers[command] = driver.MCPServer{Command: command}
 	}
 	proj.PassEnv, proj.Roles = c.PassEnv, []Role{{Name: a.Role, Default: true, MCPServers: servers}}
-	if _, err := p.sandboxOf(proj); err != nil && !needs.Machine {
+	if _, err := p.sandboxOf(proj); err != nil && !needs.UsesMachine {
 		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{

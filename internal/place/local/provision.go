@@ -105,7 +105,7 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	} else if err := p.git.Check(ctx, r.Repository); err != nil {
 		return repositories.WrapError(ctx, "cannot use the project's repository", err)
 	}
-	branch, err := p.git.FreeBranch(ctx, r.Repository, uniqueLabel(r.Name, r.UID))
+	branch, err := p.git.AgentBranch(ctx, r.Repository, uniqueLabel(r.Name, r.UID))
 	if err != nil {
 		return repositories.WrapError(ctx, "cannot use the project's repository", err)
 	}

@@ -42,7 +42,7 @@ func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fl
 // repositoryPath returns the path of the repository: that of its mirror if the source is a URL, and "" if the source is "".
 func (c *Config) repositoryPath(source string) string {
 	if isRemote(source) {
-		return worktree.Mirror(filepath.Join(c.Dir, "repositories"), source)
+		return worktree.MirrorPath(filepath.Join(c.Dir, "repositories"), source)
 	}
 	return source
 }

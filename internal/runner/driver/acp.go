@@ -15,26 +15,26 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// agentClient runs a program that speaks the Agent Client Protocol. The client side of the protocol is a separate
+// acpDriver runs a program that speaks the Agent Client Protocol. The client side of the protocol is a separate
 // process of the run, see package acp. The tasks of an agent share one conversation if the program can continue its
 // sessions.
-type agentClient struct{ options Options }
+type acpDriver struct{ options Options }
 
-func newAgentClient(o Options) (agentClient, error) {
+func newACP(o Options) (acpDriver, error) {
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
-		return agentClient{}, fmt.Errorf("the driver \"acp\" needs the option command: the program and its arguments, such as [opencode, acp]")
+		return acpDriver{}, fmt.Errorf("the driver \"acp\" needs the option command: the program and its arguments, such as [opencode, acp]")
 	}
-	return agentClient{o}, nil
+	return acpDriver{o}, nil
 }
 
-func (a agentClient) Program() string { return a.options.Command[0] }
+func (a acpDriver) Program() string { return a.options.Command[0] }
 
-func (a agentClient) Keys() []string { return a.options.Keys }
+func (a acpDriver) Keys() []string { return a.options.Keys }
 
 // HomeFiles implements HomeFilesDriver.
-func (a agentClient) HomeFiles() map[string]string { return a.options.Home }
+func (a acpDriver) HomeFiles() map[string]string { return a.options.Home }
 
-func (a agentClient) Command(j Job) (Command, error) {
+func (a acpDriver) Command(j Job) (Command, error) {
 	const file = "acp.json"
 	if j.Role.Tools != nil {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
@@ -49,7 +49,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		},
 	}
 	if a.options.WaitsForNextMinute && previous.id != "" {
-		job.NotBefore = j.Since.Truncate(time.Minute).Add(time.Minute)
+		job.NotBefore = j.SessionUsedAt.Truncate(time.Minute).Add(time.Minute)
 	}
 	if previous.instructionsHash != instructionsHash {
 		job.Prompt = changedInstructions(j)
@@ -68,9 +68,9 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), AgentProgram: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
-		Format: Format{Kind: "acp", Resumed: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
+		Format: Format{Kind: "acp", Session: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
 	}, nil
 }

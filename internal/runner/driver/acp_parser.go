@@ -44,7 +44,7 @@ type acpParser struct {
 
 func newACPParser(f Format) *acpParser {
 	p := &acpParser{format: f, calls: acp.NewCalls(), claude: newClaudeParser(Format{}), callStarts: map[string]int64{}, model: f.Model}
-	p.costBefore, _ = strconv.ParseFloat(parseConversation(f.Resumed).usage, 64)
+	p.costBefore, _ = strconv.ParseFloat(parseConversation(f.Session).usage, 64)
 	p.sessionCost = p.costBefore
 	return p
 }

@@ -43,8 +43,8 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		prompt = changedInstructions(j)
 	}
 	out := Command{
-		SplitStderr: true, ReadsMessages: true, ConfirmsMessages: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
-		Format: Format{Kind: "claude", Resumed: j.Session, InstructionsHash: instructionsHash, Tested: claudeTested},
+		SplitStderr: true, ReadsMessages: true, ConfirmsMessages: true, AgentProgram: c.Program(), Env: maps.Clone(claudeVariables),
+		Format: Format{Kind: "claude", Session: j.Session, InstructionsHash: instructionsHash, Tested: claudeTested},
 	}
 	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, ReplacesSystemPrompt: j.Role.ReplacesSystemPrompt, Prompt: prompt, Images: imageAttachments(j), MessagesFD: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",

@@ -180,7 +180,7 @@ func toolName(name string) string {
 
 func (p *claudeParser) Result(e Exit) Result {
 	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
-	resumed, r := parseConversation(p.format.Resumed).id, Result{}
+	resumed, r := parseConversation(p.format.Session).id, Result{}
 	if p.session != "" {
 		r.Session = p.format.conversation(p.session, p.answered, "")
 	}

@@ -18,7 +18,7 @@ func (p *claudeParser) handleUser(e claudeEvent) []Piece {
 			continue
 		}
 		id, name := b.ToolUseID, p.usage.toolNames[b.ToolUseID]
-		result := textIn(b.Content)
+		result := contentText(b.Content)
 		delete(p.openCalls, id)
 		for _, m := range e.ToolMeta {
 			if m.ID == id && m.Kind != "" {
@@ -27,16 +27,16 @@ func (p *claudeParser) handleUser(e claudeEvent) []Piece {
 		}
 		pieces = append(pieces, e.withSubagent(toolResultStep(id, toolName(name), result, b.IsError, p.durations[id])))
 		delete(p.durations, id)
-		if path, patch := patchIn(e.ToolResult); path != "" && !b.IsError {
+		if path, patch := filePatch(e.ToolResult); path != "" && !b.IsError {
 			pieces = append(pieces, e.withSubagent(fileEditStep(id, path, patch)))
 		}
 	}
 	return pieces
 }
 
-// patchIn returns the file that a tool call has changed, and its change in the unified format. path is empty if the call
+// filePatch returns the file that a tool call has changed, and its change in the unified format. path is empty if the call
 // has changed no file.
-func patchIn(result json.RawMessage) (path, patch string) {
+func filePatch(result json.RawMessage) (path, patch string) {
 	var r struct {
 		Path    string  `json:"filePath"`
 		Type    string  `json:"type"`
@@ -63,8 +63,8 @@ func patchIn(result json.RawMessage) (path, patch string) {
 	return r.Path, b.String()
 }
 
-// textIn returns the text of a content, which is a string or a list of blocks.
-func textIn(content json.RawMessage) string {
+// contentText returns the text of a content, which is a string or a list of blocks.
+func contentText(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {
 		return s

@@ -56,7 +56,7 @@ func (c codex) Command(j Job) (Command, error) {
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
-		Format: Format{Kind: "codex", Resumed: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, Tested: codexTested},
+		Format: Format{Kind: "codex", Session: j.Session, InstructionsHash: instructionsHash, Model: j.Role.Model, Tested: codexTested},
 	}
 	options, err := codexOptions(j, &out)
 	if err != nil {

@@ -122,7 +122,7 @@ func (i *codexItem) result() string {
 	case i.Error != nil:
 		return i.Error.Message
 	case i.Result != nil:
-		return textIn(i.Result.Content)
+		return contentText(i.Result.Content)
 	}
 	return i.Output
 }

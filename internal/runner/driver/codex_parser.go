@@ -33,7 +33,7 @@ type codexParser struct {
 
 func newCodexParser(f Format) *codexParser {
 	p := &codexParser{format: f, openItems: map[string]bool{}}
-	in, out, _ := strings.Cut(parseConversation(f.Resumed).usage, " ")
+	in, out, _ := strings.Cut(parseConversation(f.Session).usage, " ")
 	p.usageBefore.in, _ = strconv.ParseInt(in, 10, 64)
 	p.usageBefore.out, _ = strconv.ParseInt(out, 10, 64)
 	p.usage = p.usageBefore
@@ -179,7 +179,7 @@ func (p *codexParser) Result(e Exit) Result {
 		usage = fmt.Sprintf("%d %d", p.usage.in, p.usage.out)
 	}
 	r := Result{Outcome: o, Session: p.format.conversation(p.session, p.modelAnswered, usage)}
-	if id := parseConversation(p.format.Resumed).id; id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
+	if id := parseConversation(p.format.Session).id; id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
 		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
 		r.Outcome.Reason = "codex no longer has the conversation " + id + "; the agent's next task begins a new conversation"
 	}

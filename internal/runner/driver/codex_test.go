@@ -52,7 +52,7 @@ func TestCodex(t *testing.T) {
 	}, r.Outcome)
 
 	// Codex reports the usage of the whole conversation.
-	_, r = codexRun(t, Format{InstructionsHash: "t1", Resumed: r.Session}, Exit{}, "resumed")
+	_, r = codexRun(t, Format{InstructionsHash: "t1", Session: r.Session}, Exit{}, "resumed")
 	require.Equal(t, fleet.Usage{InputTokens: 1000, OutputTokens: 500}, r.Outcome.Usage)
 	require.Equal(t, "Yes again", r.Outcome.Summary)
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
@@ -97,7 +97,7 @@ func TestCodexFailures(t *testing.T) {
 	require.Equal(t, 5, strings.Count(piecesText(pieces), "is repeated"))
 	require.Equal(t, 0, strings.Count(piecesText(pieces), "<unexpected status"), "an error must not be reported again")
 
-	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
+	_, r := codexRun(t, Format{Session: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
 		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: new(1)},
 		Forget:  true,

@@ -29,9 +29,9 @@ func (c conversation) String() string {
 // conversation returns the conversation that the agent's next run continues. session is the id of the program's session; empty if it has
 // reported none. answered means that the model has answered, so it has received this run's instructions.
 func (f Format) conversation(session string, answered bool, usage string) string {
-	previous := parseConversation(f.Resumed)
+	previous := parseConversation(f.Session)
 	if session == "" {
-		return f.Resumed
+		return f.Session
 	}
 	c := conversation{session, f.InstructionsHash, usage}
 	if !answered && session == previous.id {

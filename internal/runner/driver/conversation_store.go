@@ -13,16 +13,16 @@ type ConversationStore interface {
 	Conversations(environ []string, dir string) (root, path string)
 }
 
-// ConversationFiles is a driver whose program stores each conversation in its own file.
-type ConversationFiles interface {
-	// Record returns a path/filepath pattern for the file in which the program stores a conversation when it has this
+// ConversationFileDriver is a driver whose program stores each conversation in its own file.
+type ConversationFileDriver interface {
+	// ConversationPattern returns a path/filepath pattern for the file in which the program stores a conversation when it has this
 	// environment and working directory. RecordID stands for the conversation's id. Record returns an empty string if
 	// the path is unknown.
-	Record(environ []string, dir string) string
+	ConversationPattern(environ []string, dir string) string
 }
 
-// RecordID is the placeholder for the id of a conversation in the result of Record.
-const RecordID = "{id}"
+// ConversationIDPlaceholder is the placeholder for the id of a conversation in the result of Record.
+const ConversationIDPlaceholder = "{id}"
 
 // HomeFilesDriver is a driver whose program needs files in the agent's home.
 type HomeFilesDriver interface {
@@ -46,20 +46,20 @@ func (c claudeCode) ContinuesConversation() {}
 func (c codex) ContinuesConversation() {}
 
 // ContinuesConversation implements ConversationDriver.
-func (a agentClient) ContinuesConversation() {}
+func (a acpDriver) ContinuesConversation() {}
 
-// Record implements ConversationFiles.
-func (c claudeCode) Record(environ []string, dir string) string {
+// ConversationPattern implements ConversationFiles.
+func (c claudeCode) ConversationPattern(environ []string, dir string) string {
 	root, path := c.Conversations(environ, dir)
 	if path == "" {
 		return ""
 	}
-	return Pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
+	return Pattern(root) + "/" + path + "/" + ConversationIDPlaceholder + ".jsonl"
 }
 
-// Record implements ConversationFiles. The last three directories are the year, month and day when the conversation
+// ConversationPattern implements ConversationFiles. The last three directories are the year, month and day when the conversation
 // started.
-func (c codex) Record(environ []string, _ string) string {
+func (c codex) ConversationPattern(environ []string, _ string) string {
 	root := lookUpVariable(environ, "CODEX_HOME")
 	if home := lookUpVariable(environ, "HOME"); root == "" && home != "" {
 		root = filepath.Join(home, ".codex")
@@ -67,7 +67,7 @@ func (c codex) Record(environ []string, _ string) string {
 	if !filepath.IsAbs(root) {
 		return ""
 	}
-	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + RecordID + ".jsonl*"
+	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + ConversationIDPlaceholder + ".jsonl*"
 }
 
 var globSpecialPattern = regexp.MustCompile(`[*?\[\\]`)
@@ -86,14 +86,14 @@ func lookUpVariable(environ []string, name string) (value string) {
 
 var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// RecordOf returns the pattern for the file of one session. record is a result of Record. RecordOf returns an empty
+// SessionPattern returns the pattern for the file of one session. record is a result of Record. SessionPattern returns an empty
 // string if record is empty or the session has no valid id.
-func RecordOf(record, session string) string {
+func SessionPattern(record, session string) string {
 	id := parseConversation(session).id
 	if record == "" || !sessionIDPattern.MatchString(id) {
 		return ""
 	}
-	return strings.ReplaceAll(record, RecordID, id)
+	return strings.ReplaceAll(record, ConversationIDPlaceholder, id)
 }
 
 // maxProjectName is the maximum length of a project directory's name. Claude Code replaces the end of a longer name by

@@ -55,7 +55,7 @@ func New(o Options) (Driver, error) {
 	case "codex":
 		return newCodex(o), nil
 	case "acp":
-		return newAgentClient(o)
+		return newACP(o)
 	case "command":
 		return newCommand(o)
 	}
@@ -72,10 +72,10 @@ const (
 // the run may use as much as it wants.
 const AllowanceFile = "allowance.json"
 
-// SpentFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so far, as a
+// UsageFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so far, as a
 // fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is killed, and what
 // is in the pipe to it is lost.
-const SpentFile = "spent"
+const UsageFile = "spent"
 
 // Names of the files that every run has, for any program.
 const (

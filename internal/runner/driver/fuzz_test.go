@@ -12,7 +12,7 @@ func FuzzCodex(f *testing.F) {
 	f.Add([]byte(`{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"bash -lc ls","aggregated_output":"a","exit_code":0}}` + "\n"))
 	f.Add([]byte(`{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.failed","error":{"message":"no"}}`))
 	f.Add([]byte(`{"type":"item.started","item":null}` + "\nnot JSON"))
-	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "codex", Resumed: "x"}, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "codex", Session: "x"}, data) })
 }
 
 // FuzzACP checks that the parser accepts any line in the output of the client of package acp.
@@ -20,7 +20,7 @@ func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
 	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
-	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "acp", Resumed: "x y z"}, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "acp", Session: "x y z"}, data) })
 }
 
 // FuzzClaude checks that the parser accepts any line in the output of Claude Code.
@@ -28,7 +28,7 @@ func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
 	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
-	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "claude", Resumed: "x"}, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "claude", Session: "x"}, data) })
 }
 
 // FuzzLines checks that the output of any program can be parsed, as text and as JSON lines.

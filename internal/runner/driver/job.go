@@ -13,17 +13,17 @@ import (
 
 // Job is a task for a driver.
 type Job struct {
-	TaskID   string
-	Agent    string
-	Project  string
-	Role     Role
-	Spec     string
-	Prompt   string
-	RunDir   string    // absolute; directory of Command.Files
-	Feedback string    // results of failed checks of the last run; empty if no check failed
-	Session  string    // the conversation that the run continues; empty if the run starts a new conversation
-	Since    time.Time // when Session was last used
-	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
+	TaskID        string
+	Agent         string
+	Project       string
+	Role          Role
+	Spec          string
+	Prompt        string
+	RunDir        string    // absolute; directory of Command.Files
+	Feedback      string    // results of failed checks of the last run; empty if no check failed
+	Session       string    // the conversation that the run continues; empty if the run starts a new conversation
+	SessionUsedAt time.Time // when Session was last used
+	LostReason    string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
 	Brief       string            // what Fleet tells the agent, see fleet.Run
 	Options     fleet.TaskOptions // see With
@@ -75,7 +75,7 @@ func standingInstructions(j Job) string {
 // firstPrompt returns the first prompt of a conversation. If the agent's previous conversation was lost, the result
 // begins with a note about that.
 func firstPrompt(j Job, prompt string) string {
-	if j.Lost == "" {
+	if j.LostReason == "" {
 		return prompt
 	}
 	return acp.LostConversationNote + prompt

@@ -13,7 +13,7 @@ type OutputLine struct {
 	Text    string          `json:"text,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
-	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
+	Usage   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
 	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
@@ -34,8 +34,8 @@ func (p *modelParser) Line(line []byte) []Piece {
 		return []Piece{{Text: Clean(line) + "\n"}}
 	}
 	switch {
-	case s.Spent != nil:
-		p.spent = *s.Spent
+	case s.Usage != nil:
+		p.spent = *s.Usage
 		return nil
 	case s.Outcome != nil:
 		p.outcome = s.Outcome
@@ -57,7 +57,7 @@ func (p *modelParser) Result(e Exit) Result {
 	}
 	spent := &p.spent
 	var last fleet.Outcome
-	if json.Unmarshal(e.Spent, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
+	if json.Unmarshal(e.Usage, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
 		spent = &last // nobody may have read the end of the output
 	}
 	if reported := p.outcome; reported != nil {

@@ -56,7 +56,7 @@ func kindOf(d Driver) string {
 		return "claude"
 	case codex:
 		return "codex"
-	case agentClient:
+	case acpDriver:
 		return "acp"
 	case shell:
 		return "shell"

@@ -12,8 +12,8 @@ import (
 type Format struct {
 	Kind   string `json:"kind"` // text, claude, codex, acp, model, jsonl or terminal
 	Fields Fields `json:"fields,omitzero"`
-	// Resumed is the conversation that the run continues. It is empty if the run starts a new conversation.
-	Resumed string `json:"resumed,omitempty"`
+	// Session is the conversation that the run continues. It is empty if the run starts a new conversation.
+	Session string `json:"resumed,omitempty"`
 	// InstructionsHash is a fingerprint of the instructions that the run gives its program.
 	InstructionsHash string `json:"told,omitempty"`
 	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
@@ -25,16 +25,16 @@ type Format struct {
 	Model string `json:"model,omitempty"`
 	// Output means that the run's last message has the JSON object of fleet.Outcome.Output.
 	Output bool `json:"output,omitempty"`
-	// Lost is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
+	// LostReason is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
 	// or if the agent had none.
-	Lost string `json:"lost,omitempty"`
-	// Record is a path/filepath pattern for the file in which the program stores the conversation of the run, with
+	LostReason string `json:"lost,omitempty"`
+	// ConversationPattern is a path/filepath pattern for the file in which the program stores the conversation of the run, with
 	// RecordID in place of the conversation's id. It is empty if the path is unknown.
-	Record string `json:"record,omitempty"`
+	ConversationPattern string `json:"record,omitempty"`
 	// Conversation is fleet.Run.Conversation.
 	Conversation string `json:"conversation,omitempty"`
-	// Begun is the id of the conversation that a person on a terminal may begin.
-	Begun string `json:"begun,omitempty"`
+	// NewSessionID is the id of the conversation that a person on a terminal may begin.
+	NewSessionID string `json:"begun,omitempty"`
 }
 
 // Parser parses the output of one run from its beginning. The result must not depend on how the output is split.
@@ -70,10 +70,10 @@ type CallCounter interface {
 
 // Piece is a parsed piece of output. A piece without a text is a sign of progress.
 type Piece struct {
-	Step bool // an action, not a text
-	Text string
-	Data *fleet.Step // the same for programs; nil if there is nothing to add to the text
-	Lost string      // why a new conversation starts, see fleet.Output.ConversationLost
+	Step       bool // an action, not a text
+	Text       string
+	Data       *fleet.Step // the same for programs; nil if there is nothing to add to the text
+	LostReason string      // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
 // Exit describes how the program ended.
@@ -81,7 +81,7 @@ type Exit struct {
 	Code   int    // the exit code; -1 if a signal ended the program
 	Signal string // the signal that ended the program
 	Stderr string // the end of the program's stderr, if stderr was kept separately
-	Spent  []byte // the content of SpentFile
+	Usage  []byte // the content of SpentFile
 }
 
 // Result is the result of a run.
@@ -97,11 +97,11 @@ func NewParser(f Format) (Parser, error) {
 	case "text":
 		return &textParser{}, nil
 	case "claude":
-		return &lineSplitter{parser: newClaudeParser(f), lost: f.Lost}, nil
+		return &lineSplitter{parser: newClaudeParser(f), lostReason: f.LostReason}, nil
 	case "codex":
-		return &lineSplitter{parser: newCodexParser(f), lost: f.Lost, output: f.Output}, nil
+		return &lineSplitter{parser: newCodexParser(f), lostReason: f.LostReason, output: f.Output}, nil
 	case "acp":
-		return &lineSplitter{parser: newACPParser(f), lost: f.Lost, output: f.Output}, nil
+		return &lineSplitter{parser: newACPParser(f), lostReason: f.LostReason, output: f.Output}, nil
 	case "model":
 		return &lineSplitter{parser: &modelParser{}}, nil
 	case KindTerminal:
@@ -127,10 +127,10 @@ type lineParser interface {
 
 // lineSplitter splits an output into lines.
 type lineSplitter struct {
-	parser   lineParser
-	lost     string // why a new conversation starts; reported before the first line
-	output   bool   // the last message has the run's output, see Format.Output
-	skipping bool   // the next data is the rest of an incomplete or too long line, which is dropped
+	parser     lineParser
+	lostReason string // why a new conversation starts; reported before the first line
+	output     bool   // the last message has the run's output, see Format.Output
+	skipping   bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
 func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
@@ -154,16 +154,16 @@ func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 		return n, nil
 	}
 	pieces := l.parser.Line(line)
-	if l.lost != "" {
-		pieces = append([]Piece{lostConversation(l.lost)}, pieces...)
-		l.lost = ""
+	if l.lostReason != "" {
+		pieces = append([]Piece{lostConversation(l.lostReason)}, pieces...)
+		l.lostReason = ""
 	}
 	return n, pieces
 }
 
 func lostConversation(why string) Piece {
 	why = reasonText(why)
-	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), Lost: why}
+	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), LostReason: why}
 }
 
 // Skip implements Skipper. It drops the incomplete lines on both sides of the gap.
@@ -183,7 +183,7 @@ func (l *lineSplitter) OpenCalls() int {
 func (l *lineSplitter) Result(e Exit) Result {
 	r := l.parser.Result(e)
 	if l.output && r.Outcome.Status == fleet.TaskCompleted {
-		r.Outcome.Output = ObjectIn(string(r.Outcome.Payload))
+		r.Outcome.Output = FindObject(string(r.Outcome.Payload))
 	}
 	return r
 }

@@ -26,9 +26,9 @@ func withSchema(j Job) Job {
 // maxObjects is how many beginnings of an object ObjectIn tries.
 const maxObjects = 100
 
-// ObjectIn returns the JSON object in the text of a message: the whole text, or else the last object that begins and ends at
+// FindObject returns the JSON object in the text of a message: the whole text, or else the last object that begins and ends at
 // the borders of lines, because models like to explain an object and to put it in a code block. It returns nil if there is none.
-func ObjectIn(text string) json.RawMessage {
+func FindObject(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if isObject(text) {
 		return json.RawMessage(text)

@@ -26,7 +26,7 @@ func TestObjectIn(t *testing.T) {
 		"{\"a\":\n{\"a\":\n{\"a\":\n}":               "",
 		strings.Repeat("{\"a\":\n", 1e5) + "}":       "",
 	} {
-		require.Equal(t, want, string(ObjectIn(text)), text[:min(len(text), 100)])
+		require.Equal(t, want, string(FindObject(text)), text[:min(len(text), 100)])
 	}
 }
 

@@ -14,7 +14,7 @@ type Command struct {
 	Argv             []string
 	Env              map[string]string
 	Files            []File // files to create in the run's directory before the start
-	Starts           string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
+	AgentProgram     string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
 	StdinFile        string // name of the file in Files that is the standard input; empty for no input
 	ReadsMessages    bool   // the program reads messages while it works
 	ConfirmsMessages bool   // the program confirms messages, see package mailbox

@@ -33,8 +33,8 @@ func CheckTerminal(d Driver, conversed bool) error {
 
 // Terminal returns how to start the driver's program for a person.
 func Terminal(d Driver, j Job) (Command, error) {
-	if j.Lost != "" { // the next task begins a new conversation, and reports why
-		return Command{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent's conversation cannot be continued, because %s: give the agent a task first", j.Lost)
+	if j.LostReason != "" { // the next task begins a new conversation, and reports why
+		return Command{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent's conversation cannot be continued, because %s: give the agent a task first", j.LostReason)
 	}
 	if err := CheckTerminal(d, j.Session != ""); err != nil {
 		return Command{}, err
@@ -62,8 +62,8 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 	j.Ask, j.Role.Limits = nil, Limits{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
 	system := standingInstructions(j)
 	out := Command{
-		Starts: c.Program(), Env: claudeVariables,
-		Format: Format{Kind: KindTerminal, Resumed: j.Session, InstructionsHash: fingerprint(system)},
+		AgentProgram: c.Program(), Env: claudeVariables,
+		Format: Format{Kind: KindTerminal, Session: j.Session, InstructionsHash: fingerprint(system)},
 	}
 	options, err := claudeOptions(j, map[string]any{}, &out)
 	if err != nil {
@@ -73,8 +73,8 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 	if known := parseConversation(j.Session); known.id != "" {
 		argv = append(argv, "--resume", known.id) // Claude Code keeps the system prompt with which the conversation started
 	} else {
-		out.Format.Begun = uuid.NewString()
-		argv = append(argv, "--session-id", out.Format.Begun)
+		out.Format.NewSessionID = uuid.NewString()
+		argv = append(argv, "--session-id", out.Format.NewSessionID)
 		if system != "" {
 			option, file := "--append-system-prompt-file", File{Name: "system.md", Data: system}
 			if j.Role.ReplacesSystemPrompt {
@@ -93,7 +93,7 @@ func (c codex) CheckTerminal(conversed bool) error { return needsConversation("C
 // Terminal implements TerminalDriver.
 func (c codex) Terminal(j Job) (Command, error) {
 	j.Ask = nil
-	out := Command{Env: map[string]string{}, Format: Format{Kind: KindTerminal, Resumed: j.Session}}
+	out := Command{Env: map[string]string{}, Format: Format{Kind: KindTerminal, Session: j.Session}}
 	options, err := codexOptions(j, &out)
 	if err != nil {
 		return Command{}, err
@@ -107,7 +107,7 @@ func (c codex) Terminal(j Job) (Command, error) {
 var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--session"}
 
 // CheckTerminal implements TerminalDriver.
-func (a agentClient) CheckTerminal(conversed bool) error {
+func (a acpDriver) CheckTerminal(conversed bool) error {
 	name := filepath.Base(a.Program())
 	if resumeOptions[name] == "" {
 		return noTerminal(name)
@@ -116,9 +116,9 @@ func (a agentClient) CheckTerminal(conversed bool) error {
 }
 
 // Terminal implements TerminalDriver.
-func (a agentClient) Terminal(j Job) (Command, error) {
+func (a acpDriver) Terminal(j Job) (Command, error) {
 	argv := []string{a.Program(), resumeOptions[filepath.Base(a.Program())], parseConversation(j.Session).id}
-	return Command{Argv: argv, Env: a.options.Env, Format: Format{Kind: KindTerminal, Resumed: j.Session}}, nil
+	return Command{Argv: argv, Env: a.options.Env, Format: Format{Kind: KindTerminal, Session: j.Session}}, nil
 }
 
 // CheckTerminal implements TerminalDriver.
@@ -142,7 +142,7 @@ func (p terminalParser) Result(e Exit) Result {
 		o.Status, o.Reason = fleet.TaskCompleted, ""
 	}
 	o.Summary = "a person used the program on a terminal"
-	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{id: p.format.Begun, instructionsHash: p.format.InstructionsHash}.String())}
+	return Result{Outcome: o, Session: cmp.Or(p.format.Session, conversation{id: p.format.NewSessionID, instructionsHash: p.format.InstructionsHash}.String())}
 }
 
 // ConversationID returns the id of the stored form of a conversation, as its program knows it.

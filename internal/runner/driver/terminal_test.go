@@ -45,7 +45,7 @@ func TestTerminals(t *testing.T) {
 		}
 		for i := range tc.argv {
 			if tc.argv[i] == "NEW" {
-				tc.argv[i] = c.Format.Begun
+				tc.argv[i] = c.Format.NewSessionID
 			}
 		}
 		require.Equal(t, tc.argv, argv)
@@ -56,7 +56,7 @@ func TestTerminals(t *testing.T) {
 		if tc.session != "" {
 			require.Equal(t, tc.session, result.Session)
 		} else {
-			require.Equal(t, c.Format.Begun, ConversationID(result.Session))
+			require.Equal(t, c.Format.NewSessionID, ConversationID(result.Session))
 		}
 	}
 	d, err := New(Options{Kind: "codex"})
@@ -67,7 +67,7 @@ func TestTerminals(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"codex", "--sandbox", codexFullAccess, "--model", "m", "resume", id}, c.Argv)
 	require.ErrorContains(t, CheckTerminal(d, false), "give the agent a task first")
-	job.Lost = "its file is gone"
+	job.LostReason = "its file is gone"
 	_, err = Terminal(d, job)
 	require.ErrorContains(t, err, "its file is gone")
 

@@ -16,12 +16,12 @@ import (
 	"syscall"
 )
 
-// Equipment is what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
-type Equipment struct {
+// HomeFiles is what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
+type HomeFiles struct {
 	Dir     string            `json:"dir"`
 	Dirs    []string          `json:"dirs,omitempty"`
-	New     map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
-	Current map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
+	Initial map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
+	Managed map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
 	Links   map[string]string `json:"links,omitempty"`   // targets of symbolic links that are created if they do not exist
 	Caches  Caches            `json:"caches,omitzero"`
 }
@@ -51,9 +51,9 @@ func (c Caches) updateLinks(root *os.Root) {
 	}
 }
 
-// Equip creates and replaces the files of the equipment. It follows no link out of the directory. If the agent has replaced a
+// WriteHomeFiles creates and replaces the files of the equipment. It follows no link out of the directory. If the agent has replaced a
 // directory that is needed, Equip returns its path in replaced.
-func Equip(e Equipment) (replaced string, err error) {
+func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 	root, err := os.OpenRoot(e.Dir)
 	if err != nil {
 		return "", err
@@ -67,20 +67,20 @@ func Equip(e Equipment) (replaced string, err error) {
 			return dir, nil //nolint:nilerr // for example, a link out of the directory
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.New)) {
-		if err := createFile(root, name, e.New[name]); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, name := range slices.Sorted(maps.Keys(e.Initial)) {
+		if err := createFile(root, name, e.Initial[name]); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Current)) {
+	for _, name := range slices.Sorted(maps.Keys(e.Managed)) {
 		temp := name + ".new"
-		if hasContent(root, name, e.Current[name]) {
+		if hasContent(root, name, e.Managed[name]) {
 			continue // so that an agent can also start on a full disk
 		}
 		if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return temp, nil
 		}
-		err := createFile(root, temp, e.Current[name])
+		err := createFile(root, temp, e.Managed[name])
 		if err == nil {
 			err = root.Rename(temp, name)
 		}
@@ -98,9 +98,9 @@ func Equip(e Equipment) (replaced string, err error) {
 }
 
 // neededDirs returns the directories that the equipment needs.
-func (e Equipment) neededDirs() []string {
+func (e HomeFiles) neededDirs() []string {
 	all := slices.Clone(e.Dirs)
-	for _, names := range []iter.Seq[string]{maps.Keys(e.New), maps.Keys(e.Current), maps.Keys(e.Links)} {
+	for _, names := range []iter.Seq[string]{maps.Keys(e.Initial), maps.Keys(e.Managed), maps.Keys(e.Links)} {
 		for name := range names {
 			if dir := filepath.Dir(name); dir != "." {
 				all = append(all, dir)

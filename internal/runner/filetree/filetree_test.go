@@ -57,8 +57,8 @@ func TestDepth(t *testing.T) {
 	s, err := filetree.Examine(dir)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), s.Files)
-	require.NoError(t, filetree.Hide(dir))
-	require.NoError(t, filetree.Empty(dir))
+	require.NoError(t, filetree.HideRepositories(dir))
+	require.NoError(t, filetree.RemoveContents(dir))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -71,14 +71,14 @@ func TestEmpty(t *testing.T) {
 	sh(t, outside, "echo precious >file; mkdir dir; echo precious >dir/file")
 	sh(t, dir, `mkdir -p a/b c/d/e wide; echo x >a/b/file; ln -s `+outside+` a/link; ln -s `+outside+`/file c/d/link; mkfifo c/fifo
 		(cd wide; seq 5000 | sed s/^/f/ | xargs touch; seq 5000 | sed s/^/d/ | xargs mkdir); chmod 500 c c/d; chmod 0 a/b`)
-	require.NoError(t, filetree.Empty(dir))
+	require.NoError(t, filetree.RemoveContents(dir))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.Equal(t, "precious\nprecious", sh(t, outside, "cat file dir/file"))
-	require.Error(t, filetree.Empty(filepath.Join(dir, "missing")))
+	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "missing")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	require.Error(t, filetree.Empty(filepath.Join(dir, "link")), "the directory itself may be a link of the agent")
+	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "link")), "the directory itself may be a link of the agent")
 }
 
 func TestExamine(t *testing.T) {
@@ -108,8 +108,8 @@ func TestHide(t *testing.T) {
 		mkdir inner; git init -q inner; git init -q --bare bare; chmod 500 bare
 		for repository in .git inner/.git bare; do git --git-dir=$repository config core.fsmonitor 'touch `+dir+`/ran; false'; done`)
 	before := sh(t, dir, "find . -name '*HEAD*' | sort; cd work; git status --porcelain; rm -f ../ran")
-	require.NoError(t, filetree.Hide(dir))
-	require.NoError(t, filetree.Hide(dir), "Hide can be repeated")
+	require.NoError(t, filetree.HideRepositories(dir))
+	require.NoError(t, filetree.HideRepositories(dir), "Hide can be repeated")
 	for _, in := range []string{"work", "work/inner", "work/bare", "tmp/tree"} {
 		cmd := exec.Command("git", "-C", filepath.Join(dir, in), "status")
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
@@ -118,6 +118,6 @@ func TestHide(t *testing.T) {
 		require.Contains(t, string(out), "not a git repository", in)
 	}
 	require.NoFileExists(t, filepath.Join(dir, "ran"))
-	require.NoError(t, filetree.Show(dir))
+	require.NoError(t, filetree.ShowRepositories(dir))
 	require.Equal(t, before, sh(t, dir, "find . -name '*HEAD*' | sort; cd work; git status --porcelain; rm -f ../ran"))
 }

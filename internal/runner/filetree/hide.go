@@ -11,9 +11,9 @@ import (
 // hiddenSuffix is the suffix of files that Hide has renamed.
 const hiddenSuffix = ".of-kept-agent"
 
-// Hide makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
+// HideRepositories makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
 // such a repository names. It renames the files HEAD, without which a directory is not a repository. Show reverts that.
-func Hide(dir string) error {
+func HideRepositories(dir string) error {
 	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		if strings.EqualFold(name, "HEAD") {
 			name += hiddenSuffix
@@ -25,8 +25,8 @@ func Hide(dir string) error {
 	})
 }
 
-// Show reverts Hide.
-func Show(dir string) error {
+// ShowRepositories reverts Hide.
+func ShowRepositories(dir string) error {
 	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		head := name[:len("HEAD")]
 		if strings.ReplaceAll(name, hiddenSuffix, "") != head || taken[head] || taken[name+hiddenSuffix] {

@@ -7,8 +7,8 @@ import "golang.org/x/sys/unix"
 // removeBatch is the number of entries that Empty reads at a time.
 const removeBatch = 4096
 
-// Empty removes everything in the directory, but not the directory itself.
-func Empty(dir string) error { return walk(dir, remover) }
+// RemoveContents removes everything in the directory, but not the directory itself.
+func RemoveContents(dir string) error { return walk(dir, remover) }
 
 // remover removes what is in a directory.
 var remover = visitor{

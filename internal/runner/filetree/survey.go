@@ -16,10 +16,10 @@ type Survey struct {
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
 	// of each subdirectory.
 	Parts map[string]Part `json:"parts"`
-	// Deep is the number of Files whose paths are too long for a system call. DeepIn is the path of the first of these
+	// TooDeep is the number of Files whose paths are too long for a system call. DeepIn is the path of the first of these
 	// directories, shortened to two levels.
-	Deep   int64  `json:"deep,omitempty"`
-	DeepIn string `json:"deep_in,omitempty"`
+	TooDeep   int64  `json:"deep,omitempty"`
+	TooDeepIn string `json:"deep_in,omitempty"`
 }
 
 // Part describes a file, or a directory with everything in it.
@@ -73,8 +73,8 @@ func Examine(dir string) (Survey, error) {
 			} else {
 				add(append(parents[:min(depth, 2):min(depth, 2)], e.name), Part{Files: 1})
 				if lengths[depth]+len(e.name) >= maxPath {
-					if s.Deep++; s.Deep == 1 {
-						s.DeepIn = path.Join(parents...)
+					if s.TooDeep++; s.TooDeep == 1 {
+						s.TooDeepIn = path.Join(parents...)
 					}
 				}
 			}

@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	require.Contains(t, i.Settings, gitfiles.Setting{Section: "core", Name: "autocrlf", Value: "true"})
 	require.Equal(t, []string{"aa"}, i.Objects)
 	require.Equal(t, []string{"sharedindex." + oid}, i.SharedIndexes)
-	require.False(t, i.HasLarge)
+	require.False(t, i.HasLFS)
 	text, err := json.Marshal(i)
 	require.NoError(t, err)
 	require.Less(t, len(text), 4<<20)
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, i.Head)
 	require.True(t, i.ConfigBroken)
-	require.Empty(t, i.Detached)
+	require.Empty(t, i.DetachedHeads)
 }
 
 // TestSizes checks that names need not be valid UTF-8.
@@ -87,15 +87,15 @@ func TestCopyLarge(t *testing.T) {
 		return hex.EncodeToString(sum[:])
 	}
 	for name, text := range map[string]string{digest("one"): "one", digest("two"): "forged", digest("three"): "three"} {
-		writeFile(t, filepath.Join(dir, "lfs/objects", gitfiles.LargePath(name)), text)
+		writeFile(t, filepath.Join(dir, "lfs/objects", gitfiles.LFSPath(name)), text)
 	}
-	writeFile(t, filepath.Join(have, gitfiles.LargePath(digest("three"))), "three")
-	require.NoError(t, gitfiles.CopyLarge(gitfiles.LargeCopy{From: dir, Have: have, To: to}))
+	writeFile(t, filepath.Join(have, gitfiles.LFSPath(digest("three"))), "three")
+	require.NoError(t, gitfiles.CopyLFS(gitfiles.LFSCopy{From: dir, Have: have, To: to}))
 	entries, err := os.ReadDir(to)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	require.Equal(t, digest("one"), entries[0].Name())
-	require.Empty(t, gitfiles.LargePath("../"+digest("one")))
+	require.Empty(t, gitfiles.LFSPath("../"+digest("one")))
 }
 
 // TestMend checks that the link is restored, and that locks are removed only in the git directory.
@@ -109,7 +109,7 @@ func TestMend(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, filepath.Join(tree.GitDir, "refs/link")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "x.lock"), filepath.Join(tree.GitDir, "HEAD.lock")))
 	writeFile(t, filepath.Join(tree.Dir, ".git"), "gitdir: /elsewhere\n")
-	m, err := gitfiles.Mend(tree)
+	m, err := gitfiles.Repair(tree)
 	require.NoError(t, err)
 	require.Equal(t, oid, m.Commit)
 	text, err := os.ReadFile(filepath.Join(tree.Dir, ".git"))

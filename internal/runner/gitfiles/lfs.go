@@ -15,34 +15,34 @@ import (
 	"syscall"
 )
 
-// MaxLarge limits the size of a Git LFS file that is copied, in bytes.
-const MaxLarge = 4 << 30
+// MaxLFSFile limits the size of a Git LFS file that is copied, in bytes.
+const MaxLFSFile = 4 << 30
 
-// LargeCopy copies files of Git LFS.
-type LargeCopy struct {
+// LFSCopy copies files of Git LFS.
+type LFSCopy struct {
 	From string `json:"from"` // a git directory that an agent wrote
 	Have string `json:"have"` // the directory lfs/objects whose files are not copied
 	To   string `json:"to"`   // the directory for the copies; their names are their digests
 }
 
-// largeFilePattern matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
-var largeFilePattern = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
+// lfsFilePattern matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
+var lfsFilePattern = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
 
-// LargePath returns the path of a Git LFS file below lfs/objects. It is empty if the digest is not valid.
-func LargePath(digest string) string {
+// LFSPath returns the path of a Git LFS file below lfs/objects. It is empty if the digest is not valid.
+func LFSPath(digest string) string {
 	if len(digest) != sha256.Size*2 {
 		return ""
 	}
 	path := digest[:2] + "/" + digest[2:4] + "/" + digest
-	if !largeFilePattern.MatchString(path) {
+	if !lfsFilePattern.MatchString(path) {
 		return ""
 	}
 	return path
 }
 
-// CopyLarge copies the files whose content has the digest of their name. A copy gets its name when it is complete, so an interrupted
-// call leaves complete copies. CopyLarge skips files that the agent has made unreadable.
-func CopyLarge(c LargeCopy) error {
+// CopyLFS copies the files whose content has the digest of their name. A copy gets its name when it is complete, so an interrupted
+// call leaves complete copies. CopyLFS skips files that the agent has made unreadable.
+func CopyLFS(c LFSCopy) error {
 	dir, err := os.OpenRoot(c.From)
 	if err != nil {
 		return err
@@ -57,25 +57,25 @@ func CopyLarge(c LargeCopy) error {
 		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
 			return fs.SkipDir // Git LFS has two levels
 		}
-		m := largeFilePattern.FindStringSubmatch(path)
-		if err != nil || m == nil || !d.Type().IsRegular() || LargePath(m[1]) != path {
+		m := lfsFilePattern.FindStringSubmatch(path)
+		if err != nil || m == nil || !d.Type().IsRegular() || LFSPath(m[1]) != path {
 			return nil //nolint:nilerr // see CopyLarge
 		}
 		if _, err := os.Lstat(filepath.Join(c.Have, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return copyLarge(from, path, filepath.Join(c.To, m[1]), m[1])
+		return copyLFSFile(from, path, filepath.Join(c.To, m[1]), m[1])
 	})
 }
 
-// copyLarge copies a file if its content has the digest.
-func copyLarge(from *os.Root, name, to, digest string) error {
+// copyLFSFile copies a file if its content has the digest.
+func copyLFSFile(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil //nolint:nilerr // see CopyLarge
 	}
 	defer func() { _ = in.Close() }()
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > MaxLarge || isSparse(info) {
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > MaxLFSFile || isSparse(info) {
 		return err
 	}
 	part := to + ".part"
@@ -84,7 +84,7 @@ func copyLarge(from *os.Root, name, to, digest string) error {
 		return err
 	}
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, MaxLarge+1))
+	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, MaxLFSFile+1))
 	err = errors.Join(err, out.Close())
 	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
 		return errors.Join(err, os.Remove(part))

@@ -23,11 +23,11 @@ type Info struct {
 	Settings      []Setting         `json:"settings"` // those of plainSettings
 	ConfigBroken  bool              `json:"broken"`   // the configuration cannot be read
 	SharedIndexes []string          `json:"shared"`   // names of the parts of a split index
-	Detached      map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
+	DetachedHeads map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
 	// Worktrees are the agent's own worktrees.
 	Worktrees []Worktree `json:"worktrees"`
 	Objects   []string   `json:"objects"` // names of the directories with objects
-	HasLarge  bool       `json:"large"`   // there may be files of Git LFS
+	HasLFS    bool       `json:"large"`   // there may be files of Git LFS
 }
 
 // Worktree is a worktree of a git directory.
@@ -86,10 +86,10 @@ func Read(dir string) (Info, error) {
 			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
 		}
 		if oidPattern.MatchString(oid) {
-			if i.Detached == nil {
-				i.Detached = map[string]string{}
+			if i.DetachedHeads == nil {
+				i.DetachedHeads = map[string]string{}
 			}
-			i.Detached[name] = oid
+			i.DetachedHeads[name] = oid
 		}
 	}
 	for _, name := range entryNames(root, "objects", 0) {
@@ -99,7 +99,7 @@ func Read(dir string) (Info, error) {
 		}
 	}
 	info, err := root.Lstat("lfs/objects")
-	i.HasLarge = err == nil && info.IsDir()
+	i.HasLFS = err == nil && info.IsDir()
 	return i, nil
 }
 

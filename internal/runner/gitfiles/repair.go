@@ -20,8 +20,8 @@ type Tree struct {
 	AllLocks bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
 }
 
-// MendResult is the state of the git directory after Mend.
-type MendResult struct {
+// RepairResult is the state of the git directory after Mend.
+type RepairResult struct {
 	Commit string `json:"commit"` // see Info
 }
 
@@ -34,23 +34,23 @@ const (
 // staleLockAge is the age from which a lock cannot belong to a git that still runs.
 const staleLockAge = 10 * time.Minute
 
-// Mend restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
+// Repair restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
 // which remain if git was killed, and would make every later command fail. No program of the agent may run.
-func Mend(t Tree) (MendResult, error) {
+func Repair(t Tree) (RepairResult, error) {
 	if t.Link != "" {
 		if err := t.restoreLink(); err != nil {
-			return MendResult{}, err
+			return RepairResult{}, err
 		}
 	}
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
-		return MendResult{}, err
+		return RepairResult{}, err
 	}
 	defer func() { _ = root.Close() }()
 	s := lockSearch{root, t.AllLocks, maxLockEntries}
 	s.remove(".", maxLockDepth)
 	i, err := Read(t.GitDir)
-	return MendResult{i.Commit}, err
+	return RepairResult{i.Commit}, err
 }
 
 func (t Tree) restoreLink() error {

@@ -29,8 +29,8 @@ func onDirectory[R any](ctx context.Context, name, dir string) (result R, err er
 	return runConfined[R](ctx, name, dir, access{write: []string{dir}})
 }
 
-// Empty removes everything in a directory that an agent wrote.
-func Empty(ctx context.Context, dir string) error {
+// RemoveContents removes everything in a directory that an agent wrote.
+func RemoveContents(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "empty", dir)
 	return err
 }
@@ -45,7 +45,7 @@ func Remove(ctx context.Context, path string) error {
 	if info, serr := os.Lstat(path); serr != nil || !info.IsDir() {
 		return err
 	}
-	if err := Empty(ctx, path); err != nil {
+	if err := RemoveContents(ctx, path); err != nil {
 		return fmt.Errorf("cannot remove %s: %w", path, err)
 	}
 	return os.Remove(path)
@@ -73,20 +73,20 @@ func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
 	return onDirectory[filetree.Survey](ctx, "look", dir)
 }
 
-// Hide makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
-func Hide(ctx context.Context, dir string) error {
+// HideRepositories makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
+func HideRepositories(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "hide", dir)
 	return err
 }
 
-// Show reverts Hide.
-func Show(ctx context.Context, dir string) error {
+// ShowRepositories reverts Hide.
+func ShowRepositories(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "show", dir)
 	return err
 }
 
-// Equip creates and replaces files in the home directory of an agent; see filetree.Equip.
-func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err error) {
+// WriteHomeFiles creates and replaces files in the home directory of an agent; see filetree.Equip.
+func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (replaced string, err error) {
 	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
 	}
@@ -130,18 +130,18 @@ func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
 	return sizes, err
 }
 
-// MendGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Mend.
-func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.MendResult, error) {
+// RepairGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Mend.
+func RepairGit(ctx context.Context, t gitfiles.Tree) (gitfiles.RepairResult, error) {
 	write := []string{t.GitDir}
 	if t.Dir != "" {
 		write = append(write, t.Dir)
 	}
-	return runConfined[gitfiles.MendResult](ctx, "mend", t, access{write: write})
+	return runConfined[gitfiles.RepairResult](ctx, "mend", t, access{write: write})
 }
 
-// CopyLarge copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLarge. override is
+// CopyLFS copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLFS. override is
 // Policy.Override.
-func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) error {
-	_, err := runConfined[noResult](ctx, "large", c, access{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
+func CopyLFS(ctx context.Context, c gitfiles.LFSCopy, override bool) error {
+	_, err := runConfined[noResult](ctx, "large", c, access{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLFSFile + 1})
 	return err
 }

@@ -32,20 +32,20 @@ const (
 
 // operations are what the helper can do with files that an agent wrote. Each gets its arguments as JSON.
 var operations = map[string]func(arguments []byte) (any, error){
-	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.Empty(dir) }),
-	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Hide(dir) }),
-	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Show(dir) }),
+	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.RemoveContents(dir) }),
+	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.HideRepositories(dir) }),
+	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.ShowRepositories(dir) }),
 	"look":  operation(filetree.Examine),
 	"find":  operation(filetree.Find),
-	"equip": operation(filetree.Equip),
+	"equip": operation(filetree.WriteHomeFiles),
 
 	"shrink": operation(filetree.Shrink),
 
 	"git":   operation(gitfiles.Read),
 	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Copy() }),
 	"sizes": operation(gitfiles.Sizes),
-	"mend":  operation(gitfiles.Mend),
-	"large": operation(func(c gitfiles.LargeCopy) (noResult, error) { return noResult{}, gitfiles.CopyLarge(c) }),
+	"mend":  operation(gitfiles.Repair),
+	"large": operation(func(c gitfiles.LFSCopy) (noResult, error) { return noResult{}, gitfiles.CopyLFS(c) }),
 }
 
 // noResult is the result of an operation without a result.

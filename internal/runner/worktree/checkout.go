@@ -33,15 +33,15 @@ func (g *Git) checkouts(ctx context.Context, repository, branch string) ([]check
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue // people have removed it
 		}
-		if slices.Contains(lines, "branch "+full) || c.unfinished(full) != "" {
+		if slices.Contains(lines, "branch "+full) || c.unfinishedOperation(full) != "" {
 			all = append(all, c)
 		}
 	}
 	return all, nil
 }
 
-// unfinished returns what people have begun in the working tree and not finished. If branch is set, it returns only a rebase of that branch.
-func (c checkout) unfinished(branch string) string {
+// unfinishedOperation returns what people have begun in the working tree and not finished. If branch is set, it returns only a rebase of that branch.
+func (c checkout) unfinishedOperation(branch string) string {
 	for _, dir := range []string{"rebase-merge", "rebase-apply"} {
 		name, err := os.ReadFile(filepath.Join(c.gitDir, dir, "head-name"))
 		if err == nil && (branch == "" || strings.TrimSpace(string(name)) == branch) {
@@ -59,8 +59,8 @@ func (c checkout) unfinished(branch string) string {
 	return ""
 }
 
-// firstFiltered returns the first of the paths for which git would run one of the filters when it checks out the commit.
-func (g *Git) firstFiltered(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
+// firstFilteredPath returns the first of the paths for which git would run one of the filters when it checks out the commit.
+func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
 	if len(filters) == 0 || len(paths) == 0 {
 		return "", nil
 	}
@@ -69,7 +69,7 @@ func (g *Git) firstFiltered(ctx context.Context, repository, commit string, filt
 		return "", err
 	}
 	defer v.close()
-	v.env = append(v.env, "GIT_INDEX_FILE="+filepath.Join(v.tmp, "index"))
+	v.env = append(v.env, "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "index"))
 	if _, err := v.run(ctx, "read-tree", commit); err != nil {
 		return "", err
 	}

@@ -166,7 +166,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	}
 	theirs := parseRefs(out.String())
 	taken := theirs.folders()
-	var all []update
+	var all []refChange
 	for name := range union(now, record.Given) {
 		is, oid := theirs[name], now[name]
 		switch {
@@ -175,15 +175,15 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 		case is.oid == "" && (taken[name] || theirs.hasParentRef(name)):
 			continue // git cannot have a branch x and a branch x/y
 		case is.oid != oid:
-			all = append(all, update{name, oid, expectedOID(is.oid, len(oid))})
+			all = append(all, refChange{name, oid, expectedOID(is.oid, len(oid))})
 		}
 		if record.Given[name] = oid; oid == "" {
 			delete(record.Given, name)
 		}
 	}
-	slices.SortFunc(all, func(a, b update) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b refChange) int { return strings.Compare(a.name, b.name) })
 	if len(all) > 0 {
-		if err := g.pipe(ctx, as, env, t.GitDir, strings.NewReader(updates(all)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
+		if err := g.pipe(ctx, as, env, t.GitDir, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
 			return err
 		}
 	}

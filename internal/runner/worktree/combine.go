@@ -101,15 +101,15 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fil
 
 // mergeSides returns the commits that git merges in place of onto and the work head, so that it uses the base.
 func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string) (ours, theirs string, err error) {
-	if ours, err = d.standIn(ctx, base, onto); err == nil {
-		theirs, err = d.standIn(ctx, base, head)
+	if ours, err = d.mergeSide(ctx, base, onto); err == nil {
+		theirs, err = d.mergeSide(ctx, base, head)
 	}
 	return ours, theirs, err
 }
 
-// standIn returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the
+// mergeSide returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the
 // base, so it is the parent of this commit.
-func (d *draft) standIn(ctx context.Context, base workBase, commit string) (string, error) {
+func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (string, error) {
 	if !base.isChosen {
 		return commit, nil
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// readConfig returns the files outside the system's directories that git reads: the user's configuration files, the
+// findConfigPaths returns the files outside the system's directories that git reads: the user's configuration files, the
 // files that these name, and git's installation.
-func (g *Git) readConfig() []string {
+func (g *Git) findConfigPaths() []string {
 	var paths []string
 	if real, err := filepath.EvalSymlinks(g.program); err == nil {
 		paths = append(paths, g.program, real)

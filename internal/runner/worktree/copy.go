@@ -75,7 +75,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)
 		return err
-	case n <= maxLoose && !v.packs:
+	case n <= maxLoose && !v.alwaysPacks:
 		args = []string{"unpack-objects", strictCheck, "-q"}
 	}
 	return v.pipe(ctx, in, io.Discard, args...)

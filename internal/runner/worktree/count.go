@@ -14,7 +14,7 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 		return int(files), nil
 	}
 	with := *v
-	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.tmp, "examined"),
+	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
 		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that the agent's objects count for nothing
 	if _, err := with.run(ctx, "read-tree", head); err != nil {
 		return 0, err

@@ -17,7 +17,7 @@ const maxWorktrees = 1000
 // of the agent.
 func (v *view) detachedHeads(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
-	for name, oid := range v.info.Detached {
+	for name, oid := range v.info.DetachedHeads {
 		if oidPattern.MatchString(oid) && len(heads) < maxWorktrees {
 			heads["refs/worktrees/"+refPart(name)] = oid
 		}
@@ -58,7 +58,7 @@ func (v *view) isClean(ctx context.Context, path, head string) bool {
 	}
 	in := *v
 	in.dir = filepath.Join(v.dir, path)
-	in.env = append(slices.Clone(v.env), "GIT_WORK_TREE="+in.dir, "GIT_INDEX_FILE="+filepath.Join(v.tmp, "linked"))
+	in.env = append(slices.Clone(v.env), "GIT_WORK_TREE="+in.dir, "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "linked"))
 	if _, err := in.run(ctx, "read-tree", strings.TrimSpace(strings.TrimPrefix(head, "ref:"))+"^{commit}"); err != nil {
 		return false
 	}

@@ -73,14 +73,14 @@ func (v *view) fillDraft(common string, commonInfo gitfiles.Info) error {
 	objects := filepath.Join(common, "objects")
 	v.policy.Read = slices.Concat(v.policy.Read, []string{common}, withAlternates(objects))
 	v.policy.Override = ownerOf(common) != nil
-	v.dir = filepath.Join(v.tmp, "tree")
+	v.dir = filepath.Join(v.gitDir, "tree")
 	v.env = slices.Concat(v.env, isolatedEnv, []string{"GIT_WORK_TREE=" + v.dir})
-	for _, dir := range []string{v.dir, filepath.Join(v.tmp, "objects", "pack"), filepath.Join(v.tmp, "refs", "heads")} {
+	for _, dir := range []string{v.dir, filepath.Join(v.gitDir, "objects", "pack"), filepath.Join(v.gitDir, "refs", "heads")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	if err := writeNew(filepath.Join(v.tmp, "objects", "info", "alternates"), alternates(withAlternates(objects))); err != nil {
+	if err := writeNew(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(withAlternates(objects))); err != nil {
 		return err
 	}
 	if err := v.link(common, []string{"shallow"}); err != nil {

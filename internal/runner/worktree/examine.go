@@ -63,7 +63,7 @@ func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work
 			return w, ctx.Err()
 		}
 	}
-	loose, err := g.looseCommits(ctx, t, v)
+	loose, err := g.unreachableCommits(ctx, t, v)
 	switch {
 	case err != nil:
 		return w, err

@@ -28,14 +28,14 @@ import (
 
 // Git runs git without prompts.
 type Git struct {
-	program string // absolute path of git; empty if git was not found
-	env     []string
-	temp    string        // directory for temporary files
-	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
-	memory  uint64        // limit of memory for the same, in bytes
-	config  func() []string
-	sources sync.Map // from the path of a mirror to its URL
-	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
+	program     string // absolute path of git; empty if git was not found
+	env         []string
+	temp        string        // directory for temporary files
+	limit       time.Duration // time limit for reading files that an agent wrote, which can block git
+	memory      uint64        // limit of memory for the same, in bytes
+	configPaths func() []string
+	sources     sync.Map // from the path of a mirror to its URL
+	locks       sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
 // Program returns the absolute path of git. It is looked up once, so that no program that appears on PATH later can replace it.
@@ -54,7 +54,7 @@ var errNoGit = &Error{Message: "git was not found when this process started: ins
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call reports that it is missing
 	g := &Git{program: program, limit: readTimeout, memory: 2 << 30, temp: temp}
-	g.config = sync.OnceValue(g.readConfig)
+	g.configPaths = sync.OnceValue(g.findConfigPaths)
 	ssh := false
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -183,7 +183,7 @@ const packTimeFactor = 10
 
 // withPackTimeout returns a Git with the longer limit.
 func (g *Git) withPackTimeout() *Git {
-	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTimeFactor * g.limit, memory: g.memory, config: g.config}
+	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTimeFactor * g.limit, memory: g.memory, configPaths: g.configPaths}
 }
 
 // stopTimeout is how long git may clean up after its context is done.

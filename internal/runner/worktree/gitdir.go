@@ -165,11 +165,11 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 	if err := v.link(common, []string{"lfs"}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(v.tmp, "objects", "pack"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(v.gitDir, "objects", "pack"), 0o700); err != nil {
 		return err
 	}
 	from := append([]string{filepath.Join(t.GitDir, "objects")}, withAlternates(filepath.Join(common, "objects"))...)
-	if err := writeNew(filepath.Join(v.tmp, "objects", "info", "alternates"), alternates(from)); err != nil {
+	if err := writeNew(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(from)); err != nil {
 		return err
 	}
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch, info)
@@ -179,7 +179,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 // configuration, so they may do only what the agent may do.
 func (g *Git) agentPolicy(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
-		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
+		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.configPaths(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
 	}
 }
 

@@ -77,11 +77,11 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 		if now := part.leftover(repository); now.Kind != l.Kind || now.AgentUID != l.AgentUID || now.Proof != l.Proof {
 			continue
 		}
-		var all []update
+		var all []refChange
 		for _, r := range part {
 			branch, ok := strings.CutPrefix(r.name, "refs/heads/")
 			if !ok {
-				all = append(all, update{name: r.name, old: r.oid})
+				all = append(all, refChange{name: r.name, old: r.oid})
 				continue
 			}
 			used, err := g.checkouts(ctx, repository, branch)
@@ -91,7 +91,7 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 			if len(used) > 0 {
 				return used[0].busyError(branch, "it is in use: check out another branch there, and try again")
 			}
-			all = append(all, update{name: r.name, old: r.oid})
+			all = append(all, refChange{name: r.name, old: r.oid})
 		}
 		return g.logRefs(ctx, repository, "fleet: pruned", all...)
 	}

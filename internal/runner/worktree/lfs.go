@@ -28,7 +28,7 @@ func tempDir(common string) string { return filepath.Join(common, "lfs", "tmp") 
 
 // keepLFS calls collectLFS and records a failure in c. The error is only that of the context.
 func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
-	if !v.info.HasLarge {
+	if !v.info.HasLFS {
 		return nil
 	}
 	err := t.collectLFS(ctx)
@@ -60,14 +60,14 @@ func (t Tree) collectLFS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := sandbox.CopyLarge(ctx, gitfiles.LargeCopy{From: t.GitDir, Have: to, To: into}, own != nil)
+	failed := sandbox.CopyLFS(ctx, gitfiles.LFSCopy{From: t.GitDir, Have: to, To: into}, own != nil)
 	copies, err := os.ReadDir(into) // also those of an interrupted call, so that the next one has less to do
 	if err != nil {
 		return errors.Join(failed, err)
 	}
 	for _, c := range copies {
 		digest := c.Name()
-		path := gitfiles.LargePath(digest)
+		path := gitfiles.LFSPath(digest)
 		if path == "" || !c.Type().IsRegular() {
 			continue
 		}

@@ -25,8 +25,8 @@ var pointerPattern = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/
 // maxPointer is the size below which a file can be a pointer, in bytes.
 const maxPointer = 1024
 
-// largeDigests returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
-func (v *view) largeDigests(ctx context.Context, commit string, others []string) (digests []string, err error) {
+// lfsDigests returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
+func (v *view) lfsDigests(ctx context.Context, commit string, others []string) (digests []string, err error) {
 	var oids []string
 	list := &lineWriter{each: func(oid string) { oids = append(oids, oid) }}
 	if err := v.pipe(ctx, revisions([]string{commit}, others), list, "rev-list", "--objects", "--no-object-names", "--filter-provided-objects",
@@ -47,12 +47,12 @@ func (v *view) largeDigests(ctx context.Context, commit string, others []string)
 	return slices.Compact(digests), err
 }
 
-// largeDir returns the directory with the Git LFS files of the repository with the common git directory.
-func largeDir(common string) string { return filepath.Join(common, "lfs", "objects") }
+// lfsDir returns the directory with the Git LFS files of the repository with the common git directory.
+func lfsDir(common string) string { return filepath.Join(common, "lfs", "objects") }
 
-// MissingLarge returns the digests of the Git LFS files that the commit adds to the branches of the remotes, and whose content the
+// MissingLFS returns the digests of the Git LFS files that the commit adds to the branches of the remotes, and whose content the
 // repository does not have.
-func (g *Git) MissingLarge(ctx context.Context, repository, commit string) (missing []string, err error) {
+func (g *Git) MissingLFS(ctx context.Context, repository, commit string) (missing []string, err error) {
 	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (g *Git) MissingLarge(ctx context.Context, repository, commit string) (miss
 	if err != nil {
 		return nil, err
 	}
-	all, err := v.largeDigests(ctx, commit, others)
-	return slices.DeleteFunc(all, func(digest string) bool { return hasLarge(commonDir(repository), digest) }), err
+	all, err := v.lfsDigests(ctx, commit, others)
+	return slices.DeleteFunc(all, func(digest string) bool { return hasLFS(commonDir(repository), digest) }), err
 }
 
 // remoteCommits returns the commits of the refs with the prefix, as far as they exist.
@@ -82,18 +82,18 @@ func (v *view) remoteCommits(ctx context.Context, prefix string) ([]string, erro
 	return v.existingObjects(ctx, slices.Compact(oids))
 }
 
-func hasLarge(common, digest string) bool {
-	info, err := os.Lstat(filepath.Join(largeDir(common), gitfiles.LargePath(digest)))
+func hasLFS(common, digest string) bool {
+	info, err := os.Lstat(filepath.Join(lfsDir(common), gitfiles.LFSPath(digest)))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ReadLarge writes the Git LFS file with the digest. The error is fs.ErrNotExist if the repository does not have it.
-func (g *Git) ReadLarge(repository, digest string, out io.Writer) error {
-	path := gitfiles.LargePath(digest)
+// ReadLFS writes the Git LFS file with the digest. The error is fs.ErrNotExist if the repository does not have it.
+func (g *Git) ReadLFS(repository, digest string, out io.Writer) error {
+	path := gitfiles.LFSPath(digest)
 	if path == "" {
 		return fs.ErrNotExist
 	}
-	in, err := os.OpenFile(filepath.Join(largeDir(commonDir(repository)), path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	in, err := os.OpenFile(filepath.Join(lfsDir(commonDir(repository)), path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,9 @@ func (g *Git) ReadLarge(repository, digest string, out io.Writer) error {
 	return err
 }
 
-// AddLarge adds a Git LFS file, and reports whether the content has the digest.
-func (g *Git) AddLarge(repository, digest string, in io.Reader) (ok bool, err error) {
-	path := gitfiles.LargePath(digest)
+// AddLFS adds a Git LFS file, and reports whether the content has the digest.
+func (g *Git) AddLFS(repository, digest string, in io.Reader) (ok bool, err error) {
+	path := gitfiles.LFSPath(digest)
 	if path == "" {
 		return false, nil
 	}
@@ -129,18 +129,18 @@ func (g *Git) AddLarge(repository, digest string, in io.Reader) (ok bool, err er
 	if err = errors.Join(err, f.Close()); err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
 		return false, err
 	}
-	at := filepath.Join(largeDir(commonDir(repository)), path)
+	at := filepath.Join(lfsDir(commonDir(repository)), path)
 	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return false, err
 	}
 	return true, os.Rename(f.Name(), at)
 }
 
-// TakeLarge copies a Git LFS file from another repository on this machine, and reports whether that one has it.
-func (g *Git) TakeLarge(repository, digest, from string) (ok bool, err error) {
+// CopyLFS copies a Git LFS file from another repository on this machine, and reports whether that one has it.
+func (g *Git) CopyLFS(repository, digest, from string) (ok bool, err error) {
 	in, out := io.Pipe()
-	go func() { _ = out.CloseWithError(g.ReadLarge(from, digest, out)) }()
-	ok, err = g.AddLarge(repository, digest, in)
+	go func() { _ = out.CloseWithError(g.ReadLFS(from, digest, out)) }()
+	ok, err = g.AddLFS(repository, digest, in)
 	_ = in.CloseWithError(io.ErrClosedPipe)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -148,12 +148,12 @@ func (g *Git) TakeLarge(repository, digest, from string) (ok bool, err error) {
 	return ok, err
 }
 
-// maxLargeArguments is how many digests git lfs gets at once.
-const maxLargeArguments = 500
+// maxLFSArguments is how many digests git lfs gets at once.
+const maxLFSArguments = 500
 
-// sendLarge uploads the Git LFS files that the pushed commit adds to the branches of the remote, as the hook of Git LFS would: hooks do not
+// uploadLFS uploads the Git LFS files that the pushed commit adds to the branches of the remote, as the hook of Git LFS would: hooks do not
 // run. It refuses a commit whose files are not here.
-func (v *view) sendLarge(ctx context.Context, p pushRequest, to string) error {
+func (v *view) uploadLFS(ctx context.Context, p pushRequest, to string) error {
 	confined, err := v.git.view(p.repository, false)
 	if err != nil {
 		return err
@@ -163,16 +163,16 @@ func (v *view) sendLarge(ctx context.Context, p pushRequest, to string) error {
 	if err != nil {
 		return err
 	}
-	all, err := confined.largeDigests(ctx, p.commit, others)
+	all, err := confined.lfsDigests(ctx, p.commit, others)
 	if err != nil || len(all) == 0 {
 		return err
 	}
 	for _, digest := range all {
-		if !hasLarge(commonDir(p.repository), digest) {
+		if !hasLFS(commonDir(p.repository), digest) {
 			return &Error{Message: "the content of the Git LFS file " + digest + " is not in the repository from which it would be pushed"}
 		}
 	}
-	for batch := range slices.Chunk(all, maxLargeArguments) {
+	for batch := range slices.Chunk(all, maxLFSArguments) {
 		err := v.pipe(ctx, nil, io.Discard, slices.Concat([]string{"lfs", "push", "--object-id", to}, batch)...)
 		if e, ours := errors.AsType[*Error](err); ours && strings.Contains(e.Message, "'lfs' is not a git command") {
 			return &Error{Message: fmt.Sprintf("the work has %s of Git LFS, and git-lfs is not installed where it is pushed from: install the package git-lfs there", plural(len(all), "file", "files"))}

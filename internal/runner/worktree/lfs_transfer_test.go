@@ -25,7 +25,7 @@ func TestPushLarge(t *testing.T) {
 		"git lfs track '*.bin' >/dev/null; echo one >a.bin; mkdir d; echo two >d/b.bin; git add .; git commit -qm large; echo small >small; git add .; git commit -qm small")
 	g := New(os.Environ(), t.TempDir())
 	p := fleet.Push{Commit: revision(t, repo, "work"), Branch: "work"}
-	missing, err := g.MissingLarge(t.Context(), repo, p.Commit)
+	missing, err := g.MissingLFS(t.Context(), repo, p.Commit)
 	require.NoError(t, err)
 	require.Empty(t, missing)
 	_, err = g.Push(t.Context(), repo, "", p)
@@ -33,7 +33,7 @@ func TestPushLarge(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", sh(t, to, "cat $(find lfs -type f | xargs grep -l one) $(find lfs -type f | xargs grep -l two)"))
 
 	// A mirror, which has the pointers only.
-	mirror := Mirror(t.TempDir(), "file://"+to)
+	mirror := MirrorPath(t.TempDir(), "file://"+to)
 	b, err := g.Branch(t.Context(), mirror, "file://"+to, "main")
 	require.NoError(t, err)
 	sh(t, repo, "echo three >c.bin; git add .; git commit -qm three")
@@ -41,19 +41,19 @@ func TestPushLarge(t *testing.T) {
 	var pack bytes.Buffer
 	require.NoError(t, g.Pack(t.Context(), repo, work, nil, false, &pack))
 	require.NoError(t, g.Unpack(t.Context(), mirror, work, &pack))
-	missing, err = g.MissingLarge(t.Context(), mirror, work)
+	missing, err = g.MissingLFS(t.Context(), mirror, work)
 	require.NoError(t, err)
 	require.Len(t, missing, 1, "the remote has the others")
 	require.Error(t, g.MoveSource(t.Context(), "file://"+to, mirror, b, work))
 	require.Equal(t, b.Commit, revision(t, to, "main"))
-	ok, err := g.AddLarge(mirror, missing[0], strings.NewReader("other"))
+	ok, err := g.AddLFS(mirror, missing[0], strings.NewReader("other"))
 	require.NoError(t, err)
 	require.False(t, ok)
 	var file bytes.Buffer
-	require.ErrorIs(t, g.ReadLarge(repo, strings.Repeat("1", 64), &file), os.ErrNotExist)
-	require.ErrorIs(t, g.ReadLarge(repo, "../x", &file), os.ErrNotExist)
-	require.NoError(t, g.ReadLarge(repo, missing[0], &file))
-	ok, err = g.AddLarge(mirror, missing[0], &file)
+	require.ErrorIs(t, g.ReadLFS(repo, strings.Repeat("1", 64), &file), os.ErrNotExist)
+	require.ErrorIs(t, g.ReadLFS(repo, "../x", &file), os.ErrNotExist)
+	require.NoError(t, g.ReadLFS(repo, missing[0], &file))
+	ok, err = g.AddLFS(mirror, missing[0], &file)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.NoError(t, g.MoveSource(t.Context(), "file://"+to, mirror, b, work))

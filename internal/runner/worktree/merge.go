@@ -31,7 +31,7 @@ type mergeResult struct {
 // merge merges two commits, which have a common commit in their histories.
 func (d *draft) merge(ctx context.Context, ours, theirs string) (m mergeResult, err error) {
 	for label, oid := range map[string]string{oursLabel: ours, theirsLabel: theirs} {
-		if err := os.WriteFile(filepath.Join(d.tmp, "refs", "heads", label), []byte(oid+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(d.gitDir, "refs", "heads", label), []byte(oid+"\n"), 0o600); err != nil {
 			return m, err
 		}
 	}

@@ -34,7 +34,7 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 		return err
 	}
 	for _, c := range all {
-		if err := g.repair(ctx, repository, c, fleet.Branch{Name: b.Name, Commit: now}); err != nil {
+		if err := g.rollBackMove(ctx, repository, c, fleet.Branch{Name: b.Name, Commit: now}); err != nil {
 			return err
 		}
 	}
@@ -75,13 +75,13 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 			err = f.update(ctx, c, b.Commit, to)
 		}
 		if err != nil {
-			if rerr := g.repair(ctx, repository, c, b); rerr != nil {
+			if rerr := g.rollBackMove(ctx, repository, c, b); rerr != nil {
 				err = errors.Join(err, rerr)
 			}
 			return f.undo(ctx, all[:i], err)
 		}
 	}
-	land := update{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
+	land := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
 	err = g.logRefs(ctx, repository, landedWork, land)
 	for err != nil && removeStaleLock(err) {
 		err = g.logRefs(ctx, repository, landedWork, land)
@@ -185,5 +185,5 @@ func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Bra
 		}
 		return err
 	}
-	return g.updateRefs(context.WithoutCancel(ctx), mirror, update{name: remoteBranches + b.Name, oid: to})
+	return g.updateRefs(context.WithoutCancel(ctx), mirror, refChange{name: remoteBranches + b.Name, oid: to})
 }

@@ -45,10 +45,10 @@ func (c checkout) unmark() error {
 	return nil
 }
 
-// repair takes back what an interrupted update of the working tree has done, if the branch is still where it was. It changes only files
+// rollBackMove takes back what an interrupted update of the working tree has done, if the branch is still where it was. It changes only files
 // that have the content of the commit to which the branch was to move, or the beginning of it, or that are missing. The working tree is
 // locked.
-func (g *Git) repair(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
+func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
 	var m moveMark
 	f, err := os.Open(c.markPath())
 	if errors.Is(err, fs.ErrNotExist) {

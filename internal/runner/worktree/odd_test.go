@@ -43,7 +43,7 @@ func TestOddRepositories(t *testing.T) {
 			g := New(os.Environ(), t.TempDir())
 			tree := newTree(t, repo, "")
 			var err error
-			tree.Branch, err = g.FreeBranch(t.Context(), repo, "papi-1")
+			tree.Branch, err = g.AgentBranch(t.Context(), repo, "papi-1")
 			require.NoError(t, err)
 			require.NoError(t, g.Add(t.Context(), tree, "", false))
 			require.NoError(t, g.Begin(t.Context(), tree, "task"))

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// work is a contribution as it would be on top of the branch.
-type work struct {
+// mergePreview is a contribution as it would be on top of the branch.
+type mergePreview struct {
 	name        string
 	commit      string                // a synthetic commit on top of the branch, perhaps with conflict markers
 	files       map[string]*fileLines // by path; a renamed file counts with both paths
@@ -34,14 +34,14 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 		return nil, err
 	}
 	defer d.close()
-	works := make([]work, len(all))
+	works := make([]mergePreview, len(all))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range all {
 		group.Go(func() (err error) {
-			works[i], err = d.work(within, onto, c)
+			works[i], err = d.preview(within, onto, c)
 			if _, ours := errors.AsType[*Error](err); ours && within.Err() == nil {
-				works[i], err = work{}, nil // for example, it is larger than git's limits: Combine says so, and the others can be compared
+				works[i], err = mergePreview{}, nil // for example, it is larger than git's limits: Combine says so, and the others can be compared
 			}
 			return err
 		})
@@ -72,9 +72,9 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	return found, nil
 }
 
-// work brings the contribution onto the branch.
-func (d *draft) work(ctx context.Context, onto string, c fleet.Contribution) (w work, err error) {
-	w = work{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
+// preview brings the contribution onto the branch.
+func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) (w mergePreview, err error) {
+	w = mergePreview{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
 	base, err := d.base(ctx, c, onto, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // another history, with which nothing can be combined
 		return w, nil
@@ -124,7 +124,7 @@ func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string,
 }
 
 // overlap compares two works. It returns nil if they neither change the same lines nor are in conflict.
-func (d *draft) overlap(ctx context.Context, a, b *work) (*fleet.WorkOverlap, error) {
+func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOverlap, error) {
 	if !a.changed || !b.changed {
 		return nil, nil
 	}
@@ -167,7 +167,7 @@ func (d *draft) overlap(ctx context.Context, a, b *work) (*fleet.WorkOverlap, er
 
 // blocks reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
 // renamed files from.
-func (w *work) blocks(b *work) bool {
+func (w *mergePreview) blocks(b *mergePreview) bool {
 	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
 		if w.renamedDirs[path.Dir(name)] {
 			return true

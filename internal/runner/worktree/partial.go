@@ -36,7 +36,7 @@ func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error
 	defer v.close()
 	for _, s := range settings {
 		if promisorSettingPattern.MatchString(s.key) {
-			if err := agentfile.Append(filepath.Join(v.tmp, "config"), []byte(s.String())); err != nil {
+			if err := agentfile.Append(filepath.Join(v.gitDir, "config"), []byte(s.String())); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	defer server.Close()
 	source := strings.Replace(server.URL, "://", "://me:"+password+"@", 1) + "/" + filepath.Base(origin) + "/.git"
 	g := New(os.Environ(), t.TempDir())
-	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
+	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))

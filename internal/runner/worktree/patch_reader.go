@@ -11,7 +11,7 @@ const maxCompared = 50_000
 
 // patchReader reads what diff-tree prints with --raw and -p.
 type patchReader struct {
-	w       *work
+	w       *mergePreview
 	onLimit func()       // is called when there are maxCompared files
 	patches []*fileLines // the files whose patches follow, in order
 	current *fileLines

@@ -41,7 +41,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	if err := g.push(ctx, pushRequest{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
 		return fleet.PushResult{}, err
 	}
-	tracking := update{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
+	tracking := refChange{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
 	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
 		return fleet.PushResult{}, err // people's repository may have another place for it
 	}
@@ -73,7 +73,7 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 		return "", "", fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q: %s", fleet.Shorten(name, 100), list)
 	}
 	to, err = g.run(ctx, repository, "remote", "get-url", "--push", "--", name)
-	if err == nil && !Remote(to) && !filepath.IsAbs(to) { // relative to the repository
+	if err == nil && !IsRemote(to) && !filepath.IsAbs(to) { // relative to the repository
 		to = filepath.Join(repository, to)
 	}
 	return name, to, err
@@ -89,7 +89,7 @@ func (g *Git) push(ctx context.Context, p pushRequest) error {
 	v.policy = nil // git needs the network and the user's keys
 	plain, env := withoutPassword(p.url)
 	v.env = append(v.env, env...)
-	if err := v.sendLarge(ctx, p, plain); err != nil {
+	if err := v.uploadLFS(ctx, p, plain); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -56,7 +56,7 @@ func TestPushCredentials(t *testing.T) {
 
 	// The password in the URL of a source counts more.
 	source := strings.Replace(url, "http://", "http://server:secret@", 1)
-	mirror := Mirror(t.TempDir(), source)
+	mirror := MirrorPath(t.TempDir(), source)
 	b, err := g.Branch(t.Context(), mirror, source, "main")
 	require.NoError(t, err)
 	p.Commit, p.Branch = b.Commit, "third"

@@ -75,18 +75,18 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// update is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any
+// refChange is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any
 // value is accepted.
-type update struct{ name, oid, old string }
+type refChange struct{ name, oid, old string }
 
 // updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because
 // git could leave a lock behind.
-func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) error {
+func (g *Git) updateRefs(ctx context.Context, repository string, all ...refChange) error {
 	return g.logRefs(ctx, repository, "fleet: work of an agent", all...)
 }
 
 // logRefs works like updateRefs, with a message for the logs of the refs.
-func (g *Git) logRefs(ctx context.Context, repository, message string, all ...update) error {
+func (g *Git) logRefs(ctx context.Context, repository, message string, all ...refChange) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -94,11 +94,11 @@ func (g *Git) logRefs(ctx context.Context, repository, message string, all ...up
 		return err
 	}
 	defer g.lock(repository)()
-	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(updates(all)), io.Discard, "update-ref", "--no-deref", "-m", message, "--stdin")
+	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "-m", message, "--stdin")
 }
 
-// updates returns the input for update-ref.
-func updates(all []update) string {
+// refChangeInput returns the input for update-ref.
+func refChangeInput(all []refChange) string {
 	var b strings.Builder
 	for _, u := range all {
 		verb := "update"

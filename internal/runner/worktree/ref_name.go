@@ -34,8 +34,8 @@ func (n refNames) add(full string) {
 	}
 }
 
-// free reports whether the name is unused in the repository and can be the name of a branch.
-func (n refNames) free(s refSet, name string) bool {
+// isFree reports whether the name is unused in the repository and can be the name of a branch.
+func (n refNames) isFree(s refSet, name string) bool {
 	if reservedNamePattern.MatchString(name) || n[name] {
 		return false
 	}

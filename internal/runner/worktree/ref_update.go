@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// refUpdate is an update for a ref of the agent.
-type refUpdate struct {
+// agentRefChange is an update for a ref of the agent.
+type agentRefChange struct {
 	name string // the agent's name of the ref
-	update
+	refChange
 	last      publishedBranch // the branch of the repository before the update, if it is one
 	hadBranch bool            // whether there is one
 }
 
 // collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
 func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refRecord, changed map[string]string) (left string, err error) {
-	var all []refUpdate
+	var all []agentRefChange
 	names, folders := have.names(), have.folders()
-	put := func(u update) {
+	put := func(u refChange) {
 		have[u.name] = ref{oid: u.oid}
 		names.add(u.name) // the next branch must not get the same name
 		addFolders(folders, u.name)
@@ -32,22 +32,22 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refR
 			if u, done := record.publish(t, have, names, branch, oid); done {
 				for _, u := range u {
 					put(u)
-					all = append(all, refUpdate{name, u, last, before})
+					all = append(all, agentRefChange{name, u, last, before})
 				}
 				continue
 			}
 		}
 		if own := ownRef(t, have, folders, name); have[own].oid != oid {
-			put(update{name: own, oid: oid})
-			all = append(all, refUpdate{name: name, update: update{name: own, oid: oid}})
+			put(refChange{name: own, oid: oid})
+			all = append(all, agentRefChange{name: name, refChange: refChange{name: own, oid: oid}})
 		}
 	}
 	if len(all) == 0 {
 		return "", nil
 	}
-	updates := make([]update, 0, len(all))
+	updates := make([]refChange, 0, len(all))
 	for _, p := range all {
-		updates = append(updates, p.update)
+		updates = append(updates, p.refChange)
 	}
 	err = g.updateRefs(ctx, t.Repository, updates...)
 	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // for example, a killed git has left the lock of one
@@ -61,21 +61,21 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refR
 
 // updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
 // corrects have and record, and describes the refs that the repository has under no name.
-func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []refUpdate) (left string, err error) {
+func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []agentRefChange) (left string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
-		err := g.updateRefs(ctx, t.Repository, p.update)
+		err := g.updateRefs(ctx, t.Repository, p.refChange)
 		branch, ok := strings.CutPrefix(p.name, "refs/heads/")
 		if err != nil {
-			if delete(have, p.update.name); strings.Trim(p.old, "0") != "" {
-				have[p.update.name] = ref{oid: p.old}
+			if delete(have, p.refChange.name); strings.Trim(p.old, "0") != "" {
+				have[p.refChange.name] = ref{oid: p.old}
 			}
 		}
 		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
 			if record.Published[branch] = p.last; !p.hadBranch {
 				delete(record.Published, branch)
 			}
-			u := update{name: ownRef(t, have, folders, p.name), oid: p.oid}
+			u := refChange{name: ownRef(t, have, folders, p.name), oid: p.oid}
 			if err = g.updateRefs(ctx, t.Repository, u); err == nil {
 				have[u.name] = ref{oid: u.oid}
 			}
@@ -94,7 +94,7 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 }
 
 // publish returns the updates for a branch of the agent, and whether the repository will have that branch.
-func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]update, bool) {
+func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]refChange, bool) {
 	last, before := r.Published[branch]
 	if before && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
@@ -107,11 +107,11 @@ func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid str
 			return nil, true
 		case there && (!before || name != last.Name || now.oid != last.OID || now.checkedOut):
 			continue // somebody else has changed the branch, or has checked it out
-		case !there && !names.free(have, name):
+		case !there && !names.isFree(have, name):
 			continue
 		}
 		r.Published[branch] = publishedBranch{name, oid}
-		return []update{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
+		return []refChange{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
 	}
 	return nil, false
 }

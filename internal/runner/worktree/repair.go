@@ -11,9 +11,9 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// mend makes the tree usable for the next task: see gitfiles.Mend. It returns the commit of the agent's HEAD, or an empty text if
+// repair makes the tree usable for the next task: see gitfiles.Mend. It returns the commit of the agent's HEAD, or an empty text if
 // only git can find it. In a repository that people use too, it removes only locks that no running git can hold.
-func (t Tree) mend(ctx context.Context) (head string, err error) {
+func (t Tree) repair(ctx context.Context) (head string, err error) {
 	m := gitfiles.Tree{GitDir: t.GitDir, AllLocks: true}
 	switch {
 	case !t.hasOwnGitDir():
@@ -29,7 +29,7 @@ func (t Tree) mend(ctx context.Context) (head string, err error) {
 	default: // for example, the agent's directory was removed
 		return "", &fs.PathError{Op: "open", Path: t.Dir, Err: fs.ErrNotExist}
 	}
-	done, err := sandbox.MendGit(ctx, m)
+	done, err := sandbox.RepairGit(ctx, m)
 	if !oidPattern.MatchString(done.Commit) {
 		return "", err
 	}

@@ -20,13 +20,13 @@ import (
 
 var scpPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
 
-// Remote reports whether the repository is on another machine, so that a mirror is needed: a URL, or host:path.
-func Remote(source string) bool {
+// IsRemote reports whether the repository is on another machine, so that a mirror is needed: a URL, or host:path.
+func IsRemote(source string) bool {
 	return strings.Contains(source, "://") || (scpPattern.MatchString(source) && !filepath.IsAbs(source))
 }
 
-// Mirror returns the path of a remote repository's mirror below dir.
-func Mirror(dir, source string) string {
+// MirrorPath returns the path of a remote repository's mirror below dir.
+func MirrorPath(dir, source string) string {
 	sum := sha256.Sum256([]byte(source))
 	name := strings.TrimSuffix(source[strings.LastIndexAny(source, "/:")+1:], ".git")
 	name = regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-")
@@ -118,9 +118,9 @@ func (g *Git) Setting(ctx context.Context, repository, key string) string {
 	return value
 }
 
-// FreeBranch returns the name for the branch of an agent with the label: fleet/label, or fleet-label if the repository or one of its
+// AgentBranch returns the name for the branch of an agent with the label: fleet/label, or fleet-label if the repository or one of its
 // remotes has a branch named fleet. Git cannot have both fleet and fleet/label.
-func (g *Git) FreeBranch(ctx context.Context, repository, label string) (string, error) {
+func (g *Git) AgentBranch(ctx context.Context, repository, label string) (string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
 		return "", err

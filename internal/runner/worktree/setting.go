@@ -14,7 +14,7 @@ var notCopiedPattern = regexp.MustCompile(`^(core\.(bare|worktree|sharedreposito
 // setting is one line of a git configuration.
 type setting struct {
 	key, value string
-	has        bool // whether there is a value; a key without a value is true
+	hasValue   bool // whether there is a value; a key without a value is true
 }
 
 // String returns the setting as lines of a configuration file. It is empty if the key is not valid.
@@ -28,7 +28,7 @@ func (s setting) String() string {
 		section += " " + quoteConfig(s.key[i+1:j])
 	}
 	value := ""
-	if s.has {
+	if s.hasValue {
 		value = " = " + quoteConfig(s.value)
 	}
 	return fmt.Sprintf("[%s]\n\t%s%s\n", section, s.key[j+1:], value)

@@ -15,7 +15,7 @@ const maxNamed = 100
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
 // changes that exist at the start do not count as changes of this task.
 func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
-	base, err := t.mend(ctx)
+	base, err := t.repair(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	if have[AgentRefs(t.UID)+"last.head"].oid == base {
 		base = have[AgentRefs(t.UID)+"last"].oid
 	}
-	begin := update{name: t.taskRef(taskID) + ".base", oid: base}
+	begin := refChange{name: t.taskRef(taskID) + ".base", oid: base}
 	err = g.updateRefs(ctx, t.Repository, begin)
 	if !t.hasOwnGitDir() {
 		return err
@@ -101,7 +101,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 	}
 	c.Base = cmp.Or(c.Base, head, c.Commit)
 	if c.Commit != "" {
-		if err := g.updateRefs(ctx, t.Repository, update{name: c.Ref, oid: c.Commit}, update{name: AgentRefs(t.UID) + "last", oid: c.Commit}); err != nil {
+		if err := g.updateRefs(ctx, t.Repository, refChange{name: c.Ref, oid: c.Commit}, refChange{name: AgentRefs(t.UID) + "last", oid: c.Commit}); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 	if head == "" {
 		return nil
 	}
-	if err := g.updateRefs(ctx, t.Repository, update{name: AgentRefs(t.UID) + "last.head", oid: head}, update{name: c.Ref, oid: head}); err != nil {
+	if err := g.updateRefs(ctx, t.Repository, refChange{name: AgentRefs(t.UID) + "last.head", oid: head}, refChange{name: c.Ref, oid: head}); err != nil {
 		return err
 	}
 	if c.Base != "" && head != c.Base {

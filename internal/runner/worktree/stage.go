@@ -26,7 +26,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 			from = path
 		}
 	}
-	to := filepath.Join(v.tmp, "index")
+	to := filepath.Join(v.gitDir, "index")
 	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
 		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL="+noAddress, "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL="+noAddress)
 	if sandbox.CopyIndex(ctx, gitfiles.IndexCopy{From: from, To: to}) == nil {
@@ -40,7 +40,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 
 // newIndex gives the view an index with the files of the commit head.
 func (v *view) newIndex(ctx context.Context, head string) error {
-	if err := os.Remove(filepath.Join(v.tmp, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(v.gitDir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if head == "" {
@@ -118,8 +118,8 @@ func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) 
 		return ctx.Err()
 	}
 	what, why := "files in deep directories", "git cannot read such long paths"
-	if err == nil && survey.Deep > 0 {
-		what = fmt.Sprintf("%s deep in %s/", plural(int(survey.Deep), "file", "files"), fleet.Shorten(survey.DeepIn, maxWhy))
+	if err == nil && survey.TooDeep > 0 {
+		what = fmt.Sprintf("%s deep in %s/", plural(int(survey.TooDeep), "file", "files"), fleet.Shorten(survey.TooDeepIn, maxWhy))
 	}
 	s.leaveOut(what, why)
 	return nil
@@ -136,7 +136,7 @@ func (v *view) addPaths(ctx context.Context, s *staging, paths []string) error {
 	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Join(v.tmp, "index.lock")) // git was perhaps killed at one of its limits
+	_ = os.Remove(filepath.Join(v.gitDir, "index.lock")) // git was perhaps killed at one of its limits
 	if s.refused++; len(paths) == 1 || s.refused > maxRefused {
 		what := paths[0]
 		if len(paths) > 1 {

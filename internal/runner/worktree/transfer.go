@@ -103,8 +103,8 @@ func skipBundleHeader(in *bufio.Reader) error {
 	}
 }
 
-// TakeCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if that one does not have it.
-func (g *Git) TakeCommit(ctx context.Context, repository, commit, from string) error {
+// CopyCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if that one does not have it.
+func (g *Git) CopyCommit(ctx context.Context, repository, commit, from string) error {
 	if g.RequireCommit(ctx, repository, commit) == nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (g *Git) TakeCommit(ctx context.Context, repository, commit, from string) e
 // RemoteURL returns the URL or the path of the only remote of the repository, or of origin.
 func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) {
 	_, to, err := g.remote(ctx, repository, "")
-	if err == nil && !Remote(to) {
+	if err == nil && !IsRemote(to) {
 		to = filepath.Clean(to)
 	}
 	return to, err

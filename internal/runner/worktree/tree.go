@@ -64,15 +64,15 @@ func (g *Git) createBranch(ctx context.Context, t Tree, base string) error {
 	name := t.PublishedBranch()
 	branch := "refs/heads/" + name
 	commit := have[branch].oid
-	var all []update
+	var all []refChange
 	if commit == "" {
 		if commit, err = g.startCommit(ctx, t.Repository, base, have); err != nil {
 			return err
 		}
-		all = append(all, update{name: branch, oid: commit})
+		all = append(all, refChange{name: branch, oid: commit})
 	}
 	// This ref keeps the objects that the agent needs, whatever happens to the repository's branches.
-	all = append(all, update{name: AgentRefs(t.UID) + "base", oid: commit})
+	all = append(all, refChange{name: AgentRefs(t.UID) + "base", oid: commit})
 	if err := g.updateRefs(ctx, t.Repository, all...); err != nil {
 		return err
 	}

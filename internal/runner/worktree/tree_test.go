@@ -221,9 +221,9 @@ func TestFetch(t *testing.T) {
 	t.Parallel()
 	origin := repository(t)
 	source := "file://" + origin
-	require.True(t, Remote(source))
+	require.True(t, IsRemote(source))
 	g := New(os.Environ(), t.TempDir())
-	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
+	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
@@ -256,10 +256,10 @@ func TestRemote(t *testing.T) {
 		"https://example.com/a/b.git": true, "ssh://git@example.com/a": true, "git@example.com:a/b.git": true, "host:path": true,
 		"file:///srv/a": true, "/srv/git/a": false, "../a": false, "a": false, "": false, "/srv/a:b": false,
 	} {
-		require.Equal(t, want, Remote(source), source)
+		require.Equal(t, want, IsRemote(source), source)
 	}
 	require.Equal(t, "://host", Scrub("://user:pass@host"))
-	require.NotEqual(t, Mirror("d", "https://a/x.git"), Mirror("d", "https://b/x.git"))
+	require.NotEqual(t, MirrorPath("d", "https://a/x.git"), MirrorPath("d", "https://b/x.git"))
 }
 
 // TestCutOff interrupts git at many moments. The next call must complete the work.

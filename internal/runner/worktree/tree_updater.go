@@ -49,7 +49,7 @@ func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Bra
 			paths = append(paths, c.path)
 		}
 	}
-	f.filteredFile, err = g.firstFiltered(ctx, repository, to, names, paths)
+	f.filteredFile, err = g.firstFilteredPath(ctx, repository, to, names, paths)
 	return f, err
 }
 
@@ -64,7 +64,7 @@ var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked work
 // check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
 func (f *treeUpdater) check(ctx context.Context, c checkout) error {
 	const then = "commit, stash or remove it, or check out another branch there, and try again"
-	switch what := c.unfinished(""); {
+	switch what := c.unfinishedOperation(""); {
 	case what != "":
 		return c.busyError(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
 	case f.filteredFile != "":

@@ -15,9 +15,9 @@ import (
 // maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
 const maxCommits = 700_000
 
-// looseCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
+// unreachableCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
 // commits of a detached HEAD, and commits that were replaced by others.
-func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
+func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, error) {
 	own, err := v.ownCommits(ctx, t)
 	if err != nil || len(own) == 0 {
 		return 0, err
@@ -49,7 +49,7 @@ func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
 
 // ownCommits returns the commits in the agent's git directory.
 func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
-	dir := filepath.Join(v.tmp, "own") // without alternates, so that git does not list the objects of the repository
+	dir := filepath.Join(v.gitDir, "own") // without alternates, so that git does not list the objects of the repository
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}

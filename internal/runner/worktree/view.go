@@ -28,15 +28,15 @@ import (
 // Where the system can confine programs, git is confined too. It can read the repository. It can write only the view
 // and, at most, objects and LFS files of the repository.
 type view struct {
-	git    *Git
-	tmp    string // path of the view itself
-	dir    string // working directory of git
-	env    []string
-	policy *sandbox.Policy // nil if git is not confined
-	head   string          // content of HEAD
-	info   gitfiles.Info   // what is in the git directory that the view stands for
-	packs  bool            // new objects are always stored in packs
-	temp   *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
+	git         *Git
+	gitDir      string // path of the view itself
+	dir         string // working directory of git
+	env         []string
+	policy      *sandbox.Policy // nil if git is not confined
+	head        string          // content of HEAD
+	info        gitfiles.Info   // what is in the git directory that the view stands for
+	alwaysPacks bool            // new objects are always stored in packs
+	fallbackDir *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
 }
 
 // sharedParts are the parts of a repository that a view links to.
@@ -95,7 +95,7 @@ func withSpace(common, temp string, view func(temp string) (*view, error)) (*vie
 	if v, err = view(other.Path()); err != nil {
 		return nil, errors.Join(err, other.Close())
 	}
-	v.temp = other
+	v.fallbackDir = other
 	return v, nil
 }
 
@@ -105,11 +105,11 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo
 	if err != nil {
 		return nil, err
 	}
-	v.packs = slices.ContainsFunc(commonInfo.Settings, isShared) // the sandbox prevents git from setting the group of new directories
+	v.alwaysPacks = slices.ContainsFunc(commonInfo.Settings, isShared) // the sandbox prevents git from setting the group of new directories
 	v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
 	if ownerOf(dir) != nil {
 		v.policy.Override = true
-		v.packs = true // the owner can remove packs of root, but no objects in directories of root
+		v.alwaysPacks = true // the owner can remove packs of root, but no objects in directories of root
 	}
 	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
 	err = v.link(common, sharedParts)
@@ -133,11 +133,11 @@ func (g *Git) newView(temp, dir, own string, files bool) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{git: g, tmp: tmp, dir: dir, env: []string{"GIT_DIR=" + tmp, "GIT_NO_REPLACE_OBJECTS=1"}}
+	v := &view{git: g, gitDir: tmp, dir: dir, env: []string{"GIT_DIR=" + tmp, "GIT_NO_REPLACE_OBJECTS=1"}}
 	if files {
 		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(own, "index"))
 	}
-	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.config()), Network: sandbox.Offline, Limits: g.limits()}
+	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.configPaths()), Network: sandbox.Offline, Limits: g.limits()}
 	return v, nil
 }
 
@@ -152,7 +152,7 @@ func existingPaths(paths ...string) []string {
 // link links parts of a git directory into the view.
 func (v *view) link(common string, names []string) error {
 	for _, name := range names {
-		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.tmp, name)); err != nil {
+		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.gitDir, name)); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s
 // branch is set, it is used if own has no usable HEAD.
 func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	v.info = i
-	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(v.gitDir, "info"), 0o700); err != nil {
 		return err
 	}
 	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
@@ -177,7 +177,7 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 		if part = filepath.Base(part); !strings.HasPrefix(part, "sharedindex.") {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(own, part), filepath.Join(v.tmp, part)); err != nil {
+		if err := os.Symlink(filepath.Join(own, part), filepath.Join(v.gitDir, part)); err != nil {
 			return err
 		}
 	}
@@ -185,10 +185,10 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	if branch != "" && !usableHeadPattern.MatchString(v.head) {
 		v.head = "ref: " + branch
 	}
-	if err := os.WriteFile(filepath.Join(v.tmp, "HEAD"), []byte(v.head+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(v.gitDir, "HEAD"), []byte(v.head+"\n"), 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(v.tmp, "config"), []byte(config), 0o600)
+	return os.WriteFile(filepath.Join(v.gitDir, "config"), []byte(config), 0o600)
 }
 
 // isShared reports whether the setting is core.sharedRepository.
@@ -243,8 +243,8 @@ func (b *limitedWriter) Write(p []byte) (int, error) {
 }
 
 func (v *view) close() {
-	_ = os.RemoveAll(v.tmp)
-	if v.temp != nil {
-		_ = v.temp.Close()
+	_ = os.RemoveAll(v.gitDir)
+	if v.fallbackDir != nil {
+		_ = v.fallbackDir.Close()
 	}
 }

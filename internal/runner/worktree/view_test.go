@@ -96,7 +96,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		t.Parallel()
 		origin := repository(t)
 		g := New(os.Environ(), t.TempDir())
-		mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
+		mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		tree := newTree(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
