@@ -64,7 +64,7 @@ var layers = []layer{
 	{"fleet/internal/store/turn", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/waittest", nil, nil},
-	{"fleet/internal/ordinary", nil, nil},
+	{"fleet/internal/unprivileged", nil, nil},
 	{"fleet/internal/face/wire", []string{"fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/inbound", []string{"fleet/internal/face/wire", "fleet/internal/loopback"}, nil},
 	{"fleet/internal/face/encoded", []string{"fleet/internal/face/wire"}, nil},

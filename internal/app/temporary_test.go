@@ -22,7 +22,7 @@ func TestTemporaryFiles(t *testing.T) {
 		"internal/runner/worktree/repository.go": "below a directory of package scratch",
 		"internal/runner/repository/checks.go":   "Tidy removes them",
 		"internal/runner/remote/bundle.go":       "the file is unlinked at once",
-		"internal/ordinary/ordinary.go":          "only tests use it",
+		"internal/unprivileged/unprivileged.go":  "only tests use it",
 		"internal/runner/shim/socket_other.go":   "a symbolic link, for systems with short paths of sockets",
 	}
 	root := filepath.Join("..", "..")

@@ -29,7 +29,7 @@ func TestIsAddress(t *testing.T) {
 	}
 }
 
-func TestReach(t *testing.T) {
+func TestDialAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		":1": "127.0.0.1:1", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1", "10.0.0.1:1": "10.0.0.1:1", "[::1]:1": "[::1]:1", "fleet.example.com:1": "fleet.example.com:1",

@@ -7,7 +7,6 @@ package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -25,7 +24,7 @@ import (
 // maxProblems is the largest number of problems of a value that are reported.
 const maxProblems = 10
 
-// matchTimeout limits the time to match one text with an expression that Go's package regexp does not have. Such an
+// matchTimeout limits the time to match one text with an expression that Go's package regexp does not support. Such an
 // expression can take exponential time.
 const matchTimeout = 100 * time.Millisecond
 
@@ -69,11 +68,11 @@ func Checker(text []byte) (check func(value []byte) []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(value []byte) []string { return s.Check(value) }, nil
+	return s.Check, nil
 }
 
 // Check returns how the JSON value violates the schema; nil if it does not.
-func (s *Schema) Check(value json.RawMessage) []string {
+func (s *Schema) Check(value []byte) []string {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return []string{"it is not JSON: " + err.Error()}
@@ -81,7 +80,7 @@ func (s *Schema) Check(value json.RawMessage) []string {
 	return problemsOf(s.compiled.Validate(v))
 }
 
-// compilePattern compiles a regular expression. Most expressions mean the same to Go, which matches them in linear time.
+// compilePattern compiles a regular expression. Go understands most expressions in the same way, and matches them in linear time.
 func compilePattern(text string) (jsonschema.Regexp, error) {
 	if r, err := regexp.Compile(text); err == nil {
 		return r, nil
@@ -94,7 +93,7 @@ func compilePattern(text string) (jsonschema.Regexp, error) {
 	return pattern{r}, nil
 }
 
-// pattern is an expression with features that Go's package regexp does not have, such as lookahead.
+// pattern is an expression with features that Go's package regexp does not support, such as lookahead.
 type pattern struct{ *regexp2.Regexp }
 
 // MatchString reports whether the text matches. A text that takes too long does not match.

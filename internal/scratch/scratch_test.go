@@ -86,7 +86,7 @@ func TestOpenAtOnce(t *testing.T) {
 	}
 }
 
-func TestFile(t *testing.T) {
+func TestCreateTemp(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	left, err := CreateTemp(path)

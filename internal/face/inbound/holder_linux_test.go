@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"fleet/internal/ordinary"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/unprivileged"
 )
 
 // TestConfinedCaller checks that a sandboxed program does not count as the user it runs as.
@@ -98,7 +98,7 @@ func startHidden(self string, files []*os.File) (*os.Process, error) {
 // TestHiddenHolder checks that a caller is refused if a confined process of the server's user, which does not show its
 // descriptors, may hold the connection. A process that cannot have got the connection does not count.
 func TestHiddenHolder(t *testing.T) {
-	if ordinary.Again(t) {
+	if unprivileged.Rerun(t) {
 		return
 	}
 	if err := sandbox.Available(); err != nil {

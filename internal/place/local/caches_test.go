@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
+	"fleet/internal/unprivileged"
 )
 
 // printCaches prints where the tools of an agent have their caches.
@@ -76,7 +76,7 @@ func TestCaches(t *testing.T) {
 func TestCachesOfOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	if ordinary.Again(t) {
+	if unprivileged.Rerun(t) {
 		return
 	}
 	t.Run("share", TestCaches)

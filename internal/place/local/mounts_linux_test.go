@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fleet/internal/fleet"
-	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
+	"fleet/internal/unprivileged"
 )
 
 // TestMountsOfOrdinaryUser checks that an agent of a server that is not root cannot change modes of files outside of its sandbox, and
@@ -22,7 +22,7 @@ func TestMountsOfOrdinaryUser(t *testing.T) {
 	if closed := t.TempDir(); os.Geteuid() == 0 && unix.Mount("tmpfs", closed, "tmpfs", 0, "") == nil { // a mount that the user cannot reach
 		defer func() { require.NoError(t, unix.Unmount(closed, 0)) }()
 	}
-	if ordinary.Again(t) {
+	if unprivileged.Rerun(t) {
 		return
 	}
 	requireSandbox(t)

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
+	"fleet/internal/unprivileged"
 	"fleet/internal/waittest"
 )
 
@@ -125,7 +125,7 @@ func TestShimKilledWithHiddenProcess(t *testing.T) {
 
 // TestHiddenProcessOfOrdinaryUser does the same on a server that is not root. Its runs need a user namespace.
 func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
-	if ordinary.Again(t) {
+	if unprivileged.Rerun(t) {
 		return
 	}
 	requireSandbox(t)
@@ -142,7 +142,7 @@ func TestHiddenProcessWithoutNamespace(t *testing.T) {
 	}
 	_, separate := killWithHiddenProcess(t, sandbox.None)
 	require.False(t, separate)
-	if ordinary.WithoutNamespaces(t) {
+	if unprivileged.RerunWithoutNamespaces(t) {
 		return
 	}
 	requireSandbox(t)

@@ -1,4 +1,4 @@
-package ordinary
+package unprivileged
 
 import (
 	"os"
@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNamespaces is the file with the number of user namespaces that may exist below the one of the process that reads it.
+// maxNamespaces is the file with the maximum number of user namespaces below that of the process that reads it.
 const maxNamespaces = "/proc/sys/user/max_user_namespaces"
 
-// WithoutNamespaces works like Again, for a system on which ordinary users can create no namespaces.
-func WithoutNamespaces(t *testing.T) bool {
+// RerunWithoutNamespaces does the same as Rerun, in a process that cannot create namespaces.
+func RerunWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
 	if text, err := os.ReadFile(maxNamespaces); err == nil && string(text) == "0\n" && os.Geteuid() != 0 {
 		return false
@@ -21,7 +21,7 @@ func WithoutNamespaces(t *testing.T) bool {
 		t.Skip("only root can start a process for which the system has no namespaces")
 	}
 	onlyNobody := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
-	again(t, &syscall.SysProcAttr{
+	rerun(t, &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: onlyNobody, GidMappings: onlyNobody, Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true},
 		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
 	}, "sh", "-c", `echo 0 >`+maxNamespaces+` && exec "$@"`, "sh")

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package ordinary runs tests as an ordinary user, if root runs them: root can do more than the server usually can.
-package ordinary
+// Package unprivileged runs tests as a user without rights if root runs them, because root can do more than the server usually can.
+package unprivileged
 
 import (
 	"os"
@@ -17,20 +17,20 @@ import (
 // nobody is a user without any rights or files.
 const nobody = 65534
 
-// Again reports whether this process is root. If so, it runs the calling test again in a process of an ordinary user, whose result
-// becomes that of the test.
-func Again(t *testing.T) bool {
+// Rerun reports whether this process is root. If so, it first runs the calling test again in a process of an unprivileged user. The
+// result of that process becomes the result of the test.
+func Rerun(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return false
 	}
-	again(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	rerun(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
 	return true
 }
 
-func again(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
+func rerun(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ordinary-*") // t.TempDir is in a directory that only root can use
+	dir, err := os.MkdirTemp("", "unprivileged-*") // t.TempDir is in a directory that only root can use
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chown(dir, nobody, nobody))
@@ -38,9 +38,9 @@ func again(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	require.NoError(t, err)
 	program, err := os.ReadFile(self) // the test program is in such a directory too
 	require.NoError(t, err)
-	copied := filepath.Join(dir, "test")
-	require.NoError(t, os.WriteFile(copied, program, 0o755))
-	command = append(command, copied, "-test.v", "-test.run=^"+t.Name()+"$")
+	executable := filepath.Join(dir, "test")
+	require.NoError(t, os.WriteFile(executable, program, 0o755))
+	command = append(command, executable, "-test.v", "-test.run=^"+t.Name()+"$")
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
