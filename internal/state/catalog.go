@@ -11,8 +11,8 @@ import (
 // catalogTTL is how long projects and roles are cached.
 const catalogTTL = 10 * time.Second
 
-// catalog caches a place's projects and roles. So checking a name does not always cost a round trip, and reads work while
-// the place does not answer.
+// catalog caches a place's projects and roles. So not every check of a name needs a round trip, and reads work while the place does not
+// answer.
 type catalog struct {
 	place fleet.Place
 	now   func() time.Time
@@ -32,29 +32,33 @@ func newCatalog(p fleet.Place, now func() time.Time) *catalog {
 	return &catalog{place: p, now: now, roles: map[string]cached[[]fleet.Role]{}}
 }
 
-func (c *catalog) fresh(at time.Time) bool {
-	return !at.IsZero() && c.now().Sub(at) < catalogTTL
-}
-
 // Projects returns the projects, by name.
 func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
+	return lookUp(c, func() cached[[]fleet.Project] { return c.projects },
+		func() ([]fleet.Project, error) { return c.place.Projects(ctx) }, func(got cached[[]fleet.Project]) { c.projects = got })
+}
+
+// lookUp returns the cached value if it is fresh, or asks the place. If the place does not answer, it returns an old value. load and store
+// access the cache.
+func lookUp[T any](c *catalog, load func() cached[T], ask func() (T, error), store func(cached[T])) (value T, err error) {
 	c.mu.Lock()
-	old, epoch := c.projects, c.epoch
+	old, epoch := load(), c.epoch
 	c.mu.Unlock()
-	if c.fresh(old.at) {
+	known := !old.at.IsZero()
+	if known && c.now().Sub(old.at) < catalogTTL {
 		return old.value, nil
 	}
-	got, err := c.place.Projects(ctx)
+	got, err := ask()
 	if err != nil {
-		if !old.at.IsZero() && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+		if known && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 			return old.value, nil
 		}
-		return nil, err
+		return value, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch == epoch {
-		c.projects = cached[[]fleet.Project]{got, c.now()}
+		store(cached[T]{got, c.now()})
 	}
 	return got, nil
 }
@@ -76,25 +80,8 @@ func (c *catalog) lastProjects() []fleet.Project {
 
 // Roles returns the roles of the project with exactly this name.
 func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	c.mu.Lock()
-	old, epoch := c.roles[project], c.epoch
-	c.mu.Unlock()
-	if c.fresh(old.at) {
-		return old.value, nil
-	}
-	got, err := c.place.Roles(ctx, project)
-	if err != nil {
-		if !old.at.IsZero() && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
-			return old.value, nil
-		}
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.epoch == epoch {
-		c.roles[project] = cached[[]fleet.Role]{got, c.now()}
-	}
-	return got, nil
+	return lookUp(c, func() cached[[]fleet.Role] { return c.roles[project] },
+		func() ([]fleet.Role, error) { return c.place.Roles(ctx, project) }, func(got cached[[]fleet.Role]) { c.roles[project] = got })
 }
 
 // Role returns the project's role with the name. If name is empty, it returns the project's default role, or else its first

@@ -18,19 +18,16 @@ type Queue struct {
 
 	refreshing sync.Mutex // held during a refresh
 
-	mu          sync.Mutex
-	loaded      bool
-	seq         int64               // events up to it are included
-	revision    int64               // see Revision
-	tasks       []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
-	known       map[string]bool     // the ids of tasks
-	pendingBy   map[string]int      // the number of pending tasks, by who has queued them
-	dependees   map[string]fleet.Dependee
-	pools       []*fleet.Pool
-	paused      *fleet.Pause
-	schedules   []*fleet.Schedule
-	credentials map[string]*fleet.Credential // by name
-	ended       map[string]bool              // see TakeEnded
+	mu        sync.Mutex
+	loaded    bool
+	seq       int64               // events up to it are included
+	revision  int64               // see Revision
+	tasks     []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
+	known     map[string]bool     // the ids of tasks
+	pendingBy map[string]int      // the number of pending tasks, by who has queued them
+	dependees map[string]fleet.Dependee
+	ended     map[string]bool // see TakeEnded
+	queueResources
 }
 
 // queueEvents are the events after which a task of the queue, or what it waits for, may be different.
@@ -51,74 +48,129 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		return err
 	}
 	q.mu.Lock()
-	begun, seq := q.loaded, q.seq
+	current := q.loaded && q.seq == last
 	q.mu.Unlock()
-	if begun && seq == last {
+	if current {
 		return nil
 	}
-	var changed, ended map[string]bool
-	var tasks []*fleet.QueuedTask
-	var pools []*fleet.Pool
-	var pause *fleet.Pause
-	var sched []*fleet.Schedule
-	creds := map[string]*fleet.Credential{}
-	deps := map[string]fleet.Dependee{}
+	var c *queueChanges
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		changed, ended, seq = map[string]bool{}, map[string]bool{}, q.seq
-		clear(deps)
-		if !begun {
-			if seq, err = tx.LastSeq(); err != nil {
-				return err
-			}
-			if tasks, err = tx.Queue(fleet.QueueFilter{All: true}); err != nil {
-				return err
-			}
-		} else if tasks, seq, err = readChanges(tx, seq, changed, ended); err != nil {
-			return err
-		}
-		if !begun || changed[""] { // events about pools, agents and the fleet name no task
-			if pools, err = fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind}); err != nil {
-				return err
-			}
-			if pause, err = fleet.ReadPause(tx); err != nil {
-				return err
-			}
-			if sched, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind}); err != nil {
-				return err
-			}
-			all, err := fleet.ReadResources[fleet.Credential](tx, fleet.ResourceFilter{Kind: fleet.CredentialKind})
-			if err != nil {
-				return err
-			}
-			clear(creds)
-			for _, c := range all {
-				creds[c.Name] = c
-			}
-		}
-		return q.readDependees(tx, tasks, changed, deps)
+		c, err = q.readChanges(tx)
+		return err
 	})
 	if err != nil {
 		return err
 	}
+	q.apply(c)
+	return nil
+}
+
+// queueChanges is what a refresh has read.
+type queueChanges struct {
+	seq       int64
+	all       bool                // it is the first refresh, which reads everything
+	changed   map[string]bool     // the ids of tasks with events; "" stands for events about pools, agents and the fleet, which name no task
+	ended     map[string]bool     // the uids of agents of which tasks have ended
+	tasks     []*fleet.QueuedTask // the changed ones that have not ended
+	resources *queueResources     // nil if they were not read
+	dependees map[string]fleet.Dependee
+}
+
+// queueResources are the resources that decide which tasks start.
+type queueResources struct {
+	pools       []*fleet.Pool
+	paused      *fleet.Pause
+	schedules   []*fleet.Schedule
+	credentials map[string]*fleet.Credential // by name
+}
+
+// readChanges reads what has changed since the last refresh. Only Refresh changes the fields that it uses, and it runs once at a time.
+func (q *Queue) readChanges(tx fleet.ReadTx) (_ *queueChanges, err error) {
+	c := &queueChanges{seq: q.seq, all: !q.loaded, changed: map[string]bool{}, ended: map[string]bool{}, dependees: map[string]fleet.Dependee{}}
+	if c.all {
+		if c.seq, err = tx.LastSeq(); err != nil {
+			return nil, err
+		}
+		c.tasks, err = tx.Queue(fleet.QueueFilter{All: true})
+	} else {
+		err = c.readTasks(tx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.all || c.changed[""] {
+		if c.resources, err = readQueueResources(tx); err != nil {
+			return nil, err
+		}
+	}
+	return c, q.readDependees(tx, c)
+}
+
+// readTasks reads the tasks that have events after c.seq.
+func (c *queueChanges) readTasks(tx fleet.ReadTx) error {
+	for {
+		events, err := tx.Events(fleet.EventFilter{Types: queueEvents}, fleet.EventWindow{After: c.seq, Limit: queueBatch})
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			c.changed[e.TaskID] = true
+			if e.Type == fleet.EventTaskEnded {
+				c.ended[e.AgentUID] = true
+			}
+			c.seq = e.Seq
+		}
+		if len(events) < queueBatch {
+			break
+		}
+	}
+	var err error
+	if c.tasks, err = tx.Queue(fleet.QueueFilter{TaskIDs: slices.Collect(maps.Keys(c.changed))}); err != nil {
+		return err
+	}
+	newest, err := tx.LastSeq()
+	c.seq = max(c.seq, newest)
+	return err
+}
+
+func readQueueResources(tx fleet.ReadTx) (_ *queueResources, err error) {
+	r := &queueResources{credentials: map[string]*fleet.Credential{}}
+	if r.pools, err = fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind}); err != nil {
+		return nil, err
+	}
+	if r.paused, err = fleet.ReadPause(tx); err != nil {
+		return nil, err
+	}
+	if r.schedules, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind}); err != nil {
+		return nil, err
+	}
+	credentials, err := fleet.ReadResources[fleet.Credential](tx, fleet.ResourceFilter{Kind: fleet.CredentialKind})
+	for _, c := range credentials {
+		r.credentials[c.Name] = c
+	}
+	return r, err
+}
+
+// apply adds the changes to the queue.
+func (q *Queue) apply(c *queueChanges) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !begun {
+	if c.all {
 		q.dependees = map[string]fleet.Dependee{}
 	}
-	if !begun || len(changed) > 0 {
+	if c.all || len(c.changed) > 0 {
 		q.revision++
-		q.merge(tasks, changed)
+		q.merge(c.tasks, c.changed)
 	}
-	q.noteEnded(ended)
-	maps.Copy(q.dependees, deps)
+	q.noteEnded(c.ended)
+	maps.Copy(q.dependees, c.dependees)
 	if len(q.dependees) > maxDependees {
 		q.forgetDependees()
 	}
-	if !begun || changed[""] {
-		q.pools, q.paused, q.schedules, q.credentials = pools, pause, sched, creds
+	if c.resources != nil {
+		q.queueResources = *c.resources
 	}
-	q.loaded, q.seq = true, seq
-	return nil
+	q.loaded, q.seq = true, c.seq
 }
 
 // merge replaces the changed tasks by others, which are all changed ones that have not ended. The caller holds the lock.
@@ -174,41 +226,10 @@ func (q *Queue) forgetDependees() {
 	q.dependees = needed
 }
 
-// readChanges reads the tasks that have events after the Seq. It adds their ids to changed, and the agents of those that have ended to
-// ended.
-func readChanges(tx fleet.ReadTx, seq int64, changed, ended map[string]bool) (tasks []*fleet.QueuedTask, last int64, err error) {
-	for {
-		events, err := tx.Events(fleet.EventFilter{Types: queueEvents}, fleet.EventWindow{After: seq, Limit: queueBatch})
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, e := range events {
-			changed[e.TaskID] = true
-			if e.Type == fleet.EventTaskEnded {
-				ended[e.AgentUID] = true
-			}
-			seq = e.Seq
-		}
-		if len(events) < queueBatch {
-			break
-		}
-	}
-	ids := make([]string, 0, len(changed))
-	for id := range changed {
-		ids = append(ids, id)
-	}
-	tasks, err = tx.Queue(fleet.QueueFilter{TaskIDs: ids})
-	if err != nil {
-		return nil, 0, err
-	}
-	newest, err := tx.LastSeq()
-	return tasks, max(seq, newest), err
-}
-
 // readDependees reads what the tasks depend on, unless it is known and has not changed.
-func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, changed map[string]bool, deps map[string]fleet.Dependee) error {
+func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 	waiting := map[string]*fleet.Task{} // most dependees wait too, and are not read one by one
-	for _, t := range tasks {
+	for _, t := range c.tasks {
 		waiting[t.ID] = &t.Task
 	}
 	read := func(id string) (err error) {
@@ -219,23 +240,23 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 			}
 		}
 		if t == nil {
-			deps[id] = fleet.Dependee{}
+			c.dependees[id] = fleet.Dependee{}
 			return nil
 		}
-		deps[id] = fleet.Dependee{Status: t.Status, Name: t.Ref(), AgentUID: t.AgentUID}
+		c.dependees[id] = fleet.Dependee{Status: t.Status, Name: t.Ref(), AgentUID: t.AgentUID}
 		return nil
 	}
-	for id := range changed {
+	for id := range c.changed {
 		if _, known := q.dependees[id]; known {
 			if err := read(id); err != nil {
 				return err
 			}
 		}
 	}
-	for _, t := range tasks {
+	for _, t := range c.tasks {
 		for _, id := range t.Entry.DependeeIDs() {
 			_, known := q.dependees[id]
-			if _, is := deps[id]; !known && !is {
+			if _, isRead := c.dependees[id]; !known && !isRead {
 				if err := read(id); err != nil {
 					return err
 				}
