@@ -39,7 +39,7 @@ const rescueReason = "its workspace is started first, to fetch the work in it"
 // workspace for that; wait is then how long to wait before the next call. If nothing helps, it records what may be lost, and
 // the workspace is deleted anyway.
 func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Duration, err error) {
-	t := w.places.Of(a).Facts
+	t := w.places.Of(a).Traits()
 	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
 		return 0, nil
 	}

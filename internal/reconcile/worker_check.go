@@ -89,7 +89,7 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 			place = w.places.Configured(a.Config.Place)
 		}
 	}
-	if place != nil && place.Facts.ProjectChecks && a.Project != "" {
+	if place != nil && place.Traits().ProjectChecks && a.Project != "" {
 		project, _, err := w.places.FindProject(ctx, a.Project, place)
 		var role fleet.Role
 		if err == nil && inRole {

@@ -67,7 +67,7 @@ func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 // restartable checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
 func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
 	place := s.places.Of(&v.Agent)
-	if checks, ok := place.Place.(fleet.Versioner); ok && place.Facts.Versions {
+	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().Versions {
 		if err := place.Available(); err != nil {
 			return "", err
 		}

@@ -186,7 +186,7 @@ func (s *Service) resolveDriver(ctx context.Context, r *LaunchRequest) error {
 		}
 		r.Place = t.Name
 	}
-	t := s.places.Configured(r.Place).Facts
+	t := s.places.Configured(r.Place).Traits()
 	if _, ok := t.Driver(r.Config.Driver); !ok {
 		return invalid("driver", "the place %s has no driver %q: it has %s", t.Name, r.Config.Driver, fleet.JoinNames(t.DriverNames()))
 	}

@@ -16,7 +16,7 @@ func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
 	if p == nil {
 		return fleet.Traits{}, false
 	}
-	return p.Facts, true
+	return p.Traits(), true
 }
 
 // PlaceWith returns the traits of the first place that has the driver. It prefers places of the fleet. ok is false if no
@@ -26,7 +26,7 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 	if p == nil {
 		return fleet.Traits{}, false
 	}
-	return p.Facts, true
+	return p.Traits(), true
 }
 
 // Places returns the state of the places of the fleet, in the order of the configuration, followed by the places of agents

@@ -47,7 +47,7 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 	if a == nil {
 		return nil, nil, fleet.AgentNotFound(ref)
 	}
-	traits := s.places.Of(a).Facts
+	traits := s.places.Of(a).Traits()
 	if content == nil && traits.Bundles && (a.DeletedAt.IsZero() || traits.KeepsWork) {
 		content, err = s.places.Bundle(ctx, a)
 		if errors.Is(err, state.ErrBundleTooLarge) {

@@ -28,7 +28,7 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 	}
 	var errs []error
 	for t, work := range open {
-		if p := s.places.Configured(t.Place); p == nil || p.Facts.CallsKeepAwake {
+		if p := s.places.Configured(t.Place); p == nil || p.Traits().CallsKeepAwake {
 			continue
 		}
 		if err := s.observeTrain(ctx, t, work); err != nil {

@@ -12,9 +12,9 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestABackendThatIsNotConfigured deletes an agent while its place is not configured. It checks that the agent stays
+// TestPlaceOfToolsetIsNotConfigured deletes an agent while its place is not configured. It checks that the agent stays
 // until the place is configured again, and is deleted then.
-func TestABackendThatIsNotConfigured(t *testing.T) {
+func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))

@@ -31,7 +31,7 @@ type Config struct {
 	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
 	// 5 s.
 	PollInterval time.Duration
-	// LeaseTTL is how long other replicas wait before they take over the agents of a dead replica; 0 means 10 s.
+	// LeaseTTL is how long other servers wait before they take over the agents of a dead server; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
 	Limits fleet.Limits

@@ -17,8 +17,8 @@ func ReportLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time)
 	})
 }
 
-// reportOutcome notes what the end of a run of the agent says about its credential. It is called before the task is changed.
-func reportOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
+// recordCredentialOutcome notes what the end of a run of the agent says about its credential. It is called before the task is changed.
+func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 	switch code := o.ReasonCode; {
 	case o.Status == fleet.TaskCompleted:
 		return changeCredential(tx, a, now, func(c *fleet.Credential) string {

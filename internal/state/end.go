@@ -47,7 +47,7 @@ func recordConversation(a *fleet.Agent, o fleet.Outcome) {
 // transaction must have read the agent and the task. EndTask does not write a deleted agent. Before it writes the agent, it
 // calls change, which may be nil.
 func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
-	if err := reportOutcome(tx, a, t, o, now); err != nil {
+	if err := recordCredentialOutcome(tx, a, t, o, now); err != nil {
 		return err
 	}
 	applyOutcome(t, o, now)

@@ -56,7 +56,7 @@ func TestListsOfSharedAgents(t *testing.T) {
 	l := agents("alice", "bob", "alice")
 	l.views[0].Shares = []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView}}
 	l.views[2].Shares = []fleet.Share{{Grantee: fleet.Grantee{Person: "bob"}, Access: fleet.AccessRun}}
-	l.shares = l.shares.with([]*fleet.Agent{&l.views[0].Agent, &l.views[1].Agent, &l.views[2].Agent})
+	l.shares = l.shares.update([]*fleet.Agent{&l.views[0].Agent, &l.views[1].Agent, &l.views[2].Agent})
 	bob, operator := fleet.Principal{Name: "bob"}, fleet.Principal{Name: "bob", Groups: []string{"ops"}}
 	all := fleet.ListAgentsRequest{}
 	require.Equal(t, l.views[1:], rows(t, l, bob, all).Agents)
@@ -70,9 +70,9 @@ func TestListsOfSharedAgents(t *testing.T) {
 
 	again := l.views[0].Agent
 	again.State = fleet.StateStopped
-	require.Same(t, l.shares, l.shares.with([]*fleet.Agent{&again}), "its shares have not changed")
+	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&again}), "its shares have not changed")
 	again.Shares = nil
-	require.Equal(t, []string{"2"}, l.shares.with([]*fleet.Agent{&again}).With(operator))
+	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&again}).With(operator))
 }
 
 // TestDeriveOnce checks that Derive calls its function once for each list.

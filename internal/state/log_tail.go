@@ -15,7 +15,7 @@ import (
 // While there are subscribers, a goroutine reads what is new, and notifies them.
 type LogTail struct {
 	store  fleet.Store
-	newest lastEvent
+	newest lastSeqReader
 
 	mu     sync.Mutex
 	begun  bool

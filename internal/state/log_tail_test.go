@@ -63,7 +63,7 @@ func (t logTx) Events(_ fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, 
 // newLogTail returns an empty store and a log tail that reads it.
 func newLogTail() (*logStore, *LogTail) {
 	s := &logStore{signal: make(chan struct{}, 1)}
-	return s, &LogTail{store: s, newest: newLastEvent(s)}
+	return s, &LogTail{store: s, newest: newLastSeqReader(s)}
 }
 
 // TestLogTail checks which events Read returns, and when it reports that the tail does not have them.
@@ -175,7 +175,7 @@ func TestLogTailNotifiesSubscribers(t *testing.T) {
 func TestNewestIsShared(t *testing.T) {
 	t.Parallel()
 	s, _ := newLogTail()
-	n := newLastEvent(s)
+	n := newLastSeqReader(s)
 	s.add(fleet.Event{})
 	seq, err := n.last(t.Context())
 	require.NoError(t, err)

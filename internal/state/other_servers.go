@@ -41,9 +41,9 @@ func (ps *Places) onOtherServer(name string) *ManagedPlace {
 	defer ps.mu.Unlock()
 	p := ps.otherServers[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Facts, others: ps.cfg.OtherServers}
+		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers}
 		p = &ManagedPlace{
-			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
+			Place: place, Name: name, Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 		}
 		ps.otherServers[name] = p

@@ -86,8 +86,8 @@ func TestOnePlaceHangs(t *testing.T) {
 	h.MustCreate("web", "Web")
 }
 
-// TestBackendDown checks that calls that need the host fail while it does not answer, and that reads succeed.
-func TestBackendDown(t *testing.T) {
+// TestPlaceIsDown checks that calls that need the place fail while its host does not answer, and that reads succeed.
+func TestPlaceIsDown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")

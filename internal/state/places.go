@@ -17,8 +17,7 @@ import (
 // ManagedPlace is a place with the core's state about it.
 type ManagedPlace struct {
 	fleet.Place
-	Name  string
-	Facts fleet.Traits
+	Name string
 	// OfFleet means that agents of ToolsetFleet live in it: the fleet uses its projects and all its workspaces.
 	OfFleet  bool
 	Catalog  *catalog
@@ -68,7 +67,7 @@ func (p *ManagedPlace) Grant(project, role string) *fleet.Grant {
 }
 
 // Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
-func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
+func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Traits().Adopts }
 
 // Places are the places of the configuration.
 type Places struct {
@@ -106,7 +105,7 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 		return
 	}
 	m := &ManagedPlace{
-		Place: p, Name: t.Name, Facts: t, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
+		Place: p, Name: t.Name, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
 		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
 		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 	}
@@ -151,7 +150,7 @@ func (ps *Places) Names() []string { return slices.Sorted(maps.Keys(ps.byName)) 
 // WithDriver returns the first place that has the driver; nil if no place has it. It prefers places of the fleet.
 func (ps *Places) WithDriver(driver string) *ManagedPlace {
 	for _, p := range ps.All {
-		if _, ok := p.Facts.Driver(driver); ok {
+		if _, ok := p.Traits().Driver(driver); ok {
 			return p
 		}
 	}
@@ -178,7 +177,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 // Absent returns a stand-in for the place with the name, which is not configured. All its calls fail.
 func (ps *Places) Absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
-	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
+	m := &ManagedPlace{Place: p, Name: name, Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
 	m.callFailure.Store(o)
 	m.listingFailure.Store(o)
@@ -199,7 +198,7 @@ func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Age
 
 // HasName reports whether the agent, as long as it exists, prevents a new agent of the place from having the name.
 func (p *ManagedPlace) HasName(a *fleet.Agent, name, owner string) bool {
-	return strings.ToLower(a.Name) == strings.ToLower(name) && (a.Owner == owner || p.Facts.UniqueNames && a.Place == p.Name) //nolint:staticcheck // as stores compare names, which EqualFold does not
+	return strings.ToLower(a.Name) == strings.ToLower(name) && (a.Owner == owner || p.Traits().UniqueNames && a.Place == p.Name) //nolint:staticcheck // as stores compare names, which EqualFold does not
 }
 
 // Subscribe returns a channel that receives a signal after this process has recorded a listing, a failure or an answer of a

@@ -84,7 +84,7 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 // asListingError returns err as the error of a place that did not list its workspaces, whatever the reason of err: for
 // callers, a token that Coder refuses has the same effect as a Coder that is down.
 func asListingError(err error) *fleet.Error {
-	words := fleet.PublicMessage(err)
+	message := fleet.PublicMessage(err)
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
@@ -92,5 +92,5 @@ func asListingError(err error) *fleet.Error {
 	case ok:
 		err = e.Cause
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", words).WithCause(err)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", message).WithCause(err)
 }

@@ -9,7 +9,7 @@ import (
 // requeue makes a running task pending, so that its next run goes on with it. The outcome is that of the run before. It writes the task
 // and the agent, and an event with the text.
 func requeue(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
-	if err := reportOutcome(tx, a, t, o, now); err != nil {
+	if err := recordCredentialOutcome(tx, a, t, o, now); err != nil {
 		return err
 	}
 	if err := keepFunds(tx, t, now); err != nil {

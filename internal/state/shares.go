@@ -20,8 +20,8 @@ type Shares struct {
 	uids map[string][]string // by principal
 }
 
-// with returns s updated by the changed agents. It returns s itself if that makes no new revision.
-func (s *Shares) with(changed []*fleet.Agent) *Shares {
+// update returns s updated by the changed agents. It returns s itself if that makes no new revision.
+func (s *Shares) update(changed []*fleet.Agent) *Shares {
 	var next map[string]*fleet.Agent
 	for _, a := range changed {
 		old := s.agents[a.UID]

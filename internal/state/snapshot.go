@@ -19,7 +19,7 @@ import (
 // agent is loaded when it is needed: Refresh loads all agents, and the other refreshes only those that they name.
 type Snapshot struct {
 	store  fleet.Store
-	newest lastEvent
+	newest lastSeqReader
 	worker string // the owner of the leases of this process's workers
 
 	mu      sync.RWMutex
@@ -40,7 +40,7 @@ type Snapshot struct {
 }
 
 // newSnapshot returns an empty snapshot. The first refresh loads it.
-func newSnapshot(store fleet.Store, n lastEvent, worker string) *Snapshot {
+func newSnapshot(store fleet.Store, n lastSeqReader, worker string) *Snapshot {
 	return &Snapshot{
 		store: store, newest: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
@@ -213,7 +213,7 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	for _, v := range views {
 		shared = append(shared, &v.Agent)
 	}
-	s.shares = s.shares.with(shared)
+	s.shares = s.shares.update(shared)
 	if len(loaded)+len(views) == 0 {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 func TestSnapshotStaysInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s, live := newSnapshot(nil, lastEvent{}, ""), map[string]*fleet.AgentView{}
+		s, live := newSnapshot(nil, lastSeqReader{}, ""), map[string]*fleet.AgentView{}
 		changed := map[string]*fleet.AgentView{} // since the last TakeChanged
 		var before []*fleet.AgentView            // the last list that All returned
 		for seq := range int64(rapid.IntRange(1, 5).Draw(rt, "steps")) {

@@ -29,7 +29,7 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	if cfg.Now == nil {
 		cfg.Now = store.Now
 	}
-	n, worker := newLastEvent(store), cfg.NewID()
+	n, worker := newLastSeqReader(store), cfg.NewID()
 	return &Fleet{
 		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,
 		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(), Queue: &Queue{store: store},

@@ -34,14 +34,14 @@ func (t countingTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, err
 	return t.ReadTx.AgentViews(f)
 }
 
-func newForeignStore(t *testing.T) *loadCounter {
+func newCountingStore(t *testing.T) *loadCounter {
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return &loadCounter{Store: store}
 }
 
-func newForeignAgent(i int) *fleet.Agent {
+func newAgent(i int) *fleet.Agent {
 	now := time.Now().UTC()
 	return &fleet.Agent{
 		UID: fmt.Sprint("u", i), Name: fmt.Sprint("agent-", i), Owner: "alice", Place: "fake", State: fleet.StatePending, Desired: fleet.DesiredRunning,
@@ -69,20 +69,20 @@ func setReason(tx fleet.Tx, a *fleet.Agent, reason string) error {
 	return tx.Append(a.Event(fleet.EventAgentChanged, time.Now(), reason))
 }
 
-// TestForeignAgentsAreLoadedWhenNeeded changes agents while another process has their leases. The snapshot loads them only
+// TestAgentsLeasedElsewhereAreLoadedWhenNeeded changes agents while another process has their leases. The snapshot loads them only
 // if they are needed.
-func TestForeignAgentsAreLoadedWhenNeeded(t *testing.T) {
+func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	t.Parallel()
-	store := newForeignStore(t)
-	s := newSnapshot(store, newLastEvent(store), "me")
-	known := newForeignAgent(1)
+	store := newCountingStore(t)
+	s := newSnapshot(store, newLastSeqReader(store), "me")
+	known := newAgent(1)
 	set := func(i int, reason string) {
-		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return setReason(tx, newForeignAgent(i), reason) }))
+		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return setReason(tx, newAgent(i), reason) }))
 	}
 	set(1, "created")
 	require.NoError(t, s.Refresh(t.Context()))
 	for i := range 4 {
-		_, err := store.Lease(t.Context(), fleet.AgentLease+newForeignAgent(i).UID, "other", time.Hour)
+		_, err := store.Lease(t.Context(), fleet.AgentLease+newAgent(i).UID, "other", time.Hour)
 		require.NoError(t, err)
 	}
 	loads := func(want int, refresh func(context.Context) error) {
@@ -129,13 +129,13 @@ func TestForeignAgentsAreLoadedWhenNeeded(t *testing.T) {
 	loads(1, s.RefreshOwn)
 }
 
-// TestForeignAgentsAreNotMissed changes and leases agents at random. After each refresh, the agents that it was
+// TestAgentsLeasedElsewhereAreNotMissed changes and leases agents at random. After each refresh, the agents that it was
 // asked for are as in the store.
-func TestForeignAgentsAreNotMissed(t *testing.T) {
+func TestAgentsLeasedElsewhereAreNotMissed(t *testing.T) {
 	t.Parallel()
-	store := newForeignStore(t)
+	store := newCountingStore(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSnapshot(store, newLastEvent(store), "me")
+		s := newSnapshot(store, newLastSeqReader(store), "me")
 		agent := rapid.IntRange(0, 9)
 		stored := func(uid string) (v *fleet.AgentView) {
 			require.NoError(rt, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
@@ -151,27 +151,27 @@ func TestForeignAgentsAreNotMissed(t *testing.T) {
 			"change": func(rt *rapid.T) {
 				reason := fmt.Sprint(rapid.Int().Draw(rt, "reason"))
 				require.NoError(rt, store.Update(t.Context(), func(tx fleet.Tx) error {
-					return setReason(tx, newForeignAgent(agent.Draw(rt, "agent")), reason)
+					return setReason(tx, newAgent(agent.Draw(rt, "agent")), reason)
 				}))
 			},
 			"lease": func(rt *rapid.T) {
 				owner := rapid.SampledFrom([]string{"me", "other"}).Draw(rt, "owner")
-				_, err := store.Lease(t.Context(), fleet.AgentLease+newForeignAgent(agent.Draw(rt, "agent")).UID, owner, time.Hour)
+				_, err := store.Lease(t.Context(), fleet.AgentLease+newAgent(agent.Draw(rt, "agent")).UID, owner, time.Hour)
 				require.NoError(rt, err)
 			},
 			"release": func(rt *rapid.T) {
-				uid := newForeignAgent(agent.Draw(rt, "agent")).UID
+				uid := newAgent(agent.Draw(rt, "agent")).UID
 				require.NoError(rt, store.Release(t.Context(), fleet.AgentLease+uid, "me"))
 				require.NoError(rt, store.Release(t.Context(), fleet.AgentLease+uid, "other"))
 			},
 			"refresh own": func(rt *rapid.T) { require.NoError(rt, s.RefreshOwn(t.Context())) },
 			"refresh one": func(rt *rapid.T) {
-				uid := newForeignAgent(agent.Draw(rt, "agent")).UID
+				uid := newAgent(agent.Draw(rt, "agent")).UID
 				require.NoError(rt, s.RefreshAgents(t.Context(), uid))
 				require.Equal(rt, stored(uid), s.Get(uid))
 			},
 			"refresh named": func(rt *rapid.T) {
-				a := newForeignAgent(agent.Draw(rt, "agent"))
+				a := newAgent(agent.Draw(rt, "agent"))
 				require.NoError(rt, s.RefreshNamed(t.Context(), a.Name))
 				v, _ := s.Find(fleet.Principal{Name: a.Owner}, a.Name, "")
 				require.Equal(rt, stored(a.UID), v)
@@ -179,7 +179,7 @@ func TestForeignAgentsAreNotMissed(t *testing.T) {
 			"refresh all": func(rt *rapid.T) {
 				require.NoError(rt, s.Refresh(t.Context()))
 				for i := range 10 {
-					uid := newForeignAgent(i).UID
+					uid := newAgent(i).UID
 					require.Equal(rt, stored(uid), s.Get(uid))
 				}
 			},

@@ -1,0 +1,20 @@
+package state
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// lastSeqReader reads the Seq of the newest event.
+type lastSeqReader struct{ *Batch[struct{}, int64] }
+
+func newLastSeqReader(store fleet.Store) lastSeqReader {
+	return lastSeqReader{NewBatch(func(ctx context.Context, _ []struct{}) (map[struct{}]int64, error) {
+		seq, err := store.LastSeq(ctx)
+		return map[struct{}]int64{{}: seq}, err
+	})}
+}
+
+// last returns the Seq of the newest event, from a read that begins after last was called.
+func (n lastSeqReader) last(ctx context.Context) (int64, error) { return n.Get(ctx, struct{}{}) }
