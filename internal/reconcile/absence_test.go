@@ -106,9 +106,7 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, func(c *state.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
-	})
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, shiftClock(&passed))
 	v := h.Create("papi")
 	day := int64(24 * time.Hour)
 	passed.Store(10 * day) // the agent has not changed for so long
@@ -184,9 +182,7 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 func TestStopThatIsNeverDelivered(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, func(c *state.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
-	})
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&passed))
 	h.Create("papi")
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
@@ -202,4 +198,9 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
 	require.Zero(t, h.World.Calls(fake.Stop))
+}
+
+// shiftClock sets the clock of the fleet forward by the atomic number of nanoseconds.
+func shiftClock(by *atomic.Int64) func(*state.Config) {
+	return func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) } }
 }

@@ -145,11 +145,7 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 		if err == nil || try >= tries || fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 			return c, err
 		}
-		again := time.NewTimer(backoff(try, maxRunRetry))
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
+		if sleep(ctx, backoff(try, maxRunRetry)) != nil {
 			return nil, err
 		}
 	}

@@ -96,9 +96,7 @@ func TestHeldCredential(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, func(cfg *state.Config) {
-				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-			})
+			h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, shiftClock(&ahead))
 			h.Create("papi")
 			h.Create("sony")
 			task := queued(h, "papi", "fail-first 1 "+string(code)+"\ndone", fleet.QueueEntry{MaxAttempts: 1})

@@ -13,7 +13,7 @@ const dispatchLease = "queue"
 func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	// A server that knows nothing of a long queue would keep the others from starting tasks until it does.
+	// It reads the queue before it takes the lease. Otherwise no server could start tasks while it reads a long queue.
 	r.withLease(ctx, dispatchLease, r.jobs.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
 }
 
@@ -25,7 +25,7 @@ func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(con
 				if ctx.Err() == nil {
 					r.log.WarnContext(ctx, "not ready for a lease, retrying", slog.String("key", key), slog.Any("error", err))
 				}
-				r.waitForLease(ctx)
+				_ = sleep(ctx, r.cfg.LeaseTTL/3)
 				continue
 			}
 		}
@@ -36,16 +36,19 @@ func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(con
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
 		}
-		r.waitForLease(ctx) // another server has the lease, or the store does not answer
+		_ = sleep(ctx, r.cfg.LeaseTTL/3) // another server has the lease, or the store does not answer
 	}
 }
 
-// waitForLease waits until withLease tries again.
-func (r *Reconciler) waitForLease(ctx context.Context) {
+// sleep waits for the duration, or until the context is done, and returns the error of the context.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
-	case <-time.After(r.cfg.LeaseTTL / 3):
+	case <-t.C:
 	case <-ctx.Done():
 	}
+	return ctx.Err()
 }
 
 // SettingsChanged makes the server that starts tasks look at the settings of the queue.
@@ -67,7 +70,7 @@ const (
 func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
 	for {
 		begun := time.Now()
-		// The lease is renewed over other connections, so a look that hangs on one would keep the other servers from starting tasks.
+		// The lease is renewed over other connections. Without a limit, a look that hangs would keep the other servers from starting tasks.
 		look, cancel := context.WithTimeout(held, r.cfg.LeaseTTL)
 		next, err := r.jobs.Dispatch(look)
 		cancel()
@@ -89,9 +92,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		case <-due:
 		case <-held.Done():
 		}
-		select {
-		case <-time.After(min(dispatchRest*took, maxRest) - time.Since(begun.Add(took))):
-		case <-held.Done():
+		if sleep(held, min(dispatchRest*took, maxRest)-time.Since(begun.Add(took))) != nil {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -231,4 +232,48 @@ func TestHostThatCancels(t *testing.T) {
 	_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 	require.Equal(t, 1, h.World.Calls(fake.Provision))
+}
+
+// TestABrokenAgentIsAlone checks that an error of one agent's workspace does not count against its place: others create agents,
+// and do not see the error.
+func TestABrokenAgentIsAlone(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
+		if c.Method == fake.Delete && c.Agent.Name == "bad" {
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot remove the agent's directory: its files are broken")
+		}
+		return nil
+	}}, func(c *state.Config) { c.PollInterval = time.Hour })
+	h.Create("bad")
+	_, _, err := h.DeleteAgent(h.Context(), "bad", false, "")
+	require.ErrorContains(t, err, "its files are broken", "the owner sees it")
+	for i := range 3 {
+		h.Create(fmt.Sprintf("good-%d", i))
+	}
+	require.Empty(t, h.Problem(0))
+	h.World.Fail(fake.Delete, 0, nil)
+}
+
+// TestFollowFailsDuringAStop checks that a run that cannot be followed is not followed without a pause, also while it is being
+// stopped.
+func TestFollowFailsDuringAStop(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.World.Fail(fake.Follow, 1<<30, nil)
+	task := h.Start("papi", "wait here")
+	<-h.World.Called(fake.Follow, 2)
+	begun, calls := time.Now(), h.World.Calls(fake.Follow)
+	stopped := make(chan error, 1)
+	go func() {
+		_, _, _, err := h.StopTask(h.Context(), "papi", "")
+		stopped <- err
+	}()
+	<-h.World.Called(fake.Follow, calls+3) // one may be under way, and the stop causes one at once
+	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
+	h.World.Fail(fake.Follow, 0, nil)
+	require.NoError(t, <-stopped)
+	ended, err := h.FollowTask(h.Context(), task.ID, 0, func(fleet.Event) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, ended.Status)
 }

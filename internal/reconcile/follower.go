@@ -87,12 +87,12 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 var errOtherFollower = errors.New("another process has recorded the run's output meanwhile")
 
 // recordOutputs writes the output from the queue after the cursor to the event log, until the queue is closed. If the output
-// exceeds its limit, record adds the last part when the run has ended. When the queue is closed, ended reports whether the
+// exceeds its limit, recordOutputs adds the last part when the run has ended. When the queue is closed, ended reports whether the
 // run has ended.
 func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
 	var rest outputTail
-	full := false             // the store has no space, so output is lost
-	var tell <-chan time.Time // receives when it is time to notify watchers of more output
+	full := false               // the store has no space, so output is lost
+	var notify <-chan time.Time // receives when it is time to notify watchers of more output
 	for {
 		var batch []fleet.Output
 		select {
@@ -100,59 +100,20 @@ func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue
 			if !ok {
 				return w.recordRest(ctx, taskID, cursor, &rest, ended)
 			}
-			batch = append(batch, o)
-		case <-tell:
-			tell = nil
+			batch = appendWaiting([]fleet.Output{o}, queue)
+		case <-notify:
+			notify = nil
 			if err := w.notifyMore(ctx, taskID, &rest); err != nil {
 				return err
 			}
 			continue
 		}
-		for more := true; more && len(batch) < outputQueue; {
-			select {
-			case o, ok := <-queue:
-				if more = ok; ok {
-					batch = append(batch, o)
-				}
-			default:
-				more = false
-			}
-		}
-		left, at, short := batch, cursor, false // left is the output beyond the limit
+		left, at := batch, cursor // left is the output beyond the limit
 		if rest.seen == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
-			err := w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
-				if t.Cursor != cursor {
-					return errOtherFollower
-				}
-				lost := false
-				left = nil
-				for _, o := range batch {
-					var err error
-					switch {
-					case o.Question != nil: // regardless of the limit, because the run waits for the answer
-						err = w.recordQuestion(tx, t, *o.Question)
-					case rest.seen > 0 || t.OutputSize > w.cfg.MaxOutput:
-						left = append(left, o)
-					default:
-						err = w.recordOutput(tx, t, o)
-					}
-					if errors.Is(err, fleet.ErrStoreFull) {
-						lost, err = true, nil
-					}
-					if err != nil {
-						return err
-					}
-				}
-				short, at = lost, t.Cursor
-				if lost && !full { // the run's end is more important than its output
-					return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
-				}
-				return nil
-			})
-			if err != nil {
+			var err error
+			if left, at, full, err = w.recordBatch(ctx, taskID, cursor, batch, rest.seen > 0, full); err != nil {
 				return err
 			}
-			full = short
 		}
 		if at != cursor {
 			cursor = at
@@ -164,14 +125,66 @@ func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue
 		if err := w.addRestUsage(ctx, taskID, &rest, left); err != nil {
 			return err
 		}
-		if len(left) > 0 && tell == nil {
-			tell = time.After(tellInterval)
+		if len(left) > 0 && notify == nil {
+			notify = time.After(notifyInterval)
 		}
 	}
 }
 
-// tellInterval is how often watchers are notified of output that is not in the event log.
-const tellInterval = time.Second
+// appendWaiting appends the outputs that wait in the queue, up to outputQueue.
+func appendWaiting(batch []fleet.Output, queue <-chan fleet.Output) []fleet.Output {
+	for len(batch) < outputQueue {
+		select {
+		case o, ok := <-queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, o)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// recordBatch writes the outputs to the event log, except those beyond the limit, which it returns as left. beyond means that all are beyond
+// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that this is
+// known from an earlier batch. Questions are recorded regardless of the limit, because the run waits for the answers.
+func (w *worker) recordBatch(ctx context.Context, taskID, cursor string, batch []fleet.Output, beyond, full bool) (left []fleet.Output, at string, lost bool, err error) {
+	left, at = batch, cursor
+	err = w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+		if t.Cursor != cursor {
+			return errOtherFollower
+		}
+		left, lost = nil, false
+		for _, o := range batch {
+			var err error
+			switch {
+			case o.Question != nil:
+				err = w.recordQuestion(tx, t, *o.Question)
+			case beyond || t.OutputSize > w.cfg.MaxOutput:
+				left = append(left, o)
+			default:
+				err = w.recordOutput(tx, t, o)
+			}
+			if errors.Is(err, fleet.ErrStoreFull) {
+				lost, err = true, nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		at = t.Cursor
+		if lost && !full { // the run's end is more important than its output
+			return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
+		}
+		return nil
+	})
+	return left, at, lost, err
+}
+
+// notifyInterval is how often watchers are notified of output that is not in the event log.
+const notifyInterval = time.Second
 
 // notifyMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
 func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail) error {

@@ -59,9 +59,7 @@ func (r *Reconciler) runTrains(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(landRest):
-		case <-ctx.Done():
+		if sleep(ctx, landRest) != nil {
 			return
 		}
 	}
@@ -83,11 +81,7 @@ func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
 	if err != nil {
 		r.log.ErrorContext(ctx, "work does not land, retrying", slog.String("project", t.Key()), slog.Any("error", err))
 	}
-	if again.IsZero() {
-		return
-	}
-	select {
-	case <-time.After(time.Until(again)):
-	case <-ctx.Done():
+	if !again.IsZero() {
+		_ = sleep(ctx, time.Until(again))
 	}
 }

@@ -18,8 +18,8 @@ type leases struct {
 	owner string
 	ttl   time.Duration
 	log   *slog.Logger
-	// renewed is called with the result of each renewal.
-	renewed func(error)
+	// onRenewal is called with the result of each renewal.
+	onRenewal func(error)
 
 	mu   sync.Mutex
 	held map[string]*heldLease // by key
@@ -35,8 +35,8 @@ type heldLease struct {
 	lost   bool
 }
 
-func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger, renewed func(error)) *leases {
-	return &leases{store: store, owner: owner, ttl: ttl, log: log, renewed: renewed, held: map[string]*heldLease{}}
+func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger, onRenewal func(error)) *leases {
+	return &leases{store: store, owner: owner, ttl: ttl, log: log, onRenewal: onRenewal, held: map[string]*heldLease{}}
 }
 
 // hold takes the lease on the key and keeps it until release is called. held carries the lease, so that no write with held
@@ -98,7 +98,7 @@ func (l *leases) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if l.renewed(err); err != nil {
+		if l.onRenewal(err); err != nil {
 			l.log.WarnContext(ctx, "leases not renewed, retrying", slog.Any("error", err))
 		}
 	}

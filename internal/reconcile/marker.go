@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -16,12 +17,10 @@ const (
 // withMarker returns the outcome that the agent reported with a marker, and removes the marker from the summary, the reason
 // and the payload. Without a marker it returns o unchanged.
 func withMarker(o fleet.Outcome) fleet.Outcome {
-	summary, said := cutMarker(o.Summary)
+	summary, summaryMarker := cutMarker(o.Summary)
 	payload, marker := cutMarker(string(o.Payload))
-	if marker == "" {
-		if marker = said; marker == "" {
-			return o
-		}
+	if marker = cmp.Or(marker, summaryMarker); marker == "" {
+		return o
 	}
 	if summary = strings.TrimSpace(summary); summary == "" {
 		summary = lastLine(payload)

@@ -17,18 +17,18 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
-	var asked chan<- struct{}                                                                      // the call of PollNow that the next listing is for
+	var request chan<- struct{}                                                                    // the call of PollNow that the next listing is for
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
 		}
-		if asked != nil {
-			close(asked)
-			asked = nil
+		if request != nil {
+			close(request)
+			request = nil
 		}
 		select {
 		case <-tick.C:
-		case asked = <-r.pollRequests[p]:
+		case request = <-r.pollRequests[p]:
 		case <-ctx.Done():
 			return
 		}
@@ -90,6 +90,11 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	if err != nil {
 		return err
 	}
+	return r.recordListing(ctx, p, before, workspaces, at)
+}
+
+// recordListing records the workspaces of a listing of the place, which began at the time at. before are the agents of the place before it.
+func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, before []*fleet.AgentView, workspaces []fleet.Workspace, at time.Time) error {
 	byUID, byID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
 	for _, v := range before {
 		byUID[v.UID] = v

@@ -72,12 +72,8 @@ func (r *Reconciler) pruneAll(ctx context.Context, kind fleet.PruneKind, before 
 		if err != nil || n == 0 {
 			return removed, err
 		}
-		pause := time.NewTimer(prunePause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return removed, ctx.Err()
+		if err := sleep(ctx, prunePause); err != nil {
+			return removed, err
 		}
 	}
 }

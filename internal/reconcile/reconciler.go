@@ -92,12 +92,12 @@ type Jobs interface {
 
 // New returns a reconciler for the state. Start starts it. Without jobs, pending tasks do not start, and nothing lands.
 func New(s *state.Fleet, jobs Jobs) *Reconciler {
-	looks := map[*state.ManagedPlace]chan chan<- struct{}{}
+	requests := map[*state.ManagedPlace]chan chan<- struct{}{}
 	for _, p := range s.Places.All {
-		looks[p] = make(chan chan<- struct{})
+		requests[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
-		pollRequests: looks, settings: make(chan struct{}, 1),
+		pollRequests: requests, settings: make(chan struct{}, 1),
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, jobs: jobs,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
@@ -155,13 +155,13 @@ func (r *Reconciler) Work() fleet.WorkerFigures {
 type scanScope int
 
 const (
-	changedAgents  scanScope = iota // those that have changed since the last scan, except those that another replica is working on
-	releasedAgents                  // those too, once the other replica has released them
+	changedAgents  scanScope = iota // those that have changed since the last scan, except those that another process is working on
+	releasedAgents                  // those too, once the other process has released them
 	allAgents
 )
 
 // watch starts and wakes workers whenever something has changed. From time to time it also looks for agents whose leases
-// other replicas no longer hold.
+// other processes no longer hold.
 func (r *Reconciler) watch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
@@ -189,7 +189,7 @@ func (r *Reconciler) watch(ctx context.Context) {
 }
 
 // scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. An agent that another
-// replica is working on is left to that replica, which gets the changes too.
+// process is working on is left to that process, which gets the changes too.
 func (r *Reconciler) scan(ctx context.Context, which scanScope) error {
 	refresh := [...]func(context.Context) error{r.snap.RefreshOwn, r.snap.RefreshReleased, r.snap.Refresh}[which]
 	if err := refresh(ctx); err != nil {

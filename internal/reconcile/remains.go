@@ -94,11 +94,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 // tried again; 0 means that the time is over, or that the host does not show the workspace, which is then not deleted.
 func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
 	if w.rescueSince.IsZero() {
-		var ws fleet.Workspace
-		if err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
-			ws, err = w.places.Of(a).Inspect(ctx, *a)
-			return err
-		}); err == nil && ws.Missing {
+		if ws, err := w.inspect(ctx, a); err == nil && ws.Missing {
 			return 0, nil
 		}
 		w.rescueSince = w.now()
@@ -123,11 +119,8 @@ func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) 
 	if w.now().Sub(w.rescueSince) > rescueTime {
 		return 0, false, nil
 	}
-	var ws fleet.Workspace
-	if err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.places.Of(a).Inspect(ctx, *a)
-		return err
-	}); err != nil {
+	ws, err := w.inspect(ctx, a)
+	if err != nil {
 		wait, err := w.recordFailure(ctx, a, err, "")
 		return max(wait, retryFirst), false, err
 	}

@@ -74,7 +74,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			return false
 		case err != nil:
 			w.log.ErrorContext(ctx, "agent not loaded, retrying", slog.String("agent", w.uid), slog.Any("error", err))
-			w.pause(held, retryFirst)
+			_ = sleep(held, retryFirst) // wait would return at once if a run has ended
 			continue
 		case !needsWork(v):
 			return true
@@ -85,7 +85,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		}
 		if err != nil && held.Err() == nil {
 			w.log.ErrorContext(ctx, "step failed, retrying", slog.String("agent", v.Name), slog.Any("error", err))
-			w.pause(held, retryFirst)
+			_ = sleep(held, retryFirst)
 			continue
 		}
 		if next > 0 {
@@ -144,17 +144,6 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	case <-w.woken:
 	case <-ended:
 	case <-posted:
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// pause waits before the worker retries. Unlike wait, it does not return early because a run has ended: while the store
-// fails, the worker would otherwise retry without a pause.
-func (w *worker) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}

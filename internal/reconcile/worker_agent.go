@@ -128,13 +128,18 @@ func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
-// inspectWorkspace inspects a workspace whose state is changing.
-func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
-	var ws fleet.Workspace
-	err := w.shortCall(ctx, a, func(ctx context.Context) (err error) {
+// inspect returns the state of the agent's workspace from its place.
+func (w *worker) inspect(ctx context.Context, a *fleet.Agent) (ws fleet.Workspace, err error) {
+	err = w.shortCall(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.places.Of(a).Inspect(ctx, *a)
 		return err
 	})
+	return ws, err
+}
+
+// inspectWorkspace inspects a workspace whose state is changing, and records the state.
+func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	ws, err := w.inspect(ctx, a)
 	if err != nil {
 		return w.recordFailure(ctx, a, err, "")
 	}
@@ -222,12 +227,12 @@ func (w *worker) lingerTime(ctx context.Context, v *fleet.AgentView) time.Durati
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	// If the interrupt began before the end of the dispatch, there may have been no run yet that it could interrupt.
-	if told := w.interrupted.Load(); told != nil && told.taskID == w.follow.taskID && told.at.After(w.follow.begun) {
+	if run := w.interrupted.Load(); run != nil && run.taskID == w.follow.taskID && run.at.After(w.follow.begun) {
 		return left
 	}
-	_, replica := fleet.ReplicaOf(a.Place)
-	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); replica == "" && untold > 0 {
-		return untold
+	_, server := fleet.ReplicaOf(a.Place)
+	if wait := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); server == "" && wait > 0 {
+		return wait
 	}
 	begun := time.Now()
 	if err := w.interruptRun(ctx, *a, w.follow.run); err != nil {

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -114,12 +113,7 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 		}
 		failures++
 		w.log.WarnContext(ctx, "message not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
-		again := time.NewTimer(backoff(failures, maxRunRetry))
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-		}
+		_ = sleep(ctx, backoff(failures, maxRunRetry))
 	}
 }
 

@@ -141,41 +141,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
 		}
-		text := "the task is handed to the agent"
-		switch {
-		case failed != nil:
-			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
-		case t.Resumes():
-			text = "the agent goes on"
-		case t.Try > 0 && t.Try == t.Delegation.WokenTry:
-			text = "the agent gets the results of the tasks that it has delegated"
-		case t.Try > 0:
-			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
-		case t.SelfStarted:
-			text = "the agent begins the task by itself"
-		}
-		recorded, err := w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
-			if !t.DispatchedAt.IsZero() {
-				return errDispatched
-			}
-			t.DispatchedAt = w.now()
-			if err := state.PutResultsInPrompt(tx, t, t.DispatchedAt); err != nil {
-				return err
-			}
-			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.DispatchedAt, text)); err != nil || t.Try > 0 {
-				return err
-			}
-			if !t.HasMessages {
-				return nil
-			}
-			early, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
-			for _, m := range early {
-				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.DispatchedAt, m.Text)); err != nil {
-					return err
-				}
-			}
-			return err
-		})
+		recorded, err := w.recordDispatch(ctx, t, dispatchText(t, failed))
 		switch {
 		case errors.Is(err, errDispatched), err == nil && !recorded:
 			return nil // the task is loaded again
@@ -184,32 +150,12 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		}
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
-	run := t.Run(again)
-	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
-	for _, r := range a.Allowed(t.ID) {
-		run.Allowed = append(run.Allowed, r.Rule)
-	}
-	run.Report, err = w.issueToken(ctx, a, t)
-	switch {
-	case errors.Is(err, errTaskEnded):
+	run, err := w.newRun(ctx, a, t, failed, again)
+	if errors.Is(err, errTaskEnded) {
 		return nil // the agent is loaded again
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	}
-	run.Brief = brief(t, run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart))
-	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
-		return err
-	}
-	if t.Options.Attachments > 0 {
-		if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			run.Attachments, err = tx.Attachments(t.ID, true)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	if t.Try > 0 {
-		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}
 	err = w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Dispatch(ctx, run) })
 	switch {
@@ -237,6 +183,74 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.followRun(ctx, a, t, !again)
 	return nil
+}
+
+// dispatchText describes the dispatch for the event log. failed is the attempt before it, see failedAttempt.
+func dispatchText(t *fleet.Task, failed *fleet.Attempt) string {
+	switch {
+	case failed != nil:
+		return fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
+	case t.Resumes():
+		return "the agent goes on"
+	case t.Try > 0 && t.Try == t.Delegation.WokenTry:
+		return "the agent gets the results of the tasks that it has delegated"
+	case t.Try > 0:
+		return fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
+	case t.SelfStarted:
+		return "the agent begins the task by itself"
+	}
+	return "the task is handed to the agent"
+}
+
+// recordDispatch records the dispatch with the text, and reports whether it has. It has not if the task has ended. Messages that were sent
+// before the dispatch of the first try get their events after it.
+func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string) (recorded bool, err error) {
+	return w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		if !t.DispatchedAt.IsZero() {
+			return errDispatched
+		}
+		t.DispatchedAt = w.now()
+		if err := state.PutResultsInPrompt(tx, t, t.DispatchedAt); err != nil {
+			return err
+		}
+		if err := tx.Append(t.Event(fleet.EventTaskStarted, t.DispatchedAt, text)); err != nil || t.Try > 0 || !t.HasMessages {
+			return err
+		}
+		early, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
+		for _, m := range early {
+			if err := tx.Append(t.Event(fleet.EventTaskMessage, t.DispatchedAt, m.Text)); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// newRun returns the run that the agent gets. failed is the attempt before it, see failedAttempt. If the task has ended, the error is
+// errTaskEnded.
+func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, failed *fleet.Attempt, again bool) (run fleet.Run, err error) {
+	run = t.Run(again)
+	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
+	for _, r := range a.Allowed(t.ID) {
+		run.Allowed = append(run.Allowed, r.Rule)
+	}
+	if run.Report, err = w.issueToken(ctx, a, t); err != nil {
+		return run, err
+	}
+	run.Brief = brief(t, run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart))
+	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
+		return run, err
+	}
+	if t.Try > 0 {
+		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
+	}
+	if t.Options.Attachments > 0 {
+		err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			run.Attachments, err = tx.Attachments(t.ID, true)
+			return err
+		})
+	}
+	return run, err
 }
 
 // handleFollowerEnd handles the end of the follower.
@@ -420,25 +434,22 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records the outcome of the task, unless the task has already ended. A queued task may wait for another attempt instead. If
-// the agent has OneTask set, its deletion
-// begins in the same transaction, unless the checks of its contract must run first.
+// finish records the outcome of the task, unless the task has already ended. The task may go back to the queue instead: for another attempt,
+// for results, or for a budget. If the agent has OneTask set, its deletion begins in the same transaction, unless the checks of its contract
+// must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, w.uid)
 		if err != nil || v == nil || v.Task == nil || v.Task.ID != taskID {
 			return err
 		}
-		if again, err := state.QueueRetry(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
-			return err
-		}
-		if waits, err := state.AwaitResults(tx, &v.Agent, v.Task, o, w.now()); waits || err != nil { // results that came during the checks
-			w.resetRun()
-			return err
-		}
-		if held, err := state.HoldForBudget(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
-			w.resetRun()
-			return err
+		for _, requeue := range []func(fleet.Tx, *fleet.Agent, *fleet.Task, fleet.Outcome, time.Time) (bool, error){
+			state.QueueRetry, state.AwaitResults, state.HoldForBudget, // AwaitResults again, because results may have come during the checks
+		} {
+			if again, err := requeue(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
+				w.resetRun()
+				return err
+			}
 		}
 		deleted := false
 		err = state.EndTask(tx, &v.Agent, v.Task, o, w.now(), func(a *fleet.Agent) {

@@ -11,7 +11,6 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
-	"fleet/internal/state"
 	"fleet/internal/waittest"
 )
 
@@ -35,9 +34,7 @@ func TestFailedAttempts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{}, func(cfg *state.Config) {
-				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-			})
+			h := servicetest.New(t, fake.Config{}, shiftClock(&ahead))
 			h.Create("papi")
 			task := queued(h, "papi", c.script, fleet.QueueEntry{MaxAttempts: c.max})
 			for n := range c.attempts {
@@ -88,9 +85,7 @@ func TestLostAttempts(t *testing.T) {
 		t.Run(string(c.code), func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{}, func(cfg *state.Config) {
-				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-			})
+			h := servicetest.New(t, fake.Config{}, shiftClock(&ahead))
 			h.Create("papi")
 			task := queued(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
 			<-h.World.Reached("on")

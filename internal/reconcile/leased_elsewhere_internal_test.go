@@ -26,9 +26,9 @@ func (s *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Du
 	return s.Store.Lease(ctx, key, owner, ttl)
 }
 
-// TestAgentOfAnotherReplica changes an agent while another replica has its lease. The reconciler requests the lease after
+// TestAgentLeasedElsewhere changes an agent while another process has its lease. The reconciler requests the lease after
 // scans of all agents, but not after each change. It also requests the lease once the lease is free.
-func TestAgentOfAnotherReplica(t *testing.T) {
+func TestAgentLeasedElsewhere(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
