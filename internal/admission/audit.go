@@ -18,16 +18,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// callRecord has the facts about a call that the interceptor records. The request and the answer may be nil.
+// callRecord has the facts about a call that the interceptor records. The request and the response may be nil.
 type callRecord struct {
-	request, answer any
-	stream          bool
-	caller          string           // name of the principal; empty if the caller is not identified
-	auditLine       *fleet.AuditLine // nil if the call is not audited
-	refusalOnly     bool             // it is audited only if it fails
-	call            fleet.Call
-	slot            slot
-	part            *callPart // nil if the call has no credentials, or did not come over gRPC
+	request, response any
+	stream            bool
+	caller            string           // name of the principal; empty if the caller is not identified
+	auditLine         *fleet.AuditLine // nil if the call is not audited
+	refusalOnly       bool             // it is audited only if it fails
+	call              fleet.Call
+	slot              slot
+	part              *callPart // nil if the call has no credentials, or did not come over gRPC
 }
 
 // takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
@@ -78,7 +78,7 @@ func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec
 		if e.Outcome = fleet.OutcomeOK; s != nil {
 			e.Outcome = reasonOf(s)
 		}
-		e.Target = targetOf(rec.request, rec.answer)
+		e.Target = targetOf(rec.request, rec.response)
 	})
 	if changed := e.ID != 0; !changed && !i.throttled.recordCall(e) {
 		return
@@ -129,7 +129,7 @@ func reasonOf(s *status.Status) string {
 }
 
 // targetOf returns the name of the object of a call, with whom the call shares it, and what the call allows somebody to do. It
-// comes from the first message that has the name. Pass the request and then the answer: the answer names an object that the
+// comes from the first message that has the name. Pass the request and then the response: the response names an object that the
 // call created.
 func targetOf(messages ...any) string {
 	for _, m := range messages {

@@ -16,7 +16,7 @@ type identity struct {
 	err       error
 	md        metadata.MD
 	audited   bool  // the failed identification is in the log
-	limitErr  error // the principal has sent too many requests, has too many open calls, or does not read its answers
+	limitErr  error // the principal has sent too many requests, has too many open calls, or does not read its responses
 	call      *openCall
 	part      *callPart // the whole call if it came over gRPC
 }
@@ -54,7 +54,7 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 
 // Begin is Identify for a call over gRPC whose header has arrived. The context that it returns must become that of the
 // whole call, and is cancelled when the caller's credentials are revoked. After that the server waits neither for the request
-// nor for the client to read the answer. A client whose request has not arrived gets CANCELLED.
+// nor for the client to read the response. A client whose request has not arrived gets CANCELLED.
 func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
@@ -64,7 +64,7 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	return ctx, err
 }
 
-// CheckLimits returns an error if the caller has sent too many requests, has too many open calls, or does not read its answers. Call it after Identify and
+// CheckLimits returns an error if the caller has sent too many requests, has too many open calls, or does not read its responses. Call it after Identify and
 // before the request is read. Calls with the context fail with the same error.
 func CheckLimits(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.limitErr != nil {
@@ -96,7 +96,7 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id.limitErr = i.rates.take(ctx, id.principal); id.limitErr != nil || !id.hasCredentials() {
 		return id
 	}
-	if id.limitErr = i.unreadAnswers.check(id.principal.Name); id.limitErr == nil {
+	if id.limitErr = i.unread.check(id.principal.Name); id.limitErr == nil {
 		id.call, id.limitErr = i.openCalls.add(ctx, id.principal, md)
 	}
 	return id

@@ -23,16 +23,16 @@ import (
 // Interceptor wraps every call of every face: it identifies the caller, turns a panic into an INTERNAL error and core
 // errors into statuses, and logs the call.
 type Interceptor struct {
-	auth          Authenticator
-	log           *slog.Logger
-	remote        func(ctx context.Context) string
-	observer      Observer
-	rates         *Rates
-	slots         *Slots
-	auditLog      AuditLog
-	throttled     *throttledLog
-	openCalls     *openCalls
-	unreadAnswers *unreadCounter
+	auth      Authenticator
+	log       *slog.Logger
+	remote    func(ctx context.Context) string
+	observer  Observer
+	rates     *Rates
+	slots     *Slots
+	auditLog  AuditLog
+	throttled *throttledLog
+	openCalls *openCalls
+	unread    *unreadCounter
 }
 
 // Observer is notified of every call, including refused calls.
@@ -67,7 +67,7 @@ func NewInterceptor(c Config) *Interceptor {
 	}
 	return &Interceptor{
 		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, auditLog: c.Audit,
-		throttled: newThrottledLog(c.Log, c.Audit), openCalls: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unreadAnswers: newUnreadCounter(),
+		throttled: newThrottledLog(c.Log, c.Audit), openCalls: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnreadCounter(),
 	}
 }
 
@@ -95,7 +95,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 			return err
 		}
 		resp, err = next(ctx, req)
-		rec.answer = resp
+		rec.response = resp
 		if err == nil {
 			resp = i.countUnread(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
 		}
@@ -155,9 +155,9 @@ func (s stream) SendMsg(m any) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if w := s.rec.part; w != nil {
-		w.beginSend()
-		defer w.endSend()
+	if part := s.rec.part; part != nil {
+		part.beginSend()
+		defer part.endSend()
 		m = s.i.countUnread(s.ctx, m)
 	}
 	return s.ServerStream.SendMsg(m)
@@ -246,7 +246,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	case id.part != nil:
 		rec.part = id.part
 		err = i.openCalls.setStream(id.call, id.part, rec.stream)
-		// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
+		// If a client asks for compressed responses, gRPC would keep a copy of a response, and release the buffer that counts.
 		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
 			err = context.Canceled // the client has ended the call: nothing else makes it fail
 		}
@@ -254,7 +254,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 		ctx, _, leave, err = i.openCalls.attach(ctx, id.call, rec.stream)
 	}
 	if err == nil && r.download && id.call != nil {
-		ctx, leave, err = i.unreadAnswers.download(ctx, id.principal.Name, leave)
+		ctx, leave, err = i.unread.download(ctx, id.principal.Name, leave)
 	}
 	return ctx, leave, err
 }

@@ -54,7 +54,7 @@ type group struct {
 
 // openCall is a call whose caller has credentials. A message to MCP is one call, and can lead to several calls of methods.
 type openCall struct {
-	ctx    context.Context //nolint:containedctx // that of the whole call; for gRPC, it ends before the client has read the answer
+	ctx    context.Context //nolint:containedctx // that of the whole call; for gRPC, it ends before the client has read the response
 	ended  error           // why the call was ended; nil if it was not. openCalls.mu guards it.
 	parts  map[*callPart]bool
 	forget func() // forgets the call; openCalls.mu must be held

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestUnreadAnswer checks that a call ends whose client does not read its answer, and no other call.
-func TestUnreadAnswer(t *testing.T) {
+// TestUnreadResponse checks that a call ends whose client does not read its response, and no other call.
+func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
 	o := newOpenCalls(anyAuth{}, 0, 20*time.Millisecond)
 	o.interval = time.Millisecond
@@ -20,13 +20,13 @@ func TestUnreadAnswer(t *testing.T) {
 	defer end()
 	c, err := o.add(ctx, fleet.Principal{Name: "alice"}, metadata.MD{})
 	require.NoError(t, err)
-	read, w, _, err := o.attach(ctx, c, true)
+	read, part, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
-	w.beginSend()
-	w.endSend()
-	ignored, w, _, err := o.attach(ctx, c, true)
+	part.beginSend()
+	part.endSend()
+	ignored, part, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
-	w.beginSend()
+	part.beginSend()
 	<-ignored.Done()                             // after more than 20 checks
 	why, ok := context.Cause(ignored).(endError) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)

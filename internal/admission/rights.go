@@ -19,7 +19,7 @@ type right struct {
 	forAgents  bool               // agents with their own tokens may call it
 	delegated  fleet.DelegatedAct // agents with their own tokens may call it if their grant allows the act; empty: they may not
 	inProjects bool               // callers who are restricted to some projects may call it, since it is about objects in projects or the caller
-	download   bool               // the answer is the content of a file
+	download   bool               // the response is the content of a file
 	mutates    bool               // a call may change something: the method's options do not say that it has no side effects
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxUnread is how many bytes of answers a server keeps for a principal that does not read them, before it refuses calls.
+	// maxUnread is how many bytes of responses a server keeps for a principal that does not read them, before it refuses calls.
 	maxUnread = 512 << 20
-	// minUnread is the size of the smallest answer that is counted.
+	// minUnread is the size of the smallest response that is counted.
 	minUnread = 4 << 10
 	// downloadSize is how many bytes count for a download whose size is not known yet. It is the size of the largest download.
 	// A download counts because the server keeps all of it in memory.
@@ -25,7 +25,7 @@ const (
 	unreadRetry = 2 * time.Second
 )
 
-// unreadCounter counts the bytes of answers in memory of each principal.
+// unreadCounter counts the bytes of responses in memory of each principal.
 type unreadCounter struct {
 	mu    sync.Mutex
 	bytes map[string]int64
@@ -103,25 +103,25 @@ func SetDownloadSize(ctx context.Context, bytes int) {
 	}
 }
 
-// Unread returns how many bytes of answers the clients have not read.
+// Unread returns how many bytes of responses the clients have not read.
 func (i *Interceptor) Unread() (n int64) {
-	i.unreadAnswers.mu.Lock()
-	defer i.unreadAnswers.mu.Unlock()
-	for _, b := range i.unreadAnswers.bytes {
+	i.unread.mu.Lock()
+	defer i.unread.mu.Unlock()
+	for _, b := range i.unread.bytes {
 		n += b
 	}
 	return n
 }
 
-// checkUnread returns LIMIT_REACHED if the caller does not read its answers.
+// checkUnread returns LIMIT_REACHED if the caller does not read its responses.
 func (i *Interceptor) checkUnread(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.call != nil {
-		return i.unreadAnswers.check(id.principal.Name)
+		return i.unread.check(id.principal.Name)
 	}
 	return nil
 }
 
-// countUnread counts an answer to a call until the client has read it. It returns what the face must send.
+// countUnread counts a response to a call until the client has read it. It returns what the face must send.
 func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 	id := identityOf(ctx)
 	m, ok := resp.(proto.Message)
@@ -132,18 +132,18 @@ func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 	if n < minUnread {
 		return resp
 	}
-	b := i.unreadAnswers.add(id.principal.Name, int64(n))
+	b := i.unread.add(id.principal.Name, int64(n))
 	if id.part == nil {
 		context.AfterFunc(id.call.ctx, b.release)
 		return resp
 	}
-	a := &countedAnswer{message: m, size: n, release: b.release}
+	a := &countedResponse{message: m, size: n, release: b.release}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }
 
-// countedAnswer is a message over gRPC that counts until its buffer is released.
-type countedAnswer struct {
+// countedResponse is a message over gRPC that counts until its buffer is released.
+type countedResponse struct {
 	message proto.Message
 	size    int
 	release func()
@@ -156,7 +156,7 @@ type CountingCodec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.
 func (c CountingCodec) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*countedAnswer)
+	a, ok := v.(*countedResponse)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
@@ -168,8 +168,8 @@ func (c CountingCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(&data, releasingPool{a})}, nil
 }
 
-// releasingPool is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
-type releasingPool struct{ *countedAnswer }
+// releasingPool is the pool of the only buffer of a response. The buffer keeps the response in memory.
+type releasingPool struct{ *countedResponse }
 
 // Get implements mem.BufferPool.
 func (releasingPool) Get(n int) *[]byte { return new(make([]byte, n)) }

@@ -23,7 +23,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestUnreadOverHTTP checks that an answer counts until the HTTP request has ended, and that a principal with too many unread
+// TestUnreadOverHTTP checks that a response counts until the HTTP request has ended, and that a principal with too many unread
 // bytes is refused.
 func TestUnreadOverHTTP(t *testing.T) {
 	t.Parallel()
@@ -56,10 +56,10 @@ func TestUnreadOverHTTP(t *testing.T) {
 	callWith(strings.Repeat("s", minUnread))
 	waittest.Until(t, "the call has ended before", func() bool { return i.Unread() == 0 })
 
-	first := i.unreadAnswers.add("alice", maxUnread)
+	first := i.unread.add("alice", maxUnread)
 	_, _, err = identify(method)
 	require.NoError(t, err)
-	more := i.unreadAnswers.add("alice", 1)
+	more := i.unread.add("alice", 1)
 	_, _, err = identify(method)
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	require.ErrorContains(t, err, "answers that you have not read")
@@ -72,10 +72,10 @@ func TestUnreadOverHTTP(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestForgottenAnswers checks that an answer over gRPC counts until its buffer is released or forgotten.
-func TestForgottenAnswers(t *testing.T) {
+// TestForgottenResponses checks that a response over gRPC counts until its buffer is released or forgotten.
+func TestForgottenResponses(t *testing.T) {
 	t.Parallel()
-	i := &Interceptor{unreadAnswers: newUnreadCounter()}
+	i := &Interceptor{unread: newUnreadCounter()}
 	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, part: &callPart{}})
 	codec := CountingCodec{encoding.GetCodecV2(grpcproto.Name)}
 	marshal := func(spec string) mem.BufferSlice {
