@@ -29,7 +29,7 @@ type identityKey struct{}
 // Identify identifies the caller from the metadata, before anything else of the call is read. It puts the result, even
 // an error, into the context that it returns, where the interceptors find it.
 //
-// method is the full gRPC name of a KnownMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
+// method is the full gRPC name from SanitizeMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
 // failed login, because the method may be open to all. Limits are not enforced then either: call CheckLimits for that.
 //
 // The call counts as open until ctx ends.

@@ -91,7 +91,7 @@ type Agent struct {
 	State       State
 	StateReason string // for people
 	Desired     Desired
-	// Restart counts the requested restarts, Restarted the completed ones.
+	// Restart counts the requested restarts, RestartsDone the completed ones.
 	Restart, Restarted int
 	// Next is what the next start of the workspace changes.
 	Next NextStart
@@ -99,7 +99,7 @@ type Agent struct {
 	Attempts int
 	RetryAt  time.Time
 
-	// Refused is the reason for which the place refused to make the agent, and RefusedField the request field at fault;
+	// Refused is the reason why the place refused to create the agent, and RefusalField the request field at fault;
 	// both are empty otherwise. StateReason has the message.
 	Refused      Reason
 	RefusedField string

@@ -26,7 +26,7 @@ type AgentConfig struct {
 	Model string `json:"model,omitempty"`
 	// System is appended to the driver's system prompt.
 	System string `json:"system,omitempty"`
-	// SystemOnly means that System replaces the driver's system prompt, if the driver supports that.
+	// SystemOnly means that SystemPrompt replaces the driver's system prompt, if the driver supports that.
 	SystemOnly bool `json:"system_only,omitempty"`
 	// Allow and Deny are the tools that the agent may and may not use without asking, in the driver's own notation. If Ask is
 	// nil, tools that are not allowed are denied. If Allow is nil, the driver decides.
@@ -59,7 +59,7 @@ type AgentConfig struct {
 	// keep them. Only a place with Traits.KeepsFiles keeps files.
 	Keep time.Duration `json:"keep,omitempty"`
 	// Reports means that the agent ends its task with the tool agent_complete. A place that runs models itself provides the
-	// tool, and ends the run with the tool's arguments. Other places get Run.Report.
+	// tool, and ends the run with the tool's arguments. Other places get Run.FleetEndpoint.
 	Reports bool `json:"reports,omitempty"`
 	// Calls are the names of other subagents that the agent may run. Depth is the number of agents above it: 0 if no agent
 	// runs it.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,20 +65,20 @@ const (
 // BudgetWindows are all windows of budgets.
 var BudgetWindows = []BudgetWindow{WindowNone, WindowDay, WindowWeek, WindowMonth}
 
-// OnBreach says what becomes of a task that has used all that it may.
+// BreachAction says what becomes of a task that has used all that it may.
 type OnBreach string
 
-// The values of OnBreach.
+// The values of BreachAction.
 const (
 	BreachHold OnBreach = "hold" // it is interrupted and waits until the budget has room again
 	BreachStop OnBreach = "stop" // it fails
 	BreachAsk  OnBreach = "ask"  // it is interrupted and waits until somebody says what becomes of it
 )
 
-// onBreaches are all values of OnBreach.
-var onBreaches = []OnBreach{BreachHold, BreachStop, BreachAsk}
+// breachActions are all values of BreachAction.
+var breachActions = []OnBreach{BreachHold, BreachStop, BreachAsk}
 
-// Unpriced says whether tasks may start of which Fleet cannot know the cost.
+// Unpriced says whether tasks may start whose cost Fleet cannot know.
 type Unpriced string
 
 // The values of Unpriced.
@@ -88,49 +89,30 @@ const (
 
 // Validate returns INVALID_ARGUMENT if a value of the budget is not valid. It sets the defaults of the values that are not given.
 func (b *Budget) Validate() error {
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
-	if b.Scope == "" {
-		b.Scope = BudgetFleet
-	}
-	if b.Window == "" {
-		b.Window = WindowNone
-	}
-	if b.OnBreach == "" {
-		b.OnBreach = BreachHold
-	}
-	if b.Unpriced == "" {
-		b.Unpriced = UnpricedRefuse
-	}
+	b.Scope, b.Window = cmp.Or(b.Scope, BudgetFleet), cmp.Or(b.Window, WindowNone)
+	b.OnBreach, b.Unpriced = cmp.Or(b.OnBreach, BreachHold), cmp.Or(b.Unpriced, UnpricedRefuse)
 	if err := checkName(b.Name); err != nil {
-		return refuse("name", "%v", err)
+		return invalidArgument("name", "%v", err)
 	}
-	if !slices.Contains(BudgetScopes, b.Scope) {
-		return refuse("scope", "scope is %q: give %s", Shorten(string(b.Scope), 40), oneOf(BudgetScopes))
-	}
-	if !slices.Contains(BudgetWindows, b.Window) {
-		return refuse("window", "window is %q: give %s", Shorten(string(b.Window), 40), oneOf(BudgetWindows))
-	}
-	if !slices.Contains(onBreaches, b.OnBreach) {
-		return refuse("on_breach", "on_breach is %q: give %s", Shorten(string(b.OnBreach), 40), oneOf(onBreaches))
+	if err := cmp.Or(checkOneOf("scope", b.Scope, BudgetScopes), checkOneOf("window", b.Window, BudgetWindows), checkOneOf("on_breach", b.OnBreach, breachActions)); err != nil {
+		return err
 	}
 	if b.Unpriced != UnpricedRefuse && b.Unpriced != UnpricedAllow {
-		return refuse("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))
+		return invalidArgument("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))
 	}
 	switch {
 	case b.Scope == BudgetFleet && b.Value != "":
-		return refuse("value", "value is %q, but the scope fleet has no value: leave it out, or give another scope", Shorten(b.Value, 60))
+		return invalidArgument("value", "value is %q, but the scope fleet has no value: leave it out, or give another scope", Shorten(b.Value, 60))
 	case b.Scope != BudgetFleet && IsBlank(b.Value):
-		return refuse("value", "value is required: name the %s", b.Scope)
+		return invalidArgument("value", "value is required: name the %s", b.Scope)
 	case len(b.Value) > MaxSelector:
-		return refuse("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
+		return invalidArgument("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
 	case b.Limit < 0 || b.Limit > MaxTaskCostUSD*1_000_000:
-		return refuse("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
+		return invalidArgument("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
 	case b.Tokens < 0:
-		return refuse("limit_tokens", "limit_tokens is %d: give at least 1", b.Tokens)
+		return invalidArgument("limit_tokens", "limit_tokens is %d: give at least 1", b.Tokens)
 	case b.Limit == 0 && b.Tokens == 0:
-		return refuse("limit_usd", "limit_usd is required, unless you give limit_tokens")
+		return invalidArgument("limit_usd", "limit_usd is required, unless you give limit_tokens")
 	}
 	if b.Scope == BudgetLabel {
 		if _, err := ParseSelector("value", b.Value); err != nil {
@@ -138,9 +120,17 @@ func (b *Budget) Validate() error {
 		}
 	}
 	if _, err := zone(b.TimeZone); err != nil {
-		return refuse("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
+		return invalidArgument("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
 	}
 	return nil
+}
+
+// checkOneOf returns INVALID_ARGUMENT if the value of the field is not one of the valid ones.
+func checkOneOf[T ~string](field string, value T, valid []T) error {
+	if slices.Contains(valid, value) {
+		return nil
+	}
+	return invalidArgument(field, "%s is %q: give %s", field, Shorten(string(value), 40), oneOf(valid))
 }
 
 func oneOf[T ~string](values []T) string {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// MaxChangedFiles is the maximum length of Changes.List.
+// MaxChangedFiles is the maximum length of Changes.FileChanges.
 const MaxChangedFiles = 1000
 
 // MaxLeftOut is the maximum length of Changes.LeftOut.
@@ -20,17 +20,17 @@ type Changes struct {
 	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
 	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits
 
-	// Files counts the files that differ between Base and Commit; List has the first MaxChangedFiles, by path.
+	// Files counts the files that differ between Base and Commit; FileChanges has the first MaxChangedFiles, by path.
 	Files      int          `json:"files"`
 	Insertions int          `json:"insertions"`
 	Deletions  int          `json:"deletions"`
 	List       []FileChange `json:"list,omitempty"`
 
-	// LeftOut names what is missing from Commit or List, each with the reason in parentheses.
+	// LeftOut names what is missing from Commit or FileChanges, each with the reason in parentheses.
 	LeftOut []string `json:"left_out,omitempty"`
 
 	At time.Time `json:"at"` // when the tree was examined
-	// Problem says why the changes are not known. The other fields are then zero, except At and Later.
+	// Problem says why the changes are not known. The other fields are then zero, except At and Temporary.
 	Problem string `json:"problem,omitempty"`
 	// Later means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.

@@ -36,7 +36,7 @@ type CredentialHold struct {
 const (
 	// maxWindow is how long a window may last. Programs report windows of at most a week. A run could report anything.
 	maxWindow = 8 * 24 * time.Hour
-	// unknownWindow is how long a window counts as used up of which nobody says when it ends.
+	// unknownWindow is how long a window counts as used up if its end is not known.
 	unknownWindow = 15 * time.Minute
 	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
 	clockSkew = time.Minute
@@ -93,14 +93,15 @@ func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 // Release forgets what keeps tasks from using the credential. It returns false if nothing does.
 func (c *Credential) Release() bool { return c.RecordSuccess(time.Unix(1<<40, 0)) }
 
-// UsedUp returns the window that is used up now and ends last; nil if there is none.
+// UsedUp returns the window that is used up now; nil if there is none. Of several windows, it returns the one that ends last.
 func (c *Credential) UsedUp(now time.Time) *UsageWindow {
-	return c.fullest(now, func(w UsageWindow) bool { return w.UsedUp(now) })
+	return c.lastEnding(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// KeptFree returns the window that ends last of those in which only the share is left that is kept free; nil if there is none.
+// KeptFree returns a window of which only the share keepFree is left; nil if there is none. Of several windows, it returns the one that ends
+// last.
 func (c *Credential) KeptFree(now time.Time, keepFree float64) *UsageWindow {
-	return c.fullest(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
+	return c.lastEnding(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
 
 // CredentialState says whether tasks of the queue start with a credential.
@@ -126,10 +127,11 @@ func (c *Credential) StateAt(now time.Time) CredentialState {
 
 // Scarce reports whether the credential is held, or four fifths of a window are used.
 func (c *Credential) Scarce(now time.Time) bool {
-	return c.Hold != nil || c.fullest(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
+	return c.Hold != nil || c.lastEnding(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
 }
 
-func (c *Credential) fullest(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
+// lastEnding returns the window that ends last, of those that have not ended and for which is returns true; nil if there is none.
+func (c *Credential) lastEnding(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
 	for i, w := range c.Windows {
 		if w.open(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
 			last = &c.Windows[i]
@@ -157,7 +159,7 @@ func (w UsageWindow) open(now time.Time) bool { return w.ResetsAt.After(now) }
 // UsedUp reports whether the window is used up now.
 func (w UsageWindow) UsedUp(now time.Time) bool { return w.Reached && w.open(now) }
 
-// UsedAt returns which share of the window is used at the time, as far as it is known: none after the window has ended.
+// UsedAt returns the used share of the window at the time, as far as it is known. After the end of the window it is 0.
 func (w UsageWindow) UsedAt(now time.Time) float64 {
 	if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
 		return 0
@@ -165,14 +167,14 @@ func (w UsageWindow) UsedAt(now time.Time) float64 {
 	return w.Utilization
 }
 
-// Refusal is the error of a call that would start a task with the credential, of which the window is used up.
+// Refusal returns the error of a call that would start a task with the credential, whose window is used up.
 func (c *Credential) Refusal(w *UsageWindow, now time.Time) *Error {
 	return Errorf(ReasonCredentialUsedUp, "the %s of the credential %q is used up until %s", w.Text(), c.Name, w.ResetsAt.UTC().Format("2006-01-02 15:04 MST")).
 		With("credential", c.Name).With("resets_at", w.ResetsAt.UTC().Format(time.RFC3339)).
 		Next("{queue_task} queues a task that waits until then").After(w.ResetsAt.Sub(now))
 }
 
-// Waits returns why no task of the queue may start with the credential, of which the share is kept free for people.
+// Waits returns why no task of the queue may start with the credential. keepFree is the share of each window that is left to people.
 func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	if h := c.Hold; h != nil {
 		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Since: h.At, Text: fmt.Sprintf("the credential %q is held because a task failed with %s", c.Name, h.Code), Next: "mend it, and then start a task with it at once (`start_agent_task`) to try it, or let an admin release it (`release_credential`)"})

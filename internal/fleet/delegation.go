@@ -1,8 +1,8 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -73,13 +73,8 @@ var wakes = []Wake{WakeAll, WakeEach, WakeNone}
 
 // ParseWake returns INVALID_ARGUMENT if the text is not one of the values. The default is WakeAll.
 func ParseWake(text string) (Wake, error) {
-	switch {
-	case text == "":
-		return WakeAll, nil
-	case slices.Contains(wakes, Wake(text)):
-		return Wake(text), nil
-	}
-	return "", Invalid(ReasonInvalidArgument, "wake", "wake is %q: give %s", Shorten(text, 40), oneOf(wakes))
+	w := cmp.Or(Wake(text), WakeAll)
+	return w, checkOneOf("wake", w, wakes)
 }
 
 // Awaited reports whether a parent whose turn is over waits for the task.

@@ -35,7 +35,7 @@ const (
 // Reason says why a call failed, for programs. The values are those of the proto enum ErrorReason.
 type Reason string
 
-// The reasons. Each belongs to one Code; see reasonCodes.
+// The reasons.
 const (
 	ReasonAgentNotFound      Reason = "AGENT_NOT_FOUND"
 	ReasonTaskNotFound       Reason = "TASK_NOT_FOUND"
@@ -109,77 +109,38 @@ const (
 	ReasonInternal           Reason = "INTERNAL"
 )
 
-var reasonCodes = map[Reason]Code{
-	ReasonAgentNotFound:      NotFound,
-	ReasonTaskNotFound:       NotFound,
-	ReasonSessionNotFound:    NotFound,
-	ReasonProjectNotFound:    NotFound,
-	ReasonRoleNotFound:       NotFound,
-	ReasonTokenNotFound:      NotFound,
-	ReasonReplicaNotFound:    NotFound,
-	ReasonReplicaRunning:     FailedPrecondition,
-	ReasonConfigInvalid:      FailedPrecondition,
-	ReasonRestartNeeded:      FailedPrecondition,
-	ReasonQuestionNotFound:   NotFound,
-	ReasonQuestionClosed:     FailedPrecondition,
-	ReasonAgentExists:        AlreadyExists,
-	ReasonTokenExists:        AlreadyExists,
-	ReasonInvalidArgument:    InvalidArgument,
-	ReasonInvalidName:        InvalidArgument,
-	ReasonSpecRequired:       InvalidArgument,
-	ReasonTaskRequired:       InvalidArgument,
-	ReasonInvalidPage:        InvalidArgument,
-	ReasonInvalidPageSize:    InvalidArgument,
-	ReasonAgentOffline:       FailedPrecondition,
-	ReasonAgentBusy:          Aborted,
-	ReasonNoRunningTask:      NotFound,
-	ReasonTaskRunning:        FailedPrecondition,
-	ReasonTaskNotPending:     FailedPrecondition,
-	ReasonPoolNotFound:       NotFound,
-	ReasonPoolExists:         AlreadyExists,
-	ReasonFleetPaused:        Unavailable,
-	ReasonScheduleNotFound:   NotFound,
-	ReasonScheduleExists:     AlreadyExists,
-	ReasonBackendUnavailable: Unavailable,
-	ReasonProvisioningFailed: Unavailable,
-	ReasonUnauthenticated:    Unauthenticated,
-	ReasonPermissionDenied:   PermissionDenied,
-	ReasonLimitReached:       ResourceExhausted,
-	ReasonBudgetExceeded:     ResourceExhausted,
-	ReasonBudgetNotFound:     NotFound,
-	ReasonCredentialUsedUp:   ResourceExhausted,
-	ReasonCredentialNotFound: NotFound,
-	ReasonBranchNotFound:     NotFound,
-	ReasonBranchMoved:        Aborted,
-	ReasonBranchCheckedOut:   FailedPrecondition,
-	ReasonRemoteNotFound:     NotFound,
-	ReasonPushRefused:        FailedPrecondition,
-	ReasonWorkSettled:        FailedPrecondition,
-	ReasonWebhookNotFound:    NotFound,
-	ReasonWebhookExists:      AlreadyExists,
-	ReasonWebhookDisabled:    FailedPrecondition,
-	ReasonDeliveryNotFound:   NotFound,
-	ReasonSessionExists:      AlreadyExists,
-	ReasonPayloadNotFound:    NotFound,
-	ReasonChangesNotFound:    NotFound,
-	ReasonOutputNotFound:     NotFound,
-	ReasonCursorExpired:      InvalidArgument,
-	ReasonChecksFailed:       Aborted,
-	ReasonKeptWorkNotFound:   NotFound,
-	ReasonUnsavedWork:        FailedPrecondition,
-	ReasonBundleNotFound:     NotFound,
-	ReasonSubagentNotFound:   NotFound,
-	ReasonDefinitionInvalid:  FailedPrecondition,
-	ReasonTaskFailed:         Aborted,
-	ReasonTaskTimedOut:       DeadlineExceeded,
-	ReasonOutputInvalid:      Aborted,
-	ReasonUnimplemented:      Unimplemented,
-	ReasonInternal:           Internal,
-	ReasonPlanNotFound:       NotFound,
-	ReasonPlanOutdated:       FailedPrecondition,
-	ReasonNotReviewed:        FailedPrecondition,
-	ReasonNotFannedOut:       FailedPrecondition,
-	ReasonDelegationRefused:  PermissionDenied,
+// code returns the code of the reason.
+func (r Reason) code() Code {
+	switch r {
+	case ReasonInvalidArgument, ReasonInvalidName, ReasonSpecRequired, ReasonTaskRequired, ReasonInvalidPage, ReasonInvalidPageSize, ReasonCursorExpired:
+		return InvalidArgument
+	case ReasonAgentNotFound, ReasonTaskNotFound, ReasonSessionNotFound, ReasonProjectNotFound, ReasonRoleNotFound, ReasonTokenNotFound, ReasonReplicaNotFound,
+		ReasonQuestionNotFound, ReasonNoRunningTask, ReasonPoolNotFound, ReasonScheduleNotFound, ReasonBudgetNotFound, ReasonCredentialNotFound, ReasonBranchNotFound,
+		ReasonRemoteNotFound, ReasonWebhookNotFound, ReasonDeliveryNotFound, ReasonPayloadNotFound, ReasonChangesNotFound, ReasonOutputNotFound, ReasonKeptWorkNotFound,
+		ReasonBundleNotFound, ReasonSubagentNotFound, ReasonPlanNotFound:
+		return NotFound
+	case ReasonAgentExists, ReasonTokenExists, ReasonPoolExists, ReasonScheduleExists, ReasonWebhookExists, ReasonSessionExists:
+		return AlreadyExists
+	case ReasonReplicaRunning, ReasonConfigInvalid, ReasonRestartNeeded, ReasonQuestionClosed, ReasonAgentOffline, ReasonTaskRunning, ReasonTaskNotPending,
+		ReasonBranchCheckedOut, ReasonPushRefused, ReasonWorkSettled, ReasonWebhookDisabled, ReasonUnsavedWork, ReasonDefinitionInvalid, ReasonPlanOutdated,
+		ReasonNotReviewed, ReasonNotFannedOut:
+		return FailedPrecondition
+	case ReasonAgentBusy, ReasonBranchMoved, ReasonChecksFailed, ReasonTaskFailed, ReasonOutputInvalid:
+		return Aborted
+	case ReasonFleetPaused, ReasonBackendUnavailable, ReasonProvisioningFailed:
+		return Unavailable
+	case ReasonUnauthenticated:
+		return Unauthenticated
+	case ReasonPermissionDenied, ReasonDelegationRefused:
+		return PermissionDenied
+	case ReasonLimitReached, ReasonBudgetExceeded, ReasonCredentialUsedUp:
+		return ResourceExhausted
+	case ReasonUnimplemented:
+		return Unimplemented
+	case ReasonTaskTimedOut:
+		return DeadlineExceeded
+	}
+	return Internal
 }
 
 // Error is the error type of the core, of places and of stores. Any other error counts as Internal.
@@ -196,7 +157,12 @@ type Error struct {
 
 // Errorf returns an error with the reason and with the reason's code.
 func Errorf(r Reason, format string, args ...any) *Error {
-	return &Error{Code: reasonCodes[r], Reason: r, Message: fmt.Sprintf(format, args...)}
+	return &Error{Code: r.code(), Reason: r, Message: fmt.Sprintf(format, args...)}
+}
+
+// invalidArgument returns INVALID_ARGUMENT about the value of a request field.
+func invalidArgument(field, format string, args ...any) *Error {
+	return Invalid(ReasonInvalidArgument, field, format, args...)
 }
 
 // Invalid returns an InvalidArgument error about the value of a request field.

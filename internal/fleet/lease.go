@@ -22,7 +22,7 @@ type ChangedAgent struct {
 }
 
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.
-var ErrLeaseLost = errors.New("the lease was lost: another replica has taken over")
+var ErrLeaseLost = errors.New("the lease was lost: another server has taken over")
 
 type leaseKey struct{}
 

@@ -12,7 +12,7 @@ type LedgerKind string
 // The kinds of entries.
 const (
 	LedgerReserve LedgerKind = "reserve" // a task starts, or needs more than it has reserved
-	LedgerSettle  LedgerKind = "settle"  // a task has ended: what it has used replaces its reservations
+	LedgerSettle  LedgerKind = "settle"  // a task has ended: what it has used replaces its reservations; or a task gives back reservations
 	LedgerRefuse  LedgerKind = "refuse"  // a task was not started
 )
 

@@ -243,11 +243,11 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// HeldRetry is the suggested wait after LIMIT_REACHED for what somebody must delete first. Nobody knows when that happens, but a
+// LimitRetryAfter is the suggested wait after LIMIT_REACHED for what somebody must delete first. Nobody knows when that happens, but a
 // client that repeats refused calls should not do so more often.
 const HeldRetry = time.Minute
 
-// BusyRetry is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when
+// BusyRetryAfter is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when
 // one of them ends.
 const BusyRetry = 5 * time.Second
 

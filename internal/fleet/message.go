@@ -19,7 +19,7 @@ type Message struct {
 	// Turn is the try whose prompt has it; 0 if it is in no prompt, and NextTurn if it waits for one.
 	Turn int
 
-	// Refused is the reason why it will never be delivered, and RefusedText says the same for people. Both are empty if it
+	// Refused is the reason why it will never be delivered, and RefusalText says the same for people. Both are empty if it
 	// was delivered or still can be.
 	Refused     Reason
 	RefusedText string

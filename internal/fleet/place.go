@@ -52,10 +52,9 @@ type Place interface {
 	Inspect(ctx context.Context, a Agent) (Workspace, error)
 
 	// List returns all workspaces that host agents, including those that Fleet's store does not know. The caller must not
-	// conclude that a workspace was deleted because it is not listed. A problem with
-	// one workspace does not fail the listing: the workspace is listed with a Reason and the fields that are known. A
-	// workspace without a Name is not adopted yet. If the Role is missing, Owner, Role and Spec are taken from a later
-	// listing.
+	// conclude that a workspace was deleted because it is not listed. A problem with one workspace does not fail the listing:
+	// the workspace is listed with a Reason and the fields that are known. A workspace without a Name is not adopted yet. If
+	// the Role is missing, Owner, Role and Spec are taken from a later listing.
 	List(ctx context.Context) ([]Workspace, error)
 
 	// Log returns the last lines of the workspace's log, at most n, oldest first, and whether there were more.
@@ -110,8 +109,8 @@ type Runner interface {
 	// AGENT_OFFLINE if the workspace has to run for that and does not.
 	Changes(ctx context.Context, r Run) (*Changes, error)
 
-	// Compare returns which files and lines differ between two commits of results of Changes: a Changes with Base, Commit, List and
-	// the numbers of List. It works as long as Patch does, and has the same errors.
+	// Compare returns which files and lines differ between two commits of results of Changes: a Changes with Base, Commit, FileChanges
+	// and the numbers of files and lines. It works as long as Patch does, and has the same errors.
 	Compare(ctx context.Context, base, commit string) (*Changes, error)
 
 	// Patch returns a part of the patch from Base to Commit of a result of Changes or Compare: at most limit bytes from the offset, and
@@ -157,11 +156,11 @@ type Traits struct {
 	Adopts bool
 	// Drivers are what AgentConfig.Driver can name; a place without drivers accepts no configurations.
 	Drivers []Driver
-	// TakesReport means that its agents can reach Fleet at the address in Run.Report.
+	// TakesReport means that its agents can reach Fleet at the address in Run.FleetEndpoint.
 	TakesReport bool
 	// FleetURL is the address of Fleet's MCP endpoints for its agents, if they do not reach it at the server's own address.
 	FleetURL string
-	// KeepsFiles means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
+	// KeepsFiles means that Delete keeps files as AgentConfig.KeepFilesFor says. The place is then a Tidier.
 	KeepsFiles bool
 	// Asks means that its agents can ask questions: Follow reports them, and Answer answers them.
 	Asks bool
@@ -197,7 +196,7 @@ type Driver struct {
 	Asks bool
 	// MCPServers means that it gives its agent the configuration's MCP servers.
 	MCPServers bool
-	// Reports means that its agent can use Run.Report.
+	// Reports means that its agent can use Run.FleetEndpoint.
 	Reports bool
 	// Remembers means that the tasks of an agent are one conversation.
 	Remembers bool
@@ -325,11 +324,11 @@ func (w Workspace) CheckRunning(agent string) error {
 	if w.State == StateRunning {
 		return nil
 	}
-	words := string(w.State)
+	state := string(w.State)
 	if w.Reason != "" {
-		words += ": " + w.Reason
+		state += ": " + w.Reason
 	}
-	return Errorf(ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", agent, words).With("state", string(w.State))
+	return Errorf(ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", agent, state).With("state", string(w.State))
 }
 
 // Allower is a Runner with programs that keep within Run.Allowance, also while nobody watches them.
@@ -370,14 +369,14 @@ type Run struct {
 	Allowed []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
-	// Confirmed means that only a program gets the message that confirms what it reads; for another one, the error is UNIMPLEMENTED. Only Send
-	// gets it.
+	// Confirmed means that the message is only for a program that confirms what it reads. For another program, the error is UNIMPLEMENTED. Only
+	// Send gets it.
 	Confirmed bool
 	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. Empty: the one that all runs
 	// without a name continue. Only Dispatch gets it.
 	Conversation string
-	// Brief is what Fleet itself tells the agent about the run, such as how to delegate tasks. It belongs to the instructions; a program
-	// without any does without. Only Dispatch gets it.
+	// Brief is what Fleet itself tells the agent about the run, such as how to delegate tasks. It belongs to the instructions. A program
+	// that takes no instructions does not get it. Only Dispatch gets it.
 	Brief string
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
@@ -467,9 +466,9 @@ func PlaceOn(kind, replica string) string {
 	return kind + "@" + replica
 }
 
-// ReplicaOf splits the name of a place into the kind and the name of its server. replica is empty for a place that every
+// SplitPlace splits the name of a place into the kind and the name of its server. server is empty for a place that every
 // server reaches.
-func ReplicaOf(place string) (kind, replica string) {
-	kind, replica, _ = strings.Cut(place, "@")
-	return kind, replica
+func ReplicaOf(place string) (kind, server string) {
+	kind, server, _ = strings.Cut(place, "@")
+	return kind, server
 }

@@ -1,6 +1,10 @@
 package fleet
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // PoolKind is the kind of the resources that are pools.
 const PoolKind ResourceKind = "pool"
@@ -32,13 +36,13 @@ type Pool struct {
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
-// OnBehalf is what a principal was when it asked for something that Fleet does later.
+// Authorization is the kind and the scope with which a principal has requested something that Fleet does later.
 type OnBehalf struct {
 	Kind  Kind  `json:"kind"`
 	Scope Scope `json:"scope"`
 }
 
-// Of returns the principal with the name that has asked.
+// Of returns the principal, which has the name.
 func (b OnBehalf) Of(name string) Principal {
 	return Principal{Name: name, Kind: b.Kind, Scope: b.Scope}
 }
@@ -81,9 +85,7 @@ func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 func OwnedKey(name, owner string) string { return name + "@" + owner }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
-func (p *Pool) Principal() Principal {
-	return Principal{Name: p.Owner, Kind: p.By.Kind, Scope: p.By.Scope}
-}
+func (p *Pool) Principal() Principal { return p.By.Of(p.Owner) }
 
 // Target returns the target of tasks for the pool.
 func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.ProjectRole} }
@@ -96,12 +98,7 @@ func (p *Pool) Admits(by Principal) bool {
 	if by.Owns(p.Owner) {
 		return true
 	}
-	for _, g := range p.Groups {
-		if by.matches(Grantee{Group: g}) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Groups, func(g string) bool { return by.matches(Grantee{Group: g}) })
 }
 
 // SetDefaults sets the values that are not given.
@@ -109,44 +106,31 @@ func (p *Pool) SetDefaults() {
 	if p.Spec == "" {
 		p.Spec = "Work on the tasks of the pool " + p.Name + "."
 	}
-	if p.MaxAgents == 0 {
-		p.MaxAgents = DefaultMaxAgents
-	}
-	if p.MaxCreating == 0 {
-		p.MaxCreating = DefaultMaxCreating
-	}
-	if p.MaxIdle == 0 {
-		p.MaxIdle = DefaultMaxIdle
-	}
-	if p.Reuse == "" {
-		p.Reuse = ReuseAny
-	}
+	p.MaxAgents, p.MaxCreating = cmp.Or(p.MaxAgents, DefaultMaxAgents), cmp.Or(p.MaxCreating, DefaultMaxCreating)
+	p.MaxIdle, p.Reuse = cmp.Or(p.MaxIdle, DefaultMaxIdle), cmp.Or(p.Reuse, ReuseAny)
 }
 
 // Validate returns INVALID_ARGUMENT if a value of the pool is not valid.
 func (p *Pool) Validate() error {
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
 	switch {
 	case len(p.Name) > maxPoolName || !namePattern.MatchString(p.Name):
-		return refuse("name", "the pool's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(p.Name, 40), maxPoolName)
+		return invalidArgument("name", "the pool's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(p.Name, 40), maxPoolName)
 	case p.MaxAgents < 1 || p.MaxAgents > MaxPoolAgents:
-		return refuse("max_agents", "max_agents is %d: give 1 to %d", p.MaxAgents, MaxPoolAgents)
+		return invalidArgument("max_agents", "max_agents is %d: give 1 to %d", p.MaxAgents, MaxPoolAgents)
 	case p.MinIdle < 0 || p.MinIdle > MaxPoolAgents:
-		return refuse("min_idle", "min_idle is %d: give 0 to %d", p.MinIdle, MaxPoolAgents)
+		return invalidArgument("min_idle", "min_idle is %d: give 0 to %d", p.MinIdle, MaxPoolAgents)
 	case p.MaxCreating < 1 || p.MaxCreating > MaxPoolAgents:
-		return refuse("max_creating", "max_creating is %d: give 1 to %d", p.MaxCreating, MaxPoolAgents)
+		return invalidArgument("max_creating", "max_creating is %d: give 1 to %d", p.MaxCreating, MaxPoolAgents)
 	case p.MaxIdle < time.Second || p.MaxIdle > MaxPoolIdle:
-		return refuse("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(p.MaxIdle.Seconds()), int64(MaxPoolIdle.Seconds()))
+		return invalidArgument("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(p.MaxIdle.Seconds()), int64(MaxPoolIdle.Seconds()))
 	case p.Reuse != ReuseFresh && p.Reuse != ReuseSame && p.Reuse != ReuseAny:
-		return refuse("reuse", "reuse is %q: give fresh, same or any", Shorten(string(p.Reuse), 60))
+		return invalidArgument("reuse", "reuse is %q: give fresh, same or any", Shorten(string(p.Reuse), 60))
 	case len(p.Groups) > MaxShares:
-		return refuse("groups", "groups has %d names: give at most %d", len(p.Groups), MaxShares)
+		return invalidArgument("groups", "groups has %d names: give at most %d", len(p.Groups), MaxShares)
 	}
 	for _, g := range p.Groups {
 		if err := CheckGroup(g); err != nil {
-			return refuse("groups", "groups: %s", err)
+			return invalidArgument("groups", "groups: %s", err)
 		}
 	}
 	return p.Labels.Validate("labels")

@@ -220,26 +220,23 @@ type Claim struct {
 
 // Validate returns INVALID_ARGUMENT if a value of the entry is not valid.
 func (e *QueueEntry) Validate(now time.Time) error {
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
 	switch {
 	case e.Priority < -MaxPriority || e.Priority > MaxPriority:
-		return refuse("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
+		return invalidArgument("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
 	case e.MaxAttempts < 0 || e.MaxAttempts > MaxAttempts:
-		return refuse("max_attempts", "max_attempts is %d: give 1 to %d", e.MaxAttempts, MaxAttempts)
+		return invalidArgument("max_attempts", "max_attempts is %d: give 1 to %d", e.MaxAttempts, MaxAttempts)
 	case !e.Expires.IsZero() && !e.Expires.After(now):
-		return refuse("expires", "expires is in the past: give a later time")
+		return invalidArgument("expires", "expires is in the past: give a later time")
 	case !e.Expires.IsZero() && e.Expires.Before(e.NotBefore):
-		return refuse("expires", "expires is before not_before: give a later time")
+		return invalidArgument("expires", "expires is before not_before: give a later time")
 	case len([]rune(e.Exclusive)) > MaxExclusive:
-		return refuse("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
+		return invalidArgument("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
 	case len(e.After) > MaxDependencies:
-		return refuse("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
+		return invalidArgument("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
 	}
 	for i, d := range e.After {
 		if slices.ContainsFunc(e.After[:i], func(o Dependency) bool { return o.TaskID == d.TaskID }) {
-			return refuse("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
+			return invalidArgument("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
 		}
 	}
 	return nil

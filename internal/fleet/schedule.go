@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -98,11 +99,11 @@ func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time
 	}
 	zone, err := time.LoadLocation(s.TimeZone)
 	if err != nil || s.TimeZone == "Local" {
-		return nil, Invalid(ReasonInvalidArgument, "time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
+		return nil, invalidArgument("time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
 	}
 	next, err = parse(s.Cron, zone)
 	if err != nil {
-		return nil, Invalid(ReasonInvalidArgument, "cron", "cron %q: %s", Shorten(s.Cron, 60), err)
+		return nil, invalidArgument("cron", "cron %q: %s", Shorten(s.Cron, 60), err)
 	}
 	return next, nil
 }
@@ -157,29 +158,18 @@ func (s *Schedule) drop(ticks []time.Time) {
 
 // Validate returns INVALID_ARGUMENT if a value of the schedule is not valid, and sets the defaults. It returns the ticks.
 func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.Time, err error) {
-	if s.TimeZone == "" {
-		s.TimeZone = "UTC"
-	}
-	if s.Missed == "" {
-		s.Missed = MissedLatest
-	}
-	if s.Overlap == "" {
-		s.Overlap = OverlapSkip
-	}
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
+	s.TimeZone, s.Missed, s.Overlap = cmp.Or(s.TimeZone, "UTC"), cmp.Or(s.Missed, MissedLatest), cmp.Or(s.Overlap, OverlapSkip)
 	switch {
 	case len(s.Name) > MaxScheduleName || !namePattern.MatchString(s.Name):
-		return nil, refuse("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxScheduleName)
+		return nil, invalidArgument("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxScheduleName)
 	case s.Cron == "" && s.At.IsZero():
-		return nil, refuse("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
+		return nil, invalidArgument("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
 	case s.Cron != "" && !s.At.IsZero():
-		return nil, refuse("at", "cron and at cannot be used together: give one of them")
+		return nil, invalidArgument("at", "cron and at cannot be used together: give one of them")
 	case s.Missed != MissedSkip && s.Missed != MissedLatest && s.Missed != MissedAll:
-		return nil, refuse("missed", "missed is %q: give skip, latest or all", Shorten(string(s.Missed), 60))
+		return nil, invalidArgument("missed", "missed is %q: give skip, latest or all", Shorten(string(s.Missed), 60))
 	case s.Overlap != OverlapSkip && s.Overlap != OverlapQueue:
-		return nil, refuse("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
+		return nil, invalidArgument("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
 	}
 	if err := s.Labels.Validate("labels"); err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ type Tx interface {
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
 	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
-	// message it writes DeliveredAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups, of a delivery
+	// message it writes DeliveredAt, RefusalReason and RefusalText, of a question the status and the answer, of an identity the Groups, of a delivery
 	// Status, Tries, NextAt and Attempts.
 	// Requests, tools and entries of the ledger cannot be updated.
 	Update(r Row) error

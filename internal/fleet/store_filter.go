@@ -44,7 +44,7 @@ type AgentViewFilter struct {
 	Live bool     // all agents that are not deleted
 }
 
-// HoldingsScope says what Store.Holdings counts. The zero value counts everything.
+// HoldingsScope says what AgentReader.Holdings counts. The zero value counts everything.
 type HoldingsScope struct {
 	Toolset *Toolset // only the agents of this toolset
 	Alone   bool     // until the transaction ends, no other one adds something of the owner, however far the limits are

@@ -23,8 +23,8 @@ type AgentReader interface {
 	Remains(uid string, bundle bool) (*Remains, error)
 
 	// ChangedAgents returns the agents that have events after seq, and those with the other uids, each once. It also returns
-	// the Seq of the newest event. It ignores output events. An agent is Foreign while an owner other than worker has its
-	// lease.
+	// the Seq of the newest event. It ignores output events. An agent has LeasedElsewhere set while an owner other than worker
+	// has its lease.
 	ChangedAgents(after int64, others []string, worker string) (changed []ChangedAgent, last int64, err error)
 }
 

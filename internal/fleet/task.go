@@ -100,7 +100,7 @@ type Task struct {
 	Output      json.RawMessage // matches Options.OutputSchema; nil if the task has no schema or has not completed
 	PayloadSize int             // size of the payload before compression, in bytes; the store has the payload
 	PayloadGap  Gap
-	// PayloadRemoved means that the payload was removed after its retention period. Only Store.PrunePayloads sets it.
+	// PayloadRemoved means that the payload was removed after its retention period. Only Store.Prune sets it.
 	PayloadRemoved bool
 	ExitCode       *int
 	CostUSD        float64
@@ -194,17 +194,17 @@ func (t *Task) Ref() string {
 
 // Failure says that the task failed or was stopped, and why, as the end of a sentence.
 func (t *Task) Failure() string {
-	words := "failed"
+	text := "failed"
 	if t.Status == TaskStopped {
-		words = "was stopped"
+		text = "was stopped"
 		if by, is := strings.CutPrefix(t.Reason, "stopped "); is { // by somebody
-			return words + " " + by
+			return text + " " + by
 		}
 	}
 	if t.Reason == "" {
-		return words
+		return text
 	}
-	return words + ": " + t.Reason
+	return text + ": " + t.Reason
 }
 
 // Event returns an event about the task. The event has the task's status if its type means that the status changed.

@@ -78,22 +78,19 @@ func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
 
 // Validate returns INVALID_ARGUMENT if a value is not valid for any program.
 func (o TaskOptions) Validate() error {
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
 	switch {
 	case o.Model != "" && (len(o.Model) > maxModelName || !modelName.MatchString(o.Model)):
-		return refuse(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
+		return invalidArgument(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
 	case o.Effort != "" && !effort.MatchString(o.Effort):
-		return refuse(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
+		return invalidArgument(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
 	case o.MaxTurns != nil && (*o.MaxTurns < 1 || *o.MaxTurns > MaxTaskTurns):
-		return refuse(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)
+		return invalidArgument(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)
 	case o.MaxCostUSD != nil && !(*o.MaxCostUSD > 0 && *o.MaxCostUSD <= MaxTaskCostUSD): // also refuses NaN
-		return refuse(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
+		return invalidArgument(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
 	case len(o.AppendSystemPrompt) > maxAppendSystemPrompt:
-		return refuse(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
+		return invalidArgument(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
 	case len(o.OutputSchema) > maxOutputSchema:
-		return refuse(OptionOutputSchema, "output_schema has %d bytes: give at most %d", len(o.OutputSchema), maxOutputSchema)
+		return invalidArgument(OptionOutputSchema, "output_schema has %d bytes: give at most %d", len(o.OutputSchema), maxOutputSchema)
 	}
 	return nil
 }
@@ -109,7 +106,7 @@ func (o TaskOptions) Unsupported(supported []string, who string, can func(option
 		if can != nil {
 			which = JoinNames(can(name))
 		}
-		return Invalid(ReasonInvalidArgument, name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
+		return invalidArgument(name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
 	}
 	return nil
 }

@@ -58,18 +58,15 @@ func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Pr
 
 // Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check which hosts the URL may have.
 func (w *Webhook) Validate() error {
-	refuse := func(field, format string, args ...any) error {
-		return Invalid(ReasonInvalidArgument, field, format, args...)
-	}
 	switch {
 	case len(w.Name) > MaxScheduleName || !namePattern.MatchString(w.Name):
-		return refuse("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxScheduleName)
+		return invalidArgument("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxScheduleName)
 	case w.URL == "":
-		return refuse("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
+		return invalidArgument("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
 	case len(w.URL) > MaxWebhookURL:
-		return refuse("url", "url has %d bytes: use at most %d", len(w.URL), MaxWebhookURL)
+		return invalidArgument("url", "url has %d bytes: use at most %d", len(w.URL), MaxWebhookURL)
 	case len(w.Topics) == 0:
-		return refuse("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
+		return invalidArgument("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
 	}
 	if err := ValidateTopics(w.Topics); err != nil {
 		return err
@@ -82,10 +79,10 @@ func (w *Webhook) Validate() error {
 func ValidateTopics(topics []Topic) error {
 	for i, t := range topics {
 		if t != TopicAll && t != TopicNeedsMe && !slices.Contains(WebhookEvents, EventType(t)) {
-			return Invalid(ReasonInvalidArgument, "topics", "topics has %q, which webhooks cannot send: give %s, %s, or types of events such as %s", Shorten(string(t), 60), TopicNeedsMe, TopicAll, EventTaskEnded)
+			return invalidArgument("topics", "topics has %q, which webhooks cannot send: give %s, %s, or types of events such as %s", Shorten(string(t), 60), TopicNeedsMe, TopicAll, EventTaskEnded)
 		}
 		if slices.Contains(topics[:i], t) {
-			return Invalid(ReasonInvalidArgument, "topics", "topics has %q twice: leave one out", t)
+			return invalidArgument("topics", "topics has %q twice: leave one out", t)
 		}
 	}
 	return nil
@@ -157,7 +154,7 @@ type Post struct {
 	Body    []byte
 }
 
-// PostResult is the outcome of a Post.
+// WebhookResponse is the outcome of a Post.
 type PostResult struct {
 	Code       int           // status of the response; 0 if there was none
 	Response   string        // the beginning of the response
@@ -165,7 +162,7 @@ type PostResult struct {
 	Error      string        // why there is no response; it never contains the URL
 }
 
-// WebhookFigures are figures of all webhooks.
+// WebhookStats are the statistics of all webhooks.
 type WebhookFigures struct {
 	Active, Failing, Disabled int
 	Oldest                    time.Time // when the oldest delivery was created that waits, of webhooks that are not disabled; zero if none waits

@@ -26,8 +26,8 @@ var wakePoints = []string{
 	reconcile.FaultFinishBefore, reconcile.FaultResultsAwaited, reconcile.FaultDispatchRecorded, reconcile.FaultDispatchAfter, reconcile.FaultMessageBefore, reconcile.FaultMessageAfter,
 }
 
-// mortals is a fleet whose servers die at wakePoints, one after the other. Each has a successor.
-type mortals struct {
+// crashingServers is a fleet whose servers die at wakePoints, one after the other. Each has a successor.
+type crashingServers struct {
 	*servicetest.Harness
 	mu      sync.Mutex
 	left    int // how often one dies
@@ -37,9 +37,9 @@ type mortals struct {
 	prompts map[string]map[string]string // Run.Feedback by run, by task
 }
 
-func newMortals(t *testing.T, kills int) *mortals {
+func newCrashingServers(t *testing.T, kills int) *crashingServers {
 	t.Helper()
-	m := &mortals{left: kills, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, prompts: map[string]map[string]string{}} //nolint:gosec // repeatable
+	m := &crashingServers{left: kills, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, prompts: map[string]map[string]string{}} //nolint:gosec // repeatable
 	world := fake.Config{
 		Traits: fleet.Traits{TakesReport: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
 		Before: func(_ context.Context, c fake.Call) error {
@@ -69,7 +69,7 @@ func newMortals(t *testing.T, kills int) *mortals {
 }
 
 // succeed starts another server, which may die.
-func (m *mortals) succeed() {
+func (m *crashingServers) succeed() {
 	r := &servicetest.Harness{T: m.T, World: m.World, Store: m.Store, Path: m.Path, Config: m.Config}
 	die := sync.OnceFunc(func() {
 		go r.Reconciler.Stop()
@@ -96,7 +96,7 @@ func (m *mortals) succeed() {
 // result once, and each of its runs must be handed over once.
 func TestWokenOnceAcrossKills(t *testing.T) {
 	t.Parallel()
-	m := newMortals(t, 500)
+	m := newCrashingServers(t, 500)
 	for i := range 4 {
 		m.Create(fmt.Sprintf("boss-%d", i))
 	}
@@ -122,7 +122,7 @@ func TestWokenOnceAcrossKills(t *testing.T) {
 }
 
 // family lets the agent delegate three tasks, which end before, while and after its turn ends.
-func (m *mortals) family(t *testing.T, boss, gate string) {
+func (m *crashingServers) family(t *testing.T, boss, gate string) {
 	t.Helper()
 	parent := m.Start(boss, "wait turn-"+gate+"\ndone")
 	var ctx context.Context

@@ -93,20 +93,20 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	}))
 }
 
-// deaf is a place whose first interrupt has no effect, because it comes before the run.
-type deaf struct {
+// ignoringPlace is a place whose first interrupt has no effect, because it comes before the run.
+type ignoringPlace struct {
 	*fake.Place
 	once sync.Once
 }
 
-func (p *deaf) Connect(a fleet.Agent) fleet.Runner { return deafRunner{p.Place.Connect(a), p} }
+func (p *ignoringPlace) Connect(a fleet.Agent) fleet.Runner { return ignoringRunner{p.Place.Connect(a), p} }
 
-type deafRunner struct {
+type ignoringRunner struct {
 	fleet.Runner
-	place *deaf
+	place *ignoringPlace
 }
 
-func (r deafRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
+func (r ignoringRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	first := false
 	r.place.once.Do(func() { first = true })
 	if first {
@@ -129,7 +129,7 @@ func TestInterruptBeforeTheRun(t *testing.T) {
 		}
 		return nil
 	}})
-	h = servicetest.New(t, fake.Config{}, servicetest.Others(&deaf{Place: second}))
+	h = servicetest.New(t, fake.Config{}, servicetest.Others(&ignoringPlace{Place: second}))
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	begun := time.Now()

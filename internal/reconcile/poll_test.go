@@ -111,10 +111,10 @@ func TestAdoption(t *testing.T) {
 	require.Zero(t, listed.Total)
 }
 
-// forgetful is a place whose listings do not say which agents the workspaces were made for, as after a restart.
-type forgetful struct{ *fake.Place }
+// anonymousLister is a place whose listings do not say which agents the workspaces were made for, as after a restart.
+type anonymousLister struct{ *fake.Place }
 
-func (p forgetful) List(ctx context.Context) ([]fleet.Workspace, error) {
+func (p anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
 	all, err := p.Place.List(ctx)
 	for i := range all {
 		all[i].AgentUID = ""
@@ -128,7 +128,7 @@ func TestAdoptionOfWhatIsDeleted(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
 	made := b.HoldAfter(fake.Provision)
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond }, forgetful{b})
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond }, anonymousLister{b})
 	v, err := h.CreateIn("papi", "second/Web")
 	require.NoError(t, err)
 	<-made.Arrived()

@@ -41,13 +41,13 @@ func newPruned(t *testing.T, with func(*state.Config), more ...fleet.Place) (*se
 	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }, more...), pruned
 }
 
-// untidy is a place whose Tidy fails, so it cannot remove expired files.
-type untidy struct {
+// failingTidier is a place whose Tidy fails, so it cannot remove expired files.
+type failingTidier struct {
 	fleet.Place
 	tidied chan struct{} // receives after a call of Tidy; has room for one value
 }
 
-func (p untidy) Tidy(context.Context, time.Time) error {
+func (p failingTidier) Tidy(context.Context, time.Time) error {
 	select {
 	case p.tidied <- struct{}{}:
 	default: // a value is pending
@@ -59,7 +59,7 @@ func (p untidy) Tidy(context.Context, time.Time) error {
 // fails.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
-	place := untidy{servicetest.Second(t, fake.Config{}), make(chan struct{}, 1)}
+	place := failingTidier{servicetest.Second(t, fake.Config{}), make(chan struct{}, 1)}
 	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
 	}, place)

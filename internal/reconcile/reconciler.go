@@ -139,7 +139,7 @@ func (r *Reconciler) Stop() {
 // Stopping returns a channel that Stop closes. Work that begins afterwards is not carried out.
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
-// Work returns figures about the current work of this reconciler.
+// Work returns statistics about the current work of this reconciler.
 func (r *Reconciler) Work() fleet.WorkerFigures {
 	w := fleet.WorkerFigures{
 		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),

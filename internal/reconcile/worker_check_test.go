@@ -50,14 +50,14 @@ func checksOf(v *fleet.AgentView) []fleet.CheckResult {
 	return v.Checks.Results
 }
 
-// dated is a place whose runs report the time of their end.
-type dated struct{ *fake.Place }
+// endTimePlace is a place whose runs report the time of their end.
+type endTimePlace struct{ *fake.Place }
 
-func (d dated) Connect(a fleet.Agent) fleet.Runner { return datedRunner{d.Place.Connect(a)} }
+func (d endTimePlace) Connect(a fleet.Agent) fleet.Runner { return endTimeRunner{d.Place.Connect(a)} }
 
-type datedRunner struct{ fleet.Runner }
+type endTimeRunner struct{ fleet.Runner }
 
-func (d datedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+func (d endTimeRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	o, err := d.Runner.Follow(ctx, r, cursor, sink)
 	o.EndedAt = time.Now()
 	return o, err
@@ -70,7 +70,7 @@ func TestEndOfChecks(t *testing.T) {
 	world.Traits.Name = "dated"
 	place := fake.New(world)
 	t.Cleanup(place.Destroy)
-	h := servicetest.New(t, checking, nil, dated{place})
+	h := servicetest.New(t, checking, nil, endTimePlace{place})
 	h.MustCreate("papi", "dated/Setup")
 	for name, check := range map[string]string{"passed": "echo fine", "failed": "exit 1"} {
 		task := h.WaitTask(startChecked(h, "papi", "done", 0, check).ID)

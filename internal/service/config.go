@@ -12,7 +12,7 @@ import (
 type ReloadResult struct {
 	File    string        // the file that was read; empty if there is none
 	Changes []string      // what has changed, by the names of the settings
-	Closed  []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.Closed
+	Closed  []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.ClosedReason
 }
 
 // ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or

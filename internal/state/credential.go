@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReportLimit notes what a run of the agent has reported about a limit of its subscription.
+// RecordUsageLimit notes what a run of the agent has reported about a limit of its subscription.
 func ReportLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
 	return changeCredential(tx, a, now, func(c *fleet.Credential) string {
 		if !c.RecordLimit(l, now) {

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PutWork records what the task has changed as work that can land. Work that goes on with that of an earlier task replaces it: it begins
+// RecordLanding records what the task has changed as work that can land. Work that goes on with that of an earlier task replaces it: it begins
 // where the earlier work begins, and lands by itself if somebody has asked for that.
 func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
 	l := fleet.NewLanding(a, t, c)

@@ -20,7 +20,7 @@ import (
 
 // Delete implements fleet.Place. If it is not proved that the repository has all work of the agent, it only moves the agent's
 // home; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. It keeps the files of an agent
-// with fleet.AgentConfig.Keep for that time.
+// with fleet.AgentConfig.KeepFilesFor for that time.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

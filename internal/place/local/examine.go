@@ -15,7 +15,7 @@ import (
 )
 
 // hasTemporaryFiles reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
-// their agents: see fleet.AgentConfig.Keep.
+// their agents: see fleet.AgentConfig.KeepFilesFor.
 func hasTemporaryFiles(a fleet.Agent, r *record) bool {
 	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
 }

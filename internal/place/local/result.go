@@ -21,7 +21,7 @@ import (
 // directory is kept.
 const untilSuffix = ".until"
 
-// resultsDir returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.Keep. The
+// resultsDir returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.KeepFilesFor. The
 // agent works there from the start, so that no files have to be moved later.
 func (p *Place) resultsDir(uid string) string {
 	return filepath.Join(p.config.Dir, "results", runner.FileName(uid))

@@ -16,7 +16,7 @@ func traits(x *fixture) {
 	x.Equal(before, x.place.Traits())
 }
 
-// requireChecks requires that the checks are valid, and empty if Traits.ProjectChecks is not set.
+// requireChecks requires that the checks are valid, and empty if Traits.HasProjectChecks is not set.
 func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
 	x.NoError(c.Validate())

@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// QueueFigures says how many tasks are pending, and since when, by their first reason.
+// QueueStats says how many tasks are pending, and since when, by their first reason.
 type QueueFigures struct {
 	Tasks  map[WaitReason]int
 	Oldest map[WaitReason]time.Time // when the oldest one was queued
@@ -13,14 +13,14 @@ type QueueFigures struct {
 	Credentials []CredentialFigures
 }
 
-// CredentialFigures are the figures of a credential.
+// CredentialStats are the statistics of a credential.
 type CredentialFigures struct {
 	Name string
 	Held bool               // no task of the queue starts with it
 	Used map[string]float64 // used share of its usage windows, by window
 }
 
-// BudgetFigures are the figures of a budget in its current window.
+// BudgetStats are the statistics of a budget in its current window.
 type BudgetFigures struct {
 	Name                   string
 	Limit, Reserved, Spent Amount // 0 in Limit means that money or tokens are not limited

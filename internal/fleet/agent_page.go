@@ -12,7 +12,7 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// AgentRows are a page of the matching agents, sorted by name. Calls share them, so they are never changed.
+// AgentPage are a page of the matching agents, sorted by name. Calls share them, so they are never changed.
 type AgentRows struct {
 	Agents []*AgentView
 	Total  int    // number of matching agents

@@ -1,6 +1,6 @@
 package fleet
 
-// WorkerFigures describes the current work of a server, for its operator.
+// WorkerStats describes the current work of a server, for its operator.
 type WorkerFigures struct {
 	Workers int // one for each agent that needs work
 	Waiting int // workers that wait because the maximum number of calls to their place is running

@@ -17,7 +17,7 @@ func price(model string) (fleet.Price, bool) {
 	return fleet.Price{Input: 1, Output: 10, Context: 1000}, model == "known"
 }
 
-func TestSpent(t *testing.T) {
+func TestSpending(t *testing.T) {
 	t.Parallel()
 	running := func() *fleet.Task {
 		task := &fleet.Task{}
