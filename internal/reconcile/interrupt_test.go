@@ -99,7 +99,9 @@ type ignoringPlace struct {
 	once sync.Once
 }
 
-func (p *ignoringPlace) Connect(a fleet.Agent) fleet.Runner { return ignoringRunner{p.Place.Connect(a), p} }
+func (p *ignoringPlace) Connect(a fleet.Agent) fleet.Runner {
+	return ignoringRunner{p.Place.Connect(a), p}
+}
 
 type ignoringRunner struct {
 	fleet.Runner
