@@ -51,7 +51,7 @@ func (d *Delegation) CapLimit(limit Micros) Micros {
 // OnParentEnd says what becomes of a delegated task when its parent ends.
 type OnParentEnd string
 
-// The values of OnParentEnd.
+// The values of ParentEndAction.
 const (
 	ParentEndStop   OnParentEnd = "stop" // the default
 	ParentEndDetach OnParentEnd = "detach"
