@@ -84,9 +84,9 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 
 // kindByFace returns the kind of a caller whose credentials do not determine it: controller through MCP, also if another
 // process serves MCP, otherwise human.
-func kindByFace(md metadata.MD) fleet.Kind {
+func kindByFace(md metadata.MD) fleet.PrincipalKind {
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" || len(md.Get(ControllerKey)) > 0 {
-		return fleet.Controller
+		return fleet.KindController
 	}
-	return fleet.Human
+	return fleet.KindHuman
 }

@@ -73,9 +73,9 @@ func rightsOf(method string) right {
 	return right{needs: fleet.ScopeAdmin}
 }
 
-// KnownMethod returns the full name of a method, or "/unknown" if there is no such method. gRPC passes on what the client has sent
+// SanitizeMethod returns the full name of a method, or "/unknown" if there is no such method. gRPC passes on what the client has sent
 // as the name, which may be long and need not be UTF-8. So it must not reach the audit log or the metrics.
-func KnownMethod(method string) string {
+func SanitizeMethod(method string) string {
 	if _, ok := rights()[method]; ok {
 		return method
 	}

@@ -89,7 +89,7 @@ var forged = map[string]string{
 // TestForgedMetadata checks that only the token determines the caller and the source of a task.
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.Controller}}})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.KindController}}})
 	s := &story{testFleet: f, names: map[string]string{}}
 	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
 	require.NoError(t, s.do(t.Context(), step{Agent: "robo", By: "bot"}))

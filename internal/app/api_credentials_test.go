@@ -104,7 +104,7 @@ func refusalOutside(m protoreflect.MethodDescriptor) string {
 // expired returns the secret of a token that has expired.
 func (f *testFleet) expired(t *testing.T) string {
 	t.Helper()
-	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "expired", Kind: fleet.Human, Scope: fleet.ScopeAdmin, TTL: time.Nanosecond})
+	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "expired", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin, TTL: time.Nanosecond})
 	require.NoError(t, err)
 	return secret
 }
@@ -112,7 +112,7 @@ func (f *testFleet) expired(t *testing.T) string {
 // rotated returns the old secret of a token whose secret was replaced.
 func (f *testFleet) rotated(t *testing.T) string {
 	t.Helper()
-	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "rotated", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "rotated", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)
 	_, _, _, err = f.service.RotateToken(t.Context(), "rotated", 0, 0)
 	require.NoError(t, err)

@@ -53,9 +53,9 @@ type fleetConfig struct {
 
 // tokenConfig is a token that exists from the start.
 type tokenConfig struct {
-	Kind  fleet.Kind `yaml:"kind"`
-	Admin bool       `yaml:"admin"`
-	Scope string     `yaml:"scope"` // empty: run
+	Kind  fleet.PrincipalKind `yaml:"kind"`
+	Admin bool                `yaml:"admin"`
+	Scope string              `yaml:"scope"` // empty: run
 	// Projects are the projects for which the token is valid; empty: all projects.
 	Projects []string `yaml:"projects"`
 	Revoked  bool     `yaml:"revoked"`
@@ -111,11 +111,11 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	c.World.Before = f.seeLists(c.World.Before)
-	c.World.Traits.Changes, c.World.Traits.Checks, c.World.Traits.Bundles, c.World.Traits.Output = true, true, true, true
+	c.World.Traits.SupportsChanges, c.World.Traits.SupportsChecks, c.World.Traits.SupportsBundles, c.World.Traits.SupportsOutput = true, true, true, true
 	if c.World.Traits.Drivers == nil {
 		c.World.Traits.Drivers = []fleet.Driver{
 			{Name: "cagent", NeedsDocument: true},
-			{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+			{Name: "claude", EnforcesTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
 			{Name: "command", NeedsCommand: true},
 			{Name: "codex"},
 			{Name: "gemini"},
@@ -216,7 +216,7 @@ func (f *testFleet) serve() {
 func (f *testFleet) makeToken(name string, c tokenConfig) {
 	f.t.Helper()
 	if c.Kind == "" {
-		c.Kind = fleet.Human
+		c.Kind = fleet.KindHuman
 	}
 	admin := fleet.WithPrincipal(f.t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 	scope, _ := fleet.ParseScope(cmp.Or(c.Scope, "run"))

@@ -160,7 +160,7 @@ func TestIsolation(t *testing.T) {
 	tokens := map[string]tokenConfig{"alice": {}}
 	var attackers []string
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		for _, kind := range []fleet.Kind{fleet.Human, fleet.Controller, fleet.AgentKind} {
+		for _, kind := range []fleet.PrincipalKind{fleet.KindHuman, fleet.KindController, fleet.KindAgent} {
 			attackers = append(attackers, face+"-"+string(kind))
 			tokens[face+"-"+string(kind)] = tokenConfig{Kind: kind}
 		}

@@ -35,7 +35,7 @@ func TestProjectRestriction(t *testing.T) {
 			_, err := f.service.RevokeToken(admin, "alice")
 			require.NoError(t, err)
 			_, secret, owned, err := f.service.CreateToken(admin, service.CreateTokenRequest{
-				Name: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun, Projects: []string{"dataone"},
+				Name: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeRun, Projects: []string{"dataone"},
 			})
 			require.NoError(t, err)
 			require.Equal(t, 2, owned)

@@ -14,15 +14,15 @@ type receivers struct{ *webhook.Sender }
 
 func newReceivers() receivers { return receivers{webhook.New("test", nil)} }
 
-// Post answers as the URL says.
-func (receivers) Post(_ context.Context, p fleet.Post) fleet.PostResult {
+// Send answers as the URL says.
+func (receivers) Send(_ context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	switch {
 	case strings.HasSuffix(p.URL, "/busy"):
-		return fleet.PostResult{Code: http.StatusServiceUnavailable, Response: "come back later"}
+		return fleet.WebhookResponse{Code: http.StatusServiceUnavailable, Response: "come back later"}
 	case strings.HasSuffix(p.URL, "/gone"):
-		return fleet.PostResult{Code: http.StatusGone}
+		return fleet.WebhookResponse{Code: http.StatusGone}
 	case strings.HasSuffix(p.URL, "/closed"):
-		return fleet.PostResult{Error: "connection refused"}
+		return fleet.WebhookResponse{Error: "connection refused"}
 	}
-	return fleet.PostResult{Code: http.StatusNoContent}
+	return fleet.WebhookResponse{Code: http.StatusNoContent}
 }

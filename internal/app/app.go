@@ -188,16 +188,16 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.own = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {
 		name := place.Traits().Name
-		if _, server := fleet.ReplicaOf(name); server != "" && a.own[name] == nil { // of two places with the same name, the first is used, as in state.Places
+		if _, server := fleet.SplitPlace(name); server != "" && a.own[name] == nil { // of two places with the same name, the first is used, as in state.Places
 			a.own[name] = place
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.CompileChecker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
+		Logger: log, Fault: o.Fault, OtherPlaces: a.observed(others), OnEventSent: a.telemetry.EventSent, OnTaskStarted: a.telemetry.TaskStarted, OnTicks: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
 		Webhooks: state.Webhooks{
 			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
-			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, Delivered: a.telemetry.DeliveryAttempted,
+			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, OnAttempt: a.telemetry.DeliveryAttempted,
 		},
 	}
 	if err := a.openIssuer(o); err != nil {
@@ -207,7 +207,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		core.OtherServers = a.peers
 	}
 	if a.issuer != nil {
-		core.Degraded = a.issuer.Degraded
+		core.DegradedParts = a.issuer.Degraded
 	}
 	if o.Reload != nil {
 		core.Reload = a.reload

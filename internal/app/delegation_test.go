@@ -29,7 +29,7 @@ func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
 	t.Helper()
 	d := &delegators{t: t, prompts: map[string][]string{}}
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
-		Traits: fleet.Traits{TakesReport: true}, Grants: grants,
+		Traits: fleet.Traits{ReachesFleet: true}, Grants: grants,
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method != fake.Dispatch {
 				return nil

@@ -39,7 +39,7 @@ func TestFirstToken(t *testing.T) {
 	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
 	require.NoError(t, err)
 	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
-	_, _, _, err = a.service.CreateToken(root, service.CreateTokenRequest{Name: "me", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	_, _, _, err = a.service.CreateToken(root, service.CreateTokenRequest{Name: "me", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
 	require.NotContains(t, says(), "nobody can call")

@@ -36,7 +36,7 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 		}
 		return ctx, nil
 	}
-	return admitted(a.calls.Begin(ctx, info.Header, admission.KnownMethod(info.FullMethodName)))
+	return admitted(a.calls.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {

@@ -75,7 +75,7 @@ func TestForgottenServer(t *testing.T) {
 	other, err := open("other", t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
-	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	states := func() map[string]bool {
 		all, err := other.service.ListReplicas(ctx)
 		require.NoError(t, err)

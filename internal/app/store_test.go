@@ -44,7 +44,7 @@ func TestImport(t *testing.T) {
 	dir, from := filled(t)
 	env := []string{"FLEET_STORE=" + pgtest.URL(t), "FLEET_DATA=" + dir}
 
-	restricted := &fleet.Token{Name: "restricted", Kind: fleet.Human, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
+	restricted := &fleet.Token{Name: "restricted", Kind: fleet.KindHuman, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
 	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(restricted) }))
 	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
 	require.NoError(t, err)

@@ -40,14 +40,14 @@ func (s State) Moving() bool {
 	return false
 }
 
-// Desired is the state that an agent's owner wants its workspace to have.
-type Desired string
+// DesiredState is the state that an agent's owner wants its workspace to have.
+type DesiredState string
 
 // These are the desired states.
 const (
-	DesiredRunning Desired = "running"
-	DesiredStopped Desired = "stopped"
-	DesiredDeleted Desired = "deleted"
+	DesiredRunning DesiredState = "running"
+	DesiredStopped DesiredState = "stopped"
+	DesiredDeleted DesiredState = "deleted"
 )
 
 // Status says whether an agent can take a task. It is computed, never stored.
@@ -90,19 +90,19 @@ type Agent struct {
 
 	State       State
 	StateReason string // for people
-	Desired     Desired
-	// Restart counts the requested restarts, RestartsDone the completed ones.
-	Restart, Restarted int
+	Desired     DesiredState
+	// RestartsRequested counts the requested restarts, RestartsDone the completed ones.
+	RestartsRequested, RestartsDone int
 	// Next is what the next start of the workspace changes.
 	Next NextStart
 	// Attempts counts the consecutive failed attempts to reach Desired; RetryAt is when the next one is due.
 	Attempts int
 	RetryAt  time.Time
 
-	// Refused is the reason why the place refused to create the agent, and RefusalField the request field at fault;
+	// RefusalReason is the reason why the place refused to create the agent, and RefusalField the request field at fault;
 	// both are empty otherwise. StateReason has the message.
-	Refused      Reason
-	RefusedField string
+	RefusalReason Reason
+	RefusalField  string
 
 	Trace string // W3C traceparent of the last call that changed Desired or Restart; empty if that call was not traced
 
@@ -131,9 +131,9 @@ type HostFacts struct {
 	// OtherFleet says whose the workspace is if it is not this Fleet's: another Fleet, or a person. Nothing is done to such a
 	// workspace before it is taken over (NextStart.TakeOver).
 	OtherFleet string `json:"other_fleet,omitempty"`
-	// Closed says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
+	// ClosedReason says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
 	// configured; empty if it accepts tasks. A task that has begun is not affected.
-	Closed string `json:"closed,omitempty"`
+	ClosedReason string `json:"closed,omitempty"`
 	// Credential names the key or the subscription with which the agent uses its model; empty if that is not known.
 	Credential string `json:"credential,omitempty"`
 	// Adopted means that the workspace was found at its host. Only the core sets it.
@@ -148,7 +148,7 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Credential == o.Credential && h.Adopted == o.Adopted &&
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.ClosedReason == o.ClosedReason && h.Credential == o.Credential && h.Adopted == o.Adopted &&
 		h.MissingSince.Equal(o.MissingSince)
 }
 
@@ -174,7 +174,7 @@ func (a *Agent) Settled() bool {
 	case DesiredStopped:
 		return a.State == StateStopped || a.State == StateFailed || a.State == StateCanceled
 	}
-	return a.Restart == a.Restarted &&
+	return a.RestartsRequested == a.RestartsDone &&
 		(a.State == StateRunning || a.State == StateFailed || a.State == StateCanceled || a.State == StateUnhealthy || a.State == StateStopped)
 }
 
@@ -191,18 +191,18 @@ type AgentView struct {
 // Status returns whether the agent can take a task. It is derived from the state and the task.
 func (v *AgentView) Status() Status {
 	switch {
-	case v.State != StateRunning || v.Desired != DesiredRunning || v.Restart != v.Restarted:
+	case v.State != StateRunning || v.Desired != DesiredRunning || v.RestartsRequested != v.RestartsDone:
 		return StatusOffline
 	case v.Task != nil:
 		return StatusBusy
-	case v.Host.Closed != "":
+	case v.Host.ClosedReason != "":
 		return StatusOffline
 	}
 	return StatusIdle
 }
 
-// Allowed returns the rules that hold in the task of the agent.
-func (a *Agent) Allowed(taskID string) (rules []AllowedRule) {
+// AllowedRulesIn returns the rules that hold in the task of the agent.
+func (a *Agent) AllowedRulesIn(taskID string) (rules []AllowedRule) {
 	for _, r := range a.Rules {
 		if r.TaskID == "" || r.TaskID == taskID {
 			rules = append(rules, r)
@@ -211,12 +211,12 @@ func (a *Agent) Allowed(taskID string) (rules []AllowedRule) {
 	return rules
 }
 
-// Allowed returns the rules that hold now.
-func (v *AgentView) Allowed() []AllowedRule {
+// AllowedRules returns the rules that hold now.
+func (v *AgentView) AllowedRules() []AllowedRule {
 	if v.Task == nil {
-		return v.Agent.Allowed("")
+		return v.Agent.AllowedRulesIn("")
 	}
-	return v.Agent.Allowed(v.Task.ID)
+	return v.Agent.AllowedRulesIn(v.Task.ID)
 }
 
 // Waiting reports whether the agent waits for an answer to a question.

@@ -24,10 +24,10 @@ type AgentConfig struct {
 	Agent string `json:"agent,omitempty"`
 	// Model is the model's name as the driver knows it; empty: the driver's default.
 	Model string `json:"model,omitempty"`
-	// System is appended to the driver's system prompt.
-	System string `json:"system,omitempty"`
-	// SystemOnly means that SystemPrompt replaces the driver's system prompt, if the driver supports that.
-	SystemOnly bool `json:"system_only,omitempty"`
+	// SystemPrompt is appended to the driver's system prompt.
+	SystemPrompt string `json:"system,omitempty"`
+	// ReplacesSystemPrompt means that SystemPrompt replaces the driver's system prompt, if the driver supports that.
+	ReplacesSystemPrompt bool `json:"system_only,omitempty"`
 	// Allow and Deny are the tools that the agent may and may not use without asking, in the driver's own notation. If Ask is
 	// nil, tools that are not allowed are denied. If Allow is nil, the driver decides.
 	Allow []string `json:"allow"`
@@ -40,10 +40,10 @@ type AgentConfig struct {
 	MCPServers []MCPServer `json:"mcp_servers,omitempty"`
 	// Tools are tools of Fleet's registry that the agent can call.
 	Tools []Tool `json:"tools,omitempty"`
-	// Inside names hosts on the server's own networks that the Tools may call. They may call public addresses anyway.
-	Inside []string `json:"inside,omitempty"`
-	// Foreign means that the Document does not come from the operator. It can then use public addresses only.
-	Foreign bool `json:"foreign,omitempty"`
+	// PrivateHosts names hosts on the server's own networks that the Tools may call. They may call public addresses anyway.
+	PrivateHosts []string `json:"inside,omitempty"`
+	// UntrustedDocument means that the Document does not come from the operator. It can then use public addresses only.
+	UntrustedDocument bool `json:"foreign,omitempty"`
 	// Dir is the directory in which the agent works, on the place's machine; empty: the agent has its own directory.
 	Dir string `json:"dir,omitempty"`
 	// Place is the place that has the project Agent.Project. The agent works in a working copy of the project. If Place is
@@ -52,19 +52,19 @@ type AgentConfig struct {
 	// PassEnv names the variables of the server's environment that the agent gets, in addition to those that its place
 	// gives to all agents.
 	PassEnv []string `json:"pass_env,omitempty"`
-	// Edits means that the agent may change files in its working directory without asking, unless its role or Allow sets its
+	// MayEdit means that the agent may change files in its working directory without asking, unless its role or Allow sets its
 	// permissions.
-	Edits bool `json:"edits,omitempty"`
-	// Keep is how long the place keeps the files of an agent without a repository after the agent was deleted; 0: it does not
+	MayEdit bool `json:"edits,omitempty"`
+	// KeepFilesFor is how long the place keeps the files of an agent without a repository after the agent was deleted; 0: it does not
 	// keep them. Only a place with Traits.KeepsFiles keeps files.
-	Keep time.Duration `json:"keep,omitempty"`
+	KeepFilesFor time.Duration `json:"keep,omitempty"`
 	// Reports means that the agent ends its task with the tool agent_complete. A place that runs models itself provides the
 	// tool, and ends the run with the tool's arguments. Other places get Run.FleetEndpoint.
 	Reports bool `json:"reports,omitempty"`
-	// Calls are the names of other subagents that the agent may run. Depth is the number of agents above it: 0 if no agent
+	// Subagents are the names of other subagents that the agent may run. Depth is the number of agents above it: 0 if no agent
 	// runs it.
-	Calls []string `json:"calls,omitempty"`
-	Depth int      `json:"depth,omitempty"`
+	Subagents []string `json:"calls,omitempty"`
+	Depth     int      `json:"depth,omitempty"`
 }
 
 // MCPServer is an MCP server of one agent: a program that is started, or a URL.
@@ -100,10 +100,10 @@ type MCPTool struct {
 	Tool   string    `json:"tool,omitempty"` // empty: the same name
 }
 
-// Report is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
+// FleetEndpoint is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
 // only for this agent, and only while its task runs. The token is a secret: it goes into a file that only the agent can
 // read.
-type Report struct {
+type FleetEndpoint struct {
 	URL   string
 	Token string
 }

@@ -13,7 +13,7 @@ type ListAgentsRequest struct {
 }
 
 // AgentPage are a page of the matching agents, sorted by name. Calls share them, so they are never changed.
-type AgentRows struct {
+type AgentPage struct {
 	Agents []*AgentView
 	Total  int    // number of matching agents
 	Next   string // cursor after these; "" on the last page
@@ -24,7 +24,7 @@ type AgentRows struct {
 
 // Derive returns the result of make, for example an encoding of the rows. Only the first call runs make; later calls get
 // the same result.
-func (r *AgentRows) Derive(make func() any) any {
+func (r *AgentPage) Derive(make func() any) any {
 	r.once.Do(func() { r.derived = make() })
 	return r.derived
 }

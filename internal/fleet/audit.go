@@ -20,7 +20,7 @@ type AuditEntry struct {
 	ID        int64 // position in the log; set by the store
 	Time      time.Time
 	Principal string // empty if the caller could not be identified
-	Kind      Kind
+	Kind      PrincipalKind
 	Caller    string // name of the agent, if an agent called with its own token
 	Method    string // of the API, without the name of the service
 	Face      string

@@ -17,15 +17,15 @@ const MaxBudgets = 200
 // Budget limits what the tasks of a scope may cost in a window of time. It counts the tasks that start while it exists. A task
 // counts in the window in which it starts.
 type Budget struct {
-	Name     string       `json:"name"`
-	Scope    BudgetScope  `json:"scope"`
-	Value    string       `json:"value,omitempty"` // which one of the scope; empty for ScopeFleet
-	Window   BudgetWindow `json:"window"`
-	TimeZone string       `json:"time_zone,omitempty"` // of the window, as in the IANA database; empty: UTC
-	Limit    Micros       `json:"limit_micros,omitempty"`
-	Tokens   int64        `json:"limit_tokens,omitempty"` // 0: no limit of tokens
-	OnBreach OnBreach     `json:"on_breach"`
-	Unpriced Unpriced     `json:"unpriced"`
+	Name       string         `json:"name"`
+	Scope      BudgetScope    `json:"scope"`
+	Value      string         `json:"value,omitempty"` // which one of the scope; empty for ScopeFleet
+	Window     BudgetWindow   `json:"window"`
+	TimeZone   string         `json:"time_zone,omitempty"` // of the window, as in the IANA database; empty: UTC
+	Limit      Micros         `json:"limit_micros,omitempty"`
+	TokenLimit int64          `json:"limit_tokens,omitempty"` // 0: no limit of tokens
+	OnBreach   BreachAction   `json:"on_breach"`
+	Unpriced   UnpricedPolicy `json:"unpriced"`
 
 	By        string    `json:"by"` // name of the principal that set it last
 	CreatedAt time.Time `json:"created_at"`
@@ -66,25 +66,25 @@ const (
 var BudgetWindows = []BudgetWindow{WindowNone, WindowDay, WindowWeek, WindowMonth}
 
 // BreachAction says what becomes of a task that has used all that it may.
-type OnBreach string
+type BreachAction string
 
 // The values of BreachAction.
 const (
-	BreachHold OnBreach = "hold" // it is interrupted and waits until the budget has room again
-	BreachStop OnBreach = "stop" // it fails
-	BreachAsk  OnBreach = "ask"  // it is interrupted and waits until somebody says what becomes of it
+	BreachHold BreachAction = "hold" // it is interrupted and waits until the budget has room again
+	BreachStop BreachAction = "stop" // it fails
+	BreachAsk  BreachAction = "ask"  // it is interrupted and waits until somebody says what becomes of it
 )
 
 // breachActions are all values of BreachAction.
-var breachActions = []OnBreach{BreachHold, BreachStop, BreachAsk}
+var breachActions = []BreachAction{BreachHold, BreachStop, BreachAsk}
 
-// Unpriced says whether tasks may start whose cost Fleet cannot know.
-type Unpriced string
+// UnpricedPolicy says whether tasks may start whose cost Fleet cannot know.
+type UnpricedPolicy string
 
 // The values of Unpriced.
 const (
-	UnpricedRefuse Unpriced = "refuse"
-	UnpricedAllow  Unpriced = "allow"
+	UnpricedRefuse UnpricedPolicy = "refuse"
+	UnpricedAllow  UnpricedPolicy = "allow"
 )
 
 // Validate returns INVALID_ARGUMENT if a value of the budget is not valid. It sets the defaults of the values that are not given.
@@ -109,9 +109,9 @@ func (b *Budget) Validate() error {
 		return invalidArgument("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
 	case b.Limit < 0 || b.Limit > MaxTaskCostUSD*1_000_000:
 		return invalidArgument("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
-	case b.Tokens < 0:
-		return invalidArgument("limit_tokens", "limit_tokens is %d: give at least 1", b.Tokens)
-	case b.Limit == 0 && b.Tokens == 0:
+	case b.TokenLimit < 0:
+		return invalidArgument("limit_tokens", "limit_tokens is %d: give at least 1", b.TokenLimit)
+	case b.Limit == 0 && b.TokenLimit == 0:
 		return invalidArgument("limit_usd", "limit_usd is required, unless you give limit_tokens")
 	}
 	if b.Scope == BudgetLabel {
@@ -185,8 +185,8 @@ func (b *Budget) LimitText() string {
 	if b.Limit > 0 {
 		parts = append(parts, b.Limit.String())
 	}
-	if b.Tokens > 0 {
-		parts = append(parts, TokensText(b.Tokens))
+	if b.TokenLimit > 0 {
+		parts = append(parts, TokensText(b.TokenLimit))
 	}
 	text := strings.Join(parts, " and ")
 	if b.Window != WindowNone {

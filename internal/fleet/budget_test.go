@@ -33,7 +33,7 @@ func TestBudgetValid(t *testing.T) {
 		"window":       {Name: "a", Limit: 1, Window: "year"},
 		"time_zone":    {Name: "a", Limit: 1, TimeZone: "Mars/Olympus"},
 		"limit_usd":    {Name: "a"},
-		"limit_tokens": {Name: "a", Tokens: -1},
+		"limit_tokens": {Name: "a", TokenLimit: -1},
 		"on_breach":    {Name: "a", Limit: 1, OnBreach: "wait"},
 		"unpriced":     {Name: "a", Limit: 1, Unpriced: "maybe"},
 	} {

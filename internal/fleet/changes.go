@@ -20,11 +20,11 @@ type Changes struct {
 	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
 	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits
 
-	// Files counts the files that differ between Base and Commit; FileChanges has the first MaxChangedFiles, by path.
-	Files      int          `json:"files"`
-	Insertions int          `json:"insertions"`
-	Deletions  int          `json:"deletions"`
-	List       []FileChange `json:"list,omitempty"`
+	// FileCount counts the files that differ between Base and Commit; FileChanges has the first MaxChangedFiles, by path.
+	FileCount   int          `json:"files"`
+	Insertions  int          `json:"insertions"`
+	Deletions   int          `json:"deletions"`
+	FileChanges []FileChange `json:"list,omitempty"`
 
 	// LeftOut names what is missing from Commit or FileChanges, each with the reason in parentheses.
 	LeftOut []string `json:"left_out,omitempty"`
@@ -32,9 +32,9 @@ type Changes struct {
 	At time.Time `json:"at"` // when the tree was examined
 	// Problem says why the changes are not known. The other fields are then zero, except At and Temporary.
 	Problem string `json:"problem,omitempty"`
-	// Later means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
+	// Temporary means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.
-	Later bool `json:"later,omitempty"`
+	Temporary bool `json:"later,omitempty"`
 	// Tries counts how often collecting the changes was begun without an end. Each of these servers was ended, perhaps by
 	// what it collected.
 	Tries int `json:"tries,omitempty"`

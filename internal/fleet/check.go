@@ -76,9 +76,9 @@ func (c Checks) With(more Checks) Checks {
 
 // TaskChecks is the state of a task's checks.
 type TaskChecks struct {
-	Asked   Checks        `json:"asked"`             // by the caller who started the task
-	Try     int           `json:"try"`               // the try that Results belong to; 0 is the first
-	Results []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
+	Requested Checks        `json:"asked"`             // by the caller who started the task
+	Try       int           `json:"try"`               // the try that Results belong to; 0 is the first
+	Results   []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
 }
 
 // CheckStatus is the result of a check.

@@ -93,14 +93,14 @@ func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 // Release forgets what keeps tasks from using the credential. It returns false if nothing does.
 func (c *Credential) Release() bool { return c.RecordSuccess(time.Unix(1<<40, 0)) }
 
-// UsedUp returns the window that is used up now; nil if there is none. Of several windows, it returns the one that ends last.
-func (c *Credential) UsedUp(now time.Time) *UsageWindow {
+// UsedUpWindow returns the window that is used up now; nil if there is none. Of several windows, it returns the one that ends last.
+func (c *Credential) UsedUpWindow(now time.Time) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// KeptFree returns a window of which only the share keepFree is left; nil if there is none. Of several windows, it returns the one that ends
+// KeptFreeWindow returns a window of which only the share keepFree is left; nil if there is none. Of several windows, it returns the one that ends
 // last.
-func (c *Credential) KeptFree(now time.Time, keepFree float64) *UsageWindow {
+func (c *Credential) KeptFreeWindow(now time.Time, keepFree float64) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
 
@@ -119,7 +119,7 @@ func (c *Credential) StateAt(now time.Time) CredentialState {
 	switch {
 	case c.Hold != nil:
 		return CredentialHeld
-	case c.UsedUp(now) != nil:
+	case c.UsedUpWindow(now) != nil:
 		return CredentialUsedUp
 	}
 	return CredentialOK
@@ -179,9 +179,9 @@ func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	if h := c.Hold; h != nil {
 		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Since: h.At, Text: fmt.Sprintf("the credential %q is held because a task failed with %s", c.Name, h.Code), Next: "mend it, and then start a task with it at once (`start_agent_task`) to try it, or let an admin release it (`release_credential`)"})
 	}
-	if w := c.UsedUp(now); w != nil {
+	if w := c.UsedUpWindow(now); w != nil {
 		waits = append(waits, Wait{Reason: WaitUsageWindow, Subject: c.Name, Text: fmt.Sprintf("the %s of the credential %q is used up", w.Text(), c.Name), Until: w.ResetsAt})
-	} else if w := c.KeptFree(now, keepFree); w != nil {
+	} else if w := c.KeptFreeWindow(now, keepFree); w != nil {
 		waits = append(waits, Wait{
 			Reason: WaitUsageWindow, Subject: c.Name, Until: w.ResetsAt,
 			Text: fmt.Sprintf("the %s of the credential %q is %.0f%% used, and the queue leaves %.0f%% of it to people", w.Text(), c.Name, 100*w.Utilization, 100*keepFree),

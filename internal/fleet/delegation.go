@@ -48,13 +48,13 @@ func (d *Delegation) CapLimit(limit Micros) Micros {
 	return limit
 }
 
-// OnParentEnd says what becomes of a delegated task when its parent ends.
-type OnParentEnd string
+// ParentEndAction says what becomes of a delegated task when its parent ends.
+type ParentEndAction string
 
 // The values of ParentEndAction.
 const (
-	ParentEndStop   OnParentEnd = "stop" // the default
-	ParentEndDetach OnParentEnd = "detach"
+	ParentEndStop   ParentEndAction = "stop" // the default
+	ParentEndDetach ParentEndAction = "detach"
 )
 
 // Wake says what the end of a delegated task means for its parent.

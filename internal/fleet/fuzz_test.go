@@ -25,7 +25,7 @@ func FuzzPage(f *testing.F) {
 		for i := range all {
 			all[i] = i
 		}
-		part, next, err := fleet.Cut(all, r, fleet.DefaultPageSize)
+		part, next, err := fleet.Paginate(all, r, fleet.DefaultPageSize)
 		if err != nil {
 			require.NotEmpty(t, fleet.PublicMessage(err))
 			return
@@ -34,7 +34,7 @@ func FuzzPage(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, part, "an empty part has a cursor, so the caller would never reach the end")
-		rest, _, err := fleet.Cut(all, fleet.PageRequest{Cursor: next, Limit: new(1)}, 0)
+		rest, _, err := fleet.Paginate(all, fleet.PageRequest{Cursor: next, Limit: new(1)}, 0)
 		require.NoError(t, err)
 		require.Equal(t, part[len(part)-1]+1, rest[0])
 	})

@@ -44,8 +44,8 @@ type Landing struct {
 	Base   string `json:"base"`
 	Head   string `json:"head"`
 	Branch string `json:"branch,omitempty"`
-	// Files is 0 if the size is not known.
-	Files      int `json:"files"`
+	// FileCount is 0 if the size is not known.
+	FileCount  int `json:"files"`
 	Insertions int `json:"insertions"`
 	Deletions  int `json:"deletions"`
 
@@ -78,7 +78,7 @@ const MaxFixes = 3
 // LandingRequest says who has asked for a landing, and how.
 type LandingRequest struct {
 	By string `json:"by"`
-	OnBehalf
+	Authorization
 	At       time.Time `json:"at"`
 	Into     string    `json:"into"` // name of the branch
 	Strategy Strategy  `json:"strategy"`
@@ -102,12 +102,12 @@ type Publication struct {
 
 // NewLanding returns the landing of what the task of the agent has changed; nil if that is nothing.
 func NewLanding(a *Agent, t *Task, c *Changes) *Landing {
-	if c == nil || c.Problem != "" || c.Commit == "" || c.Commits == 0 && c.Files == 0 {
+	if c == nil || c.Problem != "" || c.Commit == "" || c.Commits == 0 && c.FileCount == 0 {
 		return nil
 	}
 	return &Landing{
 		TaskID: t.ID, State: LandingBranch, Place: a.Place, Project: a.Project, Base: c.Base, Head: c.Commit, Branch: c.Branch,
-		Files: c.Files, Insertions: c.Insertions, Deletions: c.Deletions, EvidenceAt: c.At, UpdatedAt: c.At,
+		FileCount: c.FileCount, Insertions: c.Insertions, Deletions: c.Deletions, EvidenceAt: c.At, UpdatedAt: c.At,
 	}
 }
 

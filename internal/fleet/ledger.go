@@ -18,7 +18,7 @@ const (
 
 // LedgerEntry is a change of a budget. The sums of its window are the sums of the entries, so the ledger explains them.
 type LedgerEntry struct {
-	N        int64 // the order of the entries; set by the store
+	Seq      int64 // the order of the entries; set by the store
 	Budget   string
 	Begin    time.Time // of the window
 	TaskID   string    // empty if a task was refused before it had an id
@@ -80,18 +80,18 @@ func TokensText(n int64) string {
 // Left returns what the budget has left in a window with the total. It may be negative. It has no meaning for a limit that the
 // budget does not have.
 func (b *Budget) Left(t LedgerTotal) Amount {
-	return Amount{b.Limit, b.Tokens}.Minus(t.Reserved).Minus(t.Spent)
+	return Amount{b.Limit, b.TokenLimit}.Minus(t.Reserved).Minus(t.Spent)
 }
 
 // Fits reports whether the budget has the amount left.
 func (b *Budget) Fits(left, want Amount) bool {
-	return (b.Limit == 0 || want.Micros <= left.Micros) && (b.Tokens == 0 || want.Tokens <= left.Tokens)
+	return (b.Limit == 0 || want.Micros <= left.Micros) && (b.TokenLimit == 0 || want.Tokens <= left.Tokens)
 }
 
-// Text returns the part of the amount that the budget limits, for people.
-func (b *Budget) Text(a Amount) string {
+// AmountText returns the part of the amount that the budget limits, for people.
+func (b *Budget) AmountText(a Amount) string {
 	switch {
-	case b.Limit > 0 && b.Tokens > 0:
+	case b.Limit > 0 && b.TokenLimit > 0:
 		return a.Micros.String() + " and " + TokensText(a.Tokens)
 	case b.Limit > 0:
 		return a.Micros.String()

@@ -136,8 +136,8 @@ func (l Limit) Setting() string {
 	return "limits." + l.Kind
 }
 
-// Of returns the limits that For returns, except those that are 0. Each says whose limit it is.
-func (l Limits) Of(principal string, groups []string) (limits []Limit) {
+// ListFor returns the limits that For returns, except those that are 0. Each says whose limit it is.
+func (l Limits) ListFor(principal string, groups []string) (limits []Limit) {
 	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
 	own := l.Principals[principal].over(unset).byKind()
 	for i, limit := range l.For(principal, groups).byKind() {
@@ -160,7 +160,7 @@ func (l Limits) Of(principal string, groups []string) (limits []Limit) {
 
 // SettingOf returns the name of the setting that sets the limit of the kind for the principal.
 func (l Limits) SettingOf(kind, principal string, groups []string) string {
-	for _, limit := range l.Of(principal, groups) {
+	for _, limit := range l.ListFor(principal, groups) {
 		if limit.Kind == kind {
 			return limit.Setting()
 		}
@@ -168,8 +168,8 @@ func (l Limits) SettingOf(kind, principal string, groups []string) string {
 	return Limit{Kind: kind}.Setting()
 }
 
-// OfProject returns the limits of the project, except those that are 0.
-func (l Limits) OfProject(name string) (limits []Limit) {
+// ListForProject returns the limits of the project, except those that are 0.
+func (l Limits) ListForProject(name string) (limits []Limit) {
 	for _, limit := range l.Projects[name].limits().byKind() {
 		if limit.Project = name; limit.Max > 0 {
 			limits = append(limits, limit)
@@ -245,17 +245,17 @@ func (h Holdings) AllAgents() (n int) {
 
 // LimitRetryAfter is the suggested wait after LIMIT_REACHED for what somebody must delete first. Nobody knows when that happens, but a
 // client that repeats refused calls should not do so more often.
-const HeldRetry = time.Minute
+const LimitRetryAfter = time.Minute
 
 // BusyRetryAfter is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when
 // one of them ends.
-const BusyRetry = 5 * time.Second
+const BusyRetryAfter = 5 * time.Second
 
 // LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
 // have" or says who has. what names the counted things; next says what the caller can do, see Error.Next.
 func LimitReached(key, who string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
-		AtLimit(key, used, most).After(HeldRetry).Next(next)
+		AtLimit(key, used, most).After(LimitRetryAfter).Next(next)
 }
 
 // TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of a project's requests per second. most is the

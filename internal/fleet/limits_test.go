@@ -41,7 +41,7 @@ func TestLimitsOfGroups(t *testing.T) {
 		require.Equal(t, []int{c.agents, c.running, int(c.bytes), c.requests}, []int{got.Agents, got.RunningTasks, int(got.StoredBytes), got.RequestsPerSecond}, "%s in %q", c.who, c.groups)
 	}
 	settings := func(who string, groups ...string) (from []string) {
-		for _, limit := range l.Of(who, groups) {
+		for _, limit := range l.ListFor(who, groups) {
 			from = append(from, fmt.Sprintf("%s %d", limit.Setting(), limit.Max))
 		}
 		return from

@@ -19,17 +19,17 @@ type Message struct {
 	// Turn is the try whose prompt has it; 0 if it is in no prompt, and NextTurn if it waits for one.
 	Turn int
 
-	// Refused is the reason why it will never be delivered, and RefusalText says the same for people. Both are empty if it
+	// RefusalReason is the reason why it will never be delivered, and RefusalText says the same for people. Both are empty if it
 	// was delivered or still can be.
-	Refused     Reason
-	RefusedText string
+	RefusalReason Reason
+	RefusalText   string
 }
 
 // NextTurn is the Turn of a message that the agent cannot get while it works.
 const NextTurn = -1
 
 // Open reports whether the message is still to be delivered.
-func (m *Message) Open() bool { return m.DeliveredAt.IsZero() && m.Refused == "" }
+func (m *Message) Open() bool { return m.DeliveredAt.IsZero() && m.RefusalReason == "" }
 
 // Deliverable reports whether the message is still to be delivered to a running task.
 func (m *Message) Deliverable() bool { return m.Open() && m.Turn == 0 }

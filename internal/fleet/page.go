@@ -69,9 +69,9 @@ func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	return offset, count, nil
 }
 
-// Cut returns the requested items of the list, and the cursor after them; "" at the end. A part beyond the end is
+// Paginate returns the requested items of the list, and the cursor after them; "" at the end. A part beyond the end is
 // empty.
-func Cut[T any](all []T, r PageRequest, defaultSize int) (part []T, next string, err error) {
+func Paginate[T any](all []T, r PageRequest, defaultSize int) (part []T, next string, err error) {
 	offset, count, err := r.Window(defaultSize)
 	if err != nil {
 		return nil, "", err

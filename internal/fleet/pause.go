@@ -34,5 +34,5 @@ func (p *Pause) String() string {
 
 // Refusal is the error of a call that would start a task.
 func (p *Pause) Refusal() *Error {
-	return Errorf(ReasonFleetPaused, "%s", p).With("by", p.By).Next("{queue_task} queues a task until an admin calls {resume_fleet}").After(HeldRetry)
+	return Errorf(ReasonFleetPaused, "%s", p).With("by", p.By).Next("{queue_task} queues a task until an admin calls {resume_fleet}").After(LimitRetryAfter)
 }

@@ -156,28 +156,28 @@ type Traits struct {
 	Adopts bool
 	// Drivers are what AgentConfig.Driver can name; a place without drivers accepts no configurations.
 	Drivers []Driver
-	// TakesReport means that its agents can reach Fleet at the address in Run.FleetEndpoint.
-	TakesReport bool
+	// ReachesFleet means that its agents can reach Fleet at the address in Run.FleetEndpoint.
+	ReachesFleet bool
 	// FleetURL is the address of Fleet's MCP endpoints for its agents, if they do not reach it at the server's own address.
 	FleetURL string
 	// KeepsFiles means that Delete keeps files as AgentConfig.KeepFilesFor says. The place is then a Tidier.
 	KeepsFiles bool
 	// Asks means that its agents can ask questions: Follow reports them, and Answer answers them.
 	Asks bool
-	// Changes means that its runners support Changes and Patch.
-	Changes bool
-	// Output means that its runners support Output.
-	Output bool
-	// Checks means that its runners can run checks.
-	Checks bool
-	// ProjectChecks means that its projects and roles can have checks.
-	ProjectChecks bool
-	// Bundles means that its runners support Bundle.
-	Bundles bool
+	// SupportsChanges means that its runners support Changes and Patch.
+	SupportsChanges bool
+	// SupportsOutput means that its runners support Output.
+	SupportsOutput bool
+	// SupportsChecks means that its runners can run checks.
+	SupportsChecks bool
+	// HasProjectChecks means that its projects and roles can have checks.
+	HasProjectChecks bool
+	// SupportsBundles means that its runners support Bundle.
+	SupportsBundles bool
 	// KeepsWork means that a bundle's content survives the workspace: Bundle writes the same content after Delete.
 	KeepsWork bool
-	// Versions means that the place is a Versioner.
-	Versions bool
+	// KeepsVersions means that the place is a Versioner.
+	KeepsVersions bool
 	// CallsKeepAwake means that the host counts calls about a workspace as its use, and stops workspaces that nobody uses. So Fleet makes no
 	// such calls regularly.
 	CallsKeepAwake bool
@@ -188,20 +188,20 @@ type Traits struct {
 // Driver is a driver of a place, with the facts about it that configurations depend on.
 type Driver struct {
 	Name string
-	// Tools means that it holds its agent to AgentConfig.Allow and AgentConfig.Deny.
-	Tools bool
+	// EnforcesTools means that it holds its agent to AgentConfig.Allow and AgentConfig.Deny.
+	EnforcesTools bool
 	// LimitsTools means that AgentConfig.Allow has the names of Claude Code's tools, and that its agent has no other tools.
 	LimitsTools bool
 	// Asks means that it supports AgentConfig.Ask.
 	Asks bool
-	// MCPServers means that it gives its agent the configuration's MCP servers.
-	MCPServers bool
-	// Reports means that its agent can use Run.FleetEndpoint.
-	Reports bool
+	// SupportsMCPServers means that it gives its agent the configuration's MCP servers.
+	SupportsMCPServers bool
+	// ReachesFleet means that its agent can use Run.FleetEndpoint.
+	ReachesFleet bool
 	// Remembers means that the tasks of an agent are one conversation.
 	Remembers bool
-	// Scripts means that a task is a script that is executed, and not a text that is read.
-	Scripts bool
+	// RunsScripts means that a task is a script that is executed, and not a text that is read.
+	RunsScripts bool
 	// NeedsCommand means that it starts the program of AgentConfig.Command, and has none of its own.
 	NeedsCommand bool
 	// AddsArguments means that AgentConfig.Command has additional arguments for the driver's own program. Otherwise the
@@ -384,9 +384,9 @@ type Run struct {
 	// Allowance is what the run may use; zero: as much as it wants. A program that knows it begins no request to its model when it has
 	// used that, and waits for Allower.Allow. Only Dispatch and Allow get it.
 	Allowance Amount
-	// Report is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
+	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
 	// none of that. Only Dispatch gets it.
-	Report *Report
+	FleetEndpoint *FleetEndpoint
 }
 
 // Output is a piece of a run's output. An Output without Text and Data only shows that the run makes progress.
@@ -468,7 +468,7 @@ func PlaceOn(kind, replica string) string {
 
 // SplitPlace splits the name of a place into the kind and the name of its server. server is empty for a place that every
 // server reaches.
-func ReplicaOf(place string) (kind, server string) {
+func SplitPlace(place string) (kind, server string) {
 	kind, server, _ = strings.Cut(place, "@")
 	return kind, server
 }

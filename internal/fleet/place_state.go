@@ -11,8 +11,8 @@ type PlaceState struct {
 	ObservedAt time.Time
 	// Problem says why the stored states of its agents may be wrong or incomplete; empty if they are correct.
 	Problem string
-	// Conflicts says that the listing is complete, and that Problem is only about workspaces with names that are taken.
-	Conflicts bool
-	// Stale says why ObservedAt is more than three poll intervals ago; empty if it is not.
-	Stale string
+	// OnlyNameConflicts says that the listing is complete, and that Problem is only about workspaces with names that are taken.
+	OnlyNameConflicts bool
+	// StaleReason says why ObservedAt is more than three poll intervals ago; empty if it is not.
+	StaleReason string
 }

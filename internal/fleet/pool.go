@@ -11,9 +11,9 @@ const PoolKind ResourceKind = "pool"
 
 // Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 type Pool struct {
-	Name  string   `json:"name"`
-	Owner string   `json:"owner"` // of its agents
-	By    OnBehalf `json:"by"`    // with what its agents are created
+	Name  string        `json:"name"`
+	Owner string        `json:"owner"` // of its agents
+	By    Authorization `json:"by"`    // with what its agents are created
 	ProjectRole
 	Groups     []string          `json:"groups,omitempty"` // their members may queue tasks for it, besides its owner
 	Spec       string            `json:"spec"`             // of its agents
@@ -24,7 +24,7 @@ type Pool struct {
 	MaxAgents   int           `json:"max_agents"`
 	MaxCreating int           `json:"max_creating"` // agents that it creates at the same time
 	MaxIdle     time.Duration `json:"max_idle"`     // an agent is deleted after so long without a task, unless MinIdle keeps it
-	Reuse       Reuse         `json:"reuse"`
+	Reuse       ReusePolicy   `json:"reuse"`
 
 	Configured bool      `json:"configured,omitempty"` // it is in the configuration, so only that changes it
 	Draining   bool      `json:"draining,omitempty"`   // it takes no new tasks, and is deleted after the last one
@@ -37,24 +37,24 @@ type Pool struct {
 }
 
 // Authorization is the kind and the scope with which a principal has requested something that Fleet does later.
-type OnBehalf struct {
-	Kind  Kind  `json:"kind"`
-	Scope Scope `json:"scope"`
+type Authorization struct {
+	Kind  PrincipalKind `json:"kind"`
+	Scope Scope         `json:"scope"`
 }
 
-// Of returns the principal, which has the name.
-func (b OnBehalf) Of(name string) Principal {
+// Principal returns the principal, which has the name.
+func (b Authorization) Principal(name string) Principal {
 	return Principal{Name: name, Kind: b.Kind, Scope: b.Scope}
 }
 
-// Reuse says which agent of a pool a task may get.
-type Reuse string
+// ReusePolicy says which agent of a pool a task may get.
+type ReusePolicy string
 
 // The kinds of reuse.
 const (
-	ReuseFresh Reuse = "fresh" // a new agent, which is deleted after the task
-	ReuseSame  Reuse = "same"  // a task that depends on another one gets the agent of that one, and its conversation
-	ReuseAny   Reuse = "any"   // any agent, in a new conversation
+	ReuseFresh ReusePolicy = "fresh" // a new agent, which is deleted after the task
+	ReuseSame  ReusePolicy = "same"  // a task that depends on another one gets the agent of that one, and its conversation
+	ReuseAny   ReusePolicy = "any"   // any agent, in a new conversation
 )
 
 // maxPoolName leaves room for a number in the names of the agents.
@@ -85,7 +85,7 @@ func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 func OwnedKey(name, owner string) string { return name + "@" + owner }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
-func (p *Pool) Principal() Principal { return p.By.Of(p.Owner) }
+func (p *Pool) Principal() Principal { return p.By.Principal(p.Owner) }
 
 // Target returns the target of tasks for the pool.
 func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.ProjectRole} }

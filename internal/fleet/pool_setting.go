@@ -21,7 +21,7 @@ type PoolSetting struct {
 	MaxAgents   int               `yaml:"max_agents"`
 	MaxCreating int               `yaml:"max_creating"`
 	MaxIdle     time.Duration     `yaml:"max_idle"`
-	Reuse       Reuse             `yaml:"reuse"`
+	Reuse       ReusePolicy       `yaml:"reuse"`
 }
 
 // Pool returns the pool, without what its project and role are called at their place.
@@ -29,7 +29,7 @@ func (s PoolSetting) Pool() Pool {
 	p := Pool{
 		Name: s.Name, Owner: cmp.Or(s.Owner, LocalPrincipal), Groups: s.Groups, Spec: s.Spec, Parameters: s.Parameters, Labels: s.Labels,
 		MinIdle: s.MinIdle, MaxAgents: s.MaxAgents, MaxCreating: s.MaxCreating, MaxIdle: s.MaxIdle, Reuse: s.Reuse,
-		By: OnBehalf{Kind: Human, Scope: ScopeRun}, Configured: true,
+		By: Authorization{Kind: KindHuman, Scope: ScopeRun}, Configured: true,
 	}
 	p.SetDefaults()
 	return p

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Kind is the kind of a principal, which determines the source of the tasks it starts.
-type Kind string
+// PrincipalKind is the kind of a principal, which determines the source of the tasks it starts.
+type PrincipalKind string
 
 // The kinds of principals.
 const (
-	Human      Kind = "human"
-	Controller Kind = "controller"
-	AgentKind  Kind = "agent"
+	KindHuman      PrincipalKind = "human"
+	KindController PrincipalKind = "controller"
+	KindAgent      PrincipalKind = "agent"
 )
 
 // Scope is what a principal may do. Scopes are ordered: each includes the scopes before it.
@@ -43,7 +43,7 @@ func ParseScope(name string) (Scope, bool) {
 // even as an admin.
 type Principal struct {
 	Name  string
-	Kind  Kind
+	Kind  PrincipalKind
 	Scope Scope
 	// Projects are the projects to which the principal's credentials are restricted; empty: all.
 	Projects []string
@@ -82,9 +82,9 @@ const LocalPrincipal = "local"
 // Source returns the source of tasks that p starts.
 func (p Principal) Source() Source {
 	switch p.Kind {
-	case Controller:
+	case KindController:
 		return SourceAIController
-	case AgentKind:
+	case KindAgent:
 		return SourceAgent
 	}
 	return SourceHuman

@@ -53,8 +53,8 @@ func (a *ProjectAccess) Validate() error {
 	return nil
 }
 
-// List returns the groups; nil if a is nil.
-func (a *ProjectAccess) List() []string {
+// AllowedGroups returns the groups; nil if a is nil.
+func (a *ProjectAccess) AllowedGroups() []string {
 	if a == nil {
 		return nil
 	}

@@ -69,20 +69,20 @@ type Question struct {
 
 	Answer      string
 	Message     string // to the agent with the answer, for example why it was denied
-	Remember    Remember
+	Remember    RememberScope
 	AnsweredBy  string // name of the principal, ByPolicy or ByUnknown
 	AnsweredAt  time.Time
 	DeliveredAt time.Time // when the agent received the answer; zero if it has not
 }
 
-// Remember says for how long an allowed permission holds.
-type Remember string
+// RememberScope says for how long an allowed permission holds.
+type RememberScope string
 
 // These are the values of Remember. The empty value is RememberOnce.
 const (
-	RememberOnce  Remember = "once"  // for this call
-	RememberTask  Remember = "task"  // for such calls in the same task
-	RememberAgent Remember = "agent" // for such calls of the agent, until somebody removes the rule
+	RememberOnce  RememberScope = "once"  // for this call
+	RememberTask  RememberScope = "task"  // for such calls in the same task
+	RememberAgent RememberScope = "agent" // for such calls of the agent, until somebody removes the rule
 )
 
 // Remembered reports whether the answer allows further calls.

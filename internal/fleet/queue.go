@@ -27,9 +27,9 @@ type QueueEntry struct {
 	FanOut []string `json:"fan_out,omitempty"`
 	Kept   bool     `json:"kept,omitempty"`
 	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
-	By    string `json:"by"`
-	Kind  Kind   `json:"kind"`
-	Scope Scope  `json:"scope"`
+	By    string        `json:"by"`
+	Kind  PrincipalKind `json:"kind"`
+	Scope Scope         `json:"scope"`
 	// UnconfinedIn is Principal.UnconfinedIn.
 	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
@@ -209,8 +209,8 @@ type Wait struct {
 	Next    string    // what people can do about it, with tools in backticks; empty if they can only wait
 }
 
-// Claim is what a task must reserve of a budget before it can start.
-type Claim struct {
+// BudgetClaim is what a task must reserve of a budget before it can start.
+type BudgetClaim struct {
 	Budget string
 	Want   Amount
 	Text   string    // why the budget does not have it now, for people; empty if it does

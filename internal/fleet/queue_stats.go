@@ -3,25 +3,25 @@ package fleet
 import "time"
 
 // QueueStats says how many tasks are pending, and since when, by their first reason.
-type QueueFigures struct {
+type QueueStats struct {
 	Tasks  map[WaitReason]int
 	Oldest map[WaitReason]time.Time // when the oldest one was queued
 	Paused bool                     // the whole fleet
 	// Budgets are the budgets, whose tasks wait with the reason WaitBudget when they are used up.
-	Budgets []BudgetFigures
+	Budgets []BudgetStats
 	// Credentials are the credentials of which something is known.
-	Credentials []CredentialFigures
+	Credentials []CredentialStats
 }
 
 // CredentialStats are the statistics of a credential.
-type CredentialFigures struct {
+type CredentialStats struct {
 	Name string
 	Held bool               // no task of the queue starts with it
 	Used map[string]float64 // used share of its usage windows, by window
 }
 
 // BudgetStats are the statistics of a budget in its current window.
-type BudgetFigures struct {
+type BudgetStats struct {
 	Name                   string
 	Limit, Reserved, Spent Amount // 0 in Limit means that money or tokens are not limited
 }

@@ -21,15 +21,15 @@ type Schedule struct {
 	Cron     string          `json:"cron,omitempty"`
 	At       time.Time       `json:"at,omitzero"` // the only tick, if it has no cron expression
 	TimeZone string          `json:"time_zone"`   // of the cron expression
-	Missed   Missed          `json:"missed"`
-	Overlap  Overlap         `json:"overlap"`
+	Missed   MissedPolicy    `json:"missed"`
+	Overlap  OverlapPolicy   `json:"overlap"`
 	Labels   Labels          `json:"labels,omitempty"` // of the tasks, besides their own
 	Task     json.RawMessage `json:"task"`             // in the form of the API, which old and new servers can read
 	Paused   bool            `json:"paused,omitempty"`
 	// Kind, Scope and Projects are those of the principal that set Task.
-	Kind     Kind     `json:"kind"`
-	Scope    Scope    `json:"scope"`
-	Projects []string `json:"projects,omitempty"`
+	Kind     PrincipalKind `json:"kind"`
+	Scope    Scope         `json:"scope"`
+	Projects []string      `json:"projects,omitempty"`
 
 	Until     time.Time `json:"until"` // the ticks up to this time have been dealt with
 	LastTick  time.Time `json:"last_tick,omitzero"`
@@ -43,29 +43,29 @@ type Schedule struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Missed says what happens to ticks at which no server ran.
-type Missed string
+// MissedPolicy says what happens to ticks at which no server ran.
+type MissedPolicy string
 
 // The kinds of Missed.
 const (
-	MissedSkip   Missed = "skip"   // nothing
-	MissedLatest Missed = "latest" // the last of them queues a task
-	MissedAll    Missed = "all"    // each of them queues a task
+	MissedSkip   MissedPolicy = "skip"   // nothing
+	MissedLatest MissedPolicy = "latest" // the last of them queues a task
+	MissedAll    MissedPolicy = "all"    // each of them queues a task
 )
 
-// Overlap says what happens at a tick while the task of the last one has not ended.
-type Overlap string
+// OverlapPolicy says what happens at a tick while the task of the last one has not ended.
+type OverlapPolicy string
 
 // The kinds of Overlap.
 const (
-	OverlapSkip  Overlap = "skip"  // nothing
-	OverlapQueue Overlap = "queue" // a task is queued nevertheless
+	OverlapSkip  OverlapPolicy = "skip"  // nothing
+	OverlapQueue OverlapPolicy = "queue" // a task is queued nevertheless
 )
 
 // Limits of schedules.
 const (
 	MaxSchedules    = 1000
-	MaxScheduleName = 63
+	MaxResourceName = 63
 	MaxLateTicks    = 1000             // if more ticks were missed, the earlier ones queue no tasks
 	TickGrace       = 60 * time.Second // a tick that is dealt with by then was not missed
 )
@@ -160,8 +160,8 @@ func (s *Schedule) drop(ticks []time.Time) {
 func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.Time, err error) {
 	s.TimeZone, s.Missed, s.Overlap = cmp.Or(s.TimeZone, "UTC"), cmp.Or(s.Missed, MissedLatest), cmp.Or(s.Overlap, OverlapSkip)
 	switch {
-	case len(s.Name) > MaxScheduleName || !namePattern.MatchString(s.Name):
-		return nil, invalidArgument("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxScheduleName)
+	case len(s.Name) > MaxResourceName || !namePattern.MatchString(s.Name):
+		return nil, invalidArgument("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxResourceName)
 	case s.Cron == "" && s.At.IsZero():
 		return nil, invalidArgument("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
 	case s.Cron != "" && !s.At.IsZero():

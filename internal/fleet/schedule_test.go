@@ -16,7 +16,7 @@ func TestAdvance(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		every := time.Duration(rapid.IntRange(1, 90).Draw(rt, "every")) * time.Minute
 		next := func(after time.Time) time.Time { return begin.Add((after.Sub(begin)/every + 1) * every) }
-		s := Schedule{Missed: rapid.SampledFrom([]Missed{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), Until: begin}
+		s := Schedule{Missed: rapid.SampledFrom([]MissedPolicy{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), Until: begin}
 		var queued []time.Time
 		fates := map[time.Time]int{} // how often a tick was dealt with
 		now := begin
@@ -75,7 +75,7 @@ func TestAdvanceFar(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := begin.AddDate(1, 0, 0)
 	every := func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }
-	for missed, want := range map[Missed]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
+	for missed, want := range map[MissedPolicy]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
 		s := Schedule{Missed: missed, Until: begin}
 		queued, calls := 0, 0
 		for {

@@ -33,8 +33,8 @@ func (s Selector) Matches(l Labels) bool {
 	return true
 }
 
-// Labelled reports whether only something with labels can match.
-func (s Selector) Labelled() bool {
+// RequiresLabel reports whether only something with labels can match.
+func (s Selector) RequiresLabel() bool {
 	return slices.ContainsFunc(s, func(r Requirement) bool { return !r.Not })
 }
 

@@ -16,7 +16,7 @@ type Session struct {
 	Source   string // source of that agent, in the toolset's terms
 	AgentUID string // the agent of the session
 
-	Messages    int // number of turns begun
+	Turns       int // number of turns begun
 	CreatedAt   time.Time
 	UsedAt      time.Time
 	ClosedAt    time.Time // zero while open

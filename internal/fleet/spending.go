@@ -49,10 +49,10 @@ func (s *Spending) IsZero() bool {
 // Reservation is what budgets have reserved for a running task.
 type Reservation struct {
 	Amount
-	Before Amount   `json:"before,omitzero"`  // what the task had used when it started
-	Fixed  bool     `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
-	Step   Amount   `json:"step,omitzero"`    // by how much it grows
-	Breach OnBreach `json:"breach,omitempty"` // set when the task is interrupted, because it has used it up
+	Before Amount       `json:"before,omitzero"`  // what the task had used when it started
+	Fixed  bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
+	Step   Amount       `json:"step,omitzero"`    // by how much it grows
+	Breach BreachAction `json:"breach,omitempty"` // set when the task is interrupted, because it has used it up
 }
 
 // UsedUp reports whether the task has used all that is reserved for it.

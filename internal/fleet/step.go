@@ -32,9 +32,9 @@ const (
 	StepNote    StepType = "note"    // anything else that happened to the task
 )
 
-// Detail reports whether people see a step of the type only on request, because another step or the output says most
+// IsDetail reports whether people see a step of the type only on request, because another step or the output says most
 // of it.
-func (t StepType) Detail() bool {
+func (t StepType) IsDetail() bool {
 	switch t {
 	case StepText, StepThinking, StepToolResult, StepFileEdit, StepTodoList, StepHook, StepBackground, StepUsage, StepWindow:
 		return true
@@ -61,7 +61,7 @@ type Step struct {
 	Status    string          `json:"status,omitempty"` // started, completed or stopped
 	Items     []TodoItem      `json:"items,omitempty"`
 
-	Retry      *Retry        `json:"retry,omitempty"`
+	Retry      *RequestRetry `json:"retry,omitempty"`
 	Limit      *UsageLimit   `json:"limit,omitempty"`
 	Compaction *Compaction   `json:"compaction,omitempty"`
 	Usage      *RequestUsage `json:"usage,omitempty"`
@@ -81,8 +81,8 @@ type TodoItem struct {
 	Status string `json:"status"` // pending, in_progress or completed
 }
 
-// Retry is a request to a model that failed and is repeated.
-type Retry struct {
+// RequestRetry is a request to a model that failed and is repeated.
+type RequestRetry struct {
 	Attempt int           `json:"attempt"`          // the attempt that failed, from 1
 	Limit   int           `json:"limit,omitempty"`  // how many attempts there are; 0 if it is unknown
 	Delay   time.Duration `json:"delay,omitempty"`  // until the next attempt

@@ -109,7 +109,7 @@ type Store interface {
 
 // ErrStoreFull is the error of a write for which the store has no space.
 var ErrStoreFull = Errorf(ReasonLimitReached, "the disk with the server's data is full: free space on it, `fleet doctor` on the server's machine says how; until then the server accepts nothing new").
-	With("limit", "disk").After(HeldRetry)
+	With("limit", "disk").After(LimitRetryAfter)
 
 // ReadTx reads one consistent state. Its methods return nil and no error if the requested row does not exist.
 type ReadTx interface {

@@ -46,10 +46,10 @@ type AgentViewFilter struct {
 
 // HoldingsScope says what AgentReader.Holdings counts. The zero value counts everything.
 type HoldingsScope struct {
-	Toolset *Toolset // only the agents of this toolset
-	Alone   bool     // until the transaction ends, no other one adds something of the owner, however far the limits are
-	NewTask bool     // only tasks and bytes, because counting thousands of agents takes long
-	Bytes   int      // how many stored bytes the transaction is about to add, besides a new task
+	Toolset   *Toolset // only the agents of this toolset
+	Exclusive bool     // until the transaction ends, no other one adds something of the owner, however far the limits are
+	NewTask   bool     // only tasks and bytes, because counting thousands of agents takes long
+	Bytes     int      // how many stored bytes the transaction is about to add, besides a new task
 }
 
 // MessageFilter selects the message with the id, or the messages to the task. The zero value selects none.

@@ -19,7 +19,7 @@ type TaskOptions struct {
 	// Attachments is how many attachments the task has.
 	Attachments int `json:"attachments,omitempty"`
 	// Attached is set if the task is that a person uses the agent's program on a terminal. No caller can set it.
-	Attached *Attached `json:"attached,omitempty"`
+	Attached *AttachedTerminal `json:"attached,omitempty"`
 	// Continues is the id of the task whose work this one continues: it makes changes that a review demands, or ends a conflict.
 	Continues string `json:"continues,omitempty"`
 }

@@ -5,9 +5,9 @@ import (
 	"regexp"
 )
 
-// Attached describes the terminal of a person who uses an agent's program. Meanwhile the agent has a task, so that everything that
+// AttachedTerminal describes the terminal of a person who uses an agent's program. Meanwhile the agent has a task, so that everything that
 // holds for a task holds for the program: limits, stops, deletion, restarts of servers, and that nothing else runs.
-type Attached struct {
+type AttachedTerminal struct {
 	By      string `json:"by"`      // name of the principal
 	Type    string `json:"type"`    // for the variable TERM
 	Columns uint16 `json:"columns"` // the size at the beginning
@@ -17,7 +17,7 @@ type Attached struct {
 var terminalType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
 // Validate returns INVALID_ARGUMENT if there is no such terminal.
-func (a *Attached) Validate() error {
+func (a *AttachedTerminal) Validate() error {
 	switch {
 	case a.Columns == 0 || a.Rows == 0:
 		return invalidArgument("columns", "columns and rows are the size of the terminal, 1 to 65535 each")

@@ -17,7 +17,7 @@ func IsAgentSecret(secret string) bool {
 // Token is a stored token. It has the hash of its secret, never the secret.
 type Token struct {
 	Name      string // also the name of its principal
-	Kind      Kind
+	Kind      PrincipalKind
 	Scope     Scope
 	Projects  []string // the projects that it is valid for; empty: all
 	Hash      string   // hex SHA-256 of the secret

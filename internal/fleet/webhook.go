@@ -11,23 +11,23 @@ const WebhookKind ResourceKind = "webhook"
 
 // Webhook sends events to a URL, on behalf of its owner.
 type Webhook struct {
-	UID      string   `json:"uid"` // of this webhook, and of no other one with its name
-	Name     string   `json:"name"`
-	Owner    string   `json:"owner"`
-	URL      string   `json:"url"`
-	Topics   []Topic  `json:"topics"`
-	Selector string   `json:"selector,omitempty"` // only events of tasks, or else of agents, whose labels match
-	Kind     Kind     `json:"kind"`               // Kind, Scope and Projects are those of the credentials with which its owner last changed it
-	Scope    Scope    `json:"scope"`
-	Projects []string `json:"projects,omitempty"`
-	ByToken  bool     `json:"by_token,omitempty"` // they were a token of this server
+	UID      string        `json:"uid"` // of this webhook, and of no other one with its name
+	Name     string        `json:"name"`
+	Owner    string        `json:"owner"`
+	URL      string        `json:"url"`
+	Topics   []Topic       `json:"topics"`
+	Selector string        `json:"selector,omitempty"` // only events of tasks, or else of agents, whose labels match
+	Kind     PrincipalKind `json:"kind"`               // Kind, Scope and Projects are those of the credentials with which its owner last changed it
+	Scope    Scope         `json:"scope"`
+	Projects []string      `json:"projects,omitempty"`
+	ByToken  bool          `json:"by_token,omitempty"` // they were a token of this server
 
 	// Keys are those of its secrets, see WebhookKey: the newest first, and the one before it if its secret may still be valid.
 	Keys []WebhookKey `json:"keys"`
 	// Cursor is the Seq of an event. Those up to it have their deliveries.
 	Cursor int64 `json:"cursor"`
-	// Disabled says why it sends nothing; empty if it sends.
-	Disabled string `json:"disabled,omitempty"`
+	// DisabledReason says why it sends nothing; empty if it sends.
+	DisabledReason string `json:"disabled,omitempty"`
 	// FailingSince is when the first of the attempts failed that have failed since the last success; zero if the last one succeeded.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 
@@ -43,11 +43,11 @@ type WebhookKey struct {
 
 // Limits of webhooks.
 const (
-	MaxWebhooks       = 500 // in the fleet
-	MaxWebhookURL     = 2048
-	WebhookOverlap    = 24 * time.Hour // for which the old secret is valid by default
-	MaxWebhookOverlap = 7 * 24 * time.Hour
-	WebhookPatience   = 3 * 24 * time.Hour // a webhook whose attempts all fail for so long is disabled
+	MaxWebhooks         = 500 // in the fleet
+	MaxWebhookURL       = 2048
+	WebhookOverlap      = 24 * time.Hour // for which the old secret is valid by default
+	MaxWebhookOverlap   = 7 * 24 * time.Hour
+	WebhookFailureLimit = 3 * 24 * time.Hour // a webhook whose attempts all fail for so long is disabled
 )
 
 // Key is the name of the webhook with its owner. No two webhooks have the same.
@@ -59,8 +59,8 @@ func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Pr
 // Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check which hosts the URL may have.
 func (w *Webhook) Validate() error {
 	switch {
-	case len(w.Name) > MaxScheduleName || !namePattern.MatchString(w.Name):
-		return invalidArgument("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxScheduleName)
+	case len(w.Name) > MaxResourceName || !namePattern.MatchString(w.Name):
+		return invalidArgument("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxResourceName)
 	case w.URL == "":
 		return invalidArgument("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
 	case len(w.URL) > MaxWebhookURL:
@@ -134,19 +134,19 @@ func (w *Webhook) EventTypes() (types []EventType) {
 	return types
 }
 
-// Sender sends requests to webhooks.
-type Sender interface {
+// WebhookSender sends requests to webhooks.
+type WebhookSender interface {
 	// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook. It does not look the host up.
 	Check(url string) error
 
-	// Post sends the request and reads the beginning of the response. It ends by itself within a time that is far shorter than the
+	// Send sends the request and reads the beginning of the response. It ends by itself within a time that is far shorter than the
 	// pauses between attempts. It connects only to hosts that the configuration allows, whatever their names resolve to, and follows no
 	// redirects.
-	Post(ctx context.Context, p Post) PostResult
+	Send(ctx context.Context, p WebhookRequest) WebhookResponse
 }
 
-// Post is a request to a webhook.
-type Post struct {
+// WebhookRequest is a request to a webhook.
+type WebhookRequest struct {
 	URL     string
 	ID      string    // of the delivery
 	At      time.Time // of the attempt
@@ -155,7 +155,7 @@ type Post struct {
 }
 
 // WebhookResponse is the outcome of a Post.
-type PostResult struct {
+type WebhookResponse struct {
 	Code       int           // status of the response; 0 if there was none
 	Response   string        // the beginning of the response
 	RetryAfter time.Duration // what the response says about it; 0 if nothing
@@ -163,7 +163,7 @@ type PostResult struct {
 }
 
 // WebhookStats are the statistics of all webhooks.
-type WebhookFigures struct {
+type WebhookStats struct {
 	Active, Failing, Disabled int
 	Oldest                    time.Time // when the oldest delivery was created that waits, of webhooks that are not disabled; zero if none waits
 }

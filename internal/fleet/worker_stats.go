@@ -1,7 +1,7 @@
 package fleet
 
 // WorkerStats describes the current work of a server, for its operator.
-type WorkerFigures struct {
+type WorkerStats struct {
 	Workers int // one for each agent that needs work
 	Waiting int // workers that wait because the maximum number of calls to their place is running
 	Leases  int // leases that the server holds

@@ -30,7 +30,7 @@ type State struct {
 	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the principal that queued the task may not use the agent; nil if it may
 	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run
 	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why it may not use the credential of its agent now
-	Claims          func(q *fleet.QueuedTask) []fleet.Claim         // what it must reserve of each budget
+	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what it must reserve of each budget
 	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has so much left
 }
 
@@ -274,7 +274,7 @@ func (d *decider) credentialWaits(q *fleet.QueuedTask) []fleet.Wait {
 }
 
 // budgetWaits returns the budgets that do not have what the task needs.
-func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
+func (d *decider) budgetWaits(claims []fleet.BudgetClaim) (waits []fleet.Wait) {
 	for _, c := range claims {
 		text := c.Text
 		if text == "" {
@@ -343,7 +343,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 
 // starting reports whether the agent will be able to work by itself.
 func starting(a *fleet.AgentView) bool {
-	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.Restart != a.Restarted)
+	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.RestartsRequested != a.RestartsDone)
 }
 
 // nextDependency says what helps a task whose dependency has failed.

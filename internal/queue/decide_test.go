@@ -93,7 +93,7 @@ func anyState(rt *rapid.T) State {
 	s.UseError = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
-	wants := map[string][]fleet.Claim{}
+	wants := map[string][]fleet.BudgetClaim{}
 	for _, q := range s.Tasks {
 		for _, name := range []string{"day", "web"} {
 			if n := rapid.Int64Range(0, 3).Draw(rt, "want"); n > 0 {
@@ -101,7 +101,7 @@ func anyState(rt *rapid.T) State {
 			}
 		}
 	}
-	s.Claims = func(q *fleet.QueuedTask) []fleet.Claim { return wants[q.ID] }
+	s.Claims = func(q *fleet.QueuedTask) []fleet.BudgetClaim { return wants[q.ID] }
 	unusable := map[string][]fleet.Wait{}
 	for _, q := range s.Tasks {
 		if rapid.IntRange(0, 7).Draw(rt, "credential") == 0 {
@@ -113,8 +113,8 @@ func anyState(rt *rapid.T) State {
 	return s
 }
 
-func claim(budget string, want, left int64) fleet.Claim {
-	c := fleet.Claim{Budget: budget, Want: fleet.Amount{Tokens: want}}
+func claim(budget string, want, left int64) fleet.BudgetClaim {
+	c := fleet.BudgetClaim{Budget: budget, Want: fleet.Amount{Tokens: want}}
 	if want > left {
 		c.Text, c.Until = "too little", noon.Add(time.Hour)
 	}
@@ -126,7 +126,7 @@ func anyPools(rt *rapid.T) (pools []*fleet.Pool) {
 	for i := range rapid.IntRange(0, 2).Draw(rt, "pools") {
 		pools = append(pools, &fleet.Pool{
 			Name: "p" + strconv.Itoa(i), Owner: rapid.SampledFrom([]string{"alice", "alice", "bob"}).Draw(rt, "pool's owner"), MinIdle: rapid.IntRange(0, 1).Draw(rt, "min idle"), MaxAgents: rapid.IntRange(1, 3).Draw(rt, "max agents"),
-			MaxCreating: rapid.IntRange(1, 2).Draw(rt, "max creating"), MaxIdle: 2 * time.Minute, Reuse: rapid.SampledFrom([]fleet.Reuse{fleet.ReuseFresh, fleet.ReuseSame, fleet.ReuseAny}).Draw(rt, "reuse"),
+			MaxCreating: rapid.IntRange(1, 2).Draw(rt, "max creating"), MaxIdle: 2 * time.Minute, Reuse: rapid.SampledFrom([]fleet.ReusePolicy{fleet.ReuseFresh, fleet.ReuseSame, fleet.ReuseAny}).Draw(rt, "reuse"),
 			Draining: rapid.IntRange(0, 4).Draw(rt, "draining") == 0, Failures: rapid.SampledFrom([]int{0, 0, 3, 10}).Draw(rt, "failures"),
 			RetryAt: noon.Add(time.Duration(rapid.IntRange(-1, 1).Draw(rt, "retry")) * time.Minute), ProjectRole: fleet.ProjectRole{Place: "local"},
 		})
@@ -354,7 +354,7 @@ func BenchmarkDecide(b *testing.B) {
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
 	s.PlaceError, s.UseError = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(string) (int, bool) { return 0, false }
-	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
+	s.Claims = func(*fleet.QueuedTask) []fleet.BudgetClaim { return nil }
 	s.CredentialWaits = func(*fleet.QueuedTask) []fleet.Wait { return nil }
 	for name, detail := range map[string]Detail{"no waits": NoWaits, "reasons": Reasons} {
 		b.Run(name, func(b *testing.B) {
@@ -386,7 +386,7 @@ func TestFanOutSpreads(t *testing.T) {
 			UseError:        func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
 			TaskRoom:        func(string) (int, bool) { return 0, false },
 			CredentialWaits: func(*fleet.QueuedTask) []fleet.Wait { return nil },
-			Claims:          func(*fleet.QueuedTask) []fleet.Claim { return nil },
+			Claims:          func(*fleet.QueuedTask) []fleet.BudgetClaim { return nil },
 			BudgetFits:      func(string, fleet.Amount) bool { return true },
 		})
 	}

@@ -97,14 +97,14 @@ func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentVie
 // restoreDeleted records that an agent exists that was recorded as deleted, because its host lists its workspace.
 func (r *Reconciler) restoreDeleted(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) error {
 	a.Desired, a.DeletedAt, a.UpdatedAt = fleet.DesiredRunning, time.Time{}, r.now()
-	a.Restarted, a.Attempts, a.RetryAt = a.Restart, 0, time.Time{}
+	a.RestartsDone, a.Attempts, a.RetryAt = a.RestartsRequested, 0, time.Time{}
 	applyWorkspace(a, ws)
 	if err := tx.Update(a); err != nil {
 		return err
 	}
 	left, err := tx.Remains(a.UID, true)
-	if err == nil && left != nil && left.Lost == "" { // so that the next deletion fetches its work again
-		left.Lost = "what it did after it came back"
+	if err == nil && left != nil && left.LostWork == "" { // so that the next deletion fetches its work again
+		left.LostWork = "what it did after it came back"
 		err = tx.Put(a.UID, left)
 	}
 	if err != nil {

@@ -27,19 +27,19 @@ const (
 //
 // Before it begins, saveChanges counts the try in the record, so that work that ends the server is left alone after collectTries.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
-	if !w.places.Of(a).Traits().Changes || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
+	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
 	var known *fleet.Changes
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		known, err = tx.Changes(t.ID)
 		return err
-	}); err != nil || known != nil && !again && !known.Later {
+	}); err != nil || known != nil && !again && !known.Temporary {
 		return err
 	}
-	begun := fleet.Changes{Problem: notCollected, Later: true}
+	begun := fleet.Changes{Problem: notCollected, Temporary: true}
 	tries := collectTries
-	if known != nil && known.Later {
+	if known != nil && known.Temporary {
 		begun = *known
 		if known.Problem != notCollected {
 			tries = 1 // it failed before, and the next task must not wait long
@@ -65,7 +65,7 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 		return ctx.Err()
 	case err != nil:
 		w.log.WarnContext(ctx, "changes of a task could not be kept", slog.String("task", t.ID), slog.Any("error", err))
-		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: true}
+		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Temporary: true}
 	case c == nil:
 		return w.putChanges(ctx, a, t, nil)
 	}
@@ -82,7 +82,7 @@ func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 		if err := tx.Put(t.ID, c); err != nil {
 			return err
 		}
-		return state.PutWork(tx, a, t, c, w.now())
+		return state.RecordLanding(tx, a, t, c, w.now())
 	})
 }
 
@@ -153,7 +153,7 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 
 // stopRequested reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
 func (w *worker) stopRequested(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
-	return v != nil && (v.Desired != a.Desired || v.Restart != a.Restart || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
+	return v != nil && (v.Desired != a.Desired || v.RestartsRequested != a.RestartsRequested || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
 }
 
 // showCollecting shows that the work of the task is collected.
@@ -174,7 +174,7 @@ func (w *worker) showWaiting(ctx context.Context, v *fleet.AgentView) error {
 	switch {
 	case v.Desired == fleet.DesiredDeleted:
 		return w.setState(ctx, fleet.StateDeleting, text, nil)
-	case v.Desired == fleet.DesiredStopped || v.Restart != v.Restarted:
+	case v.Desired == fleet.DesiredStopped || v.RestartsRequested != v.RestartsDone:
 		return w.setState(ctx, v.State, text, nil)
 	}
 	return w.changeTask(ctx, v.Task.ID, func(tx fleet.Tx, t *fleet.Task) error {
@@ -192,7 +192,7 @@ func (w *worker) logNotRecorded(ctx context.Context, t *fleet.Task, err error) {
 // saveMissingChanges saves the changes of the agent's previous task if they could not be saved when it ended. Otherwise the
 // new task would count them as its own.
 func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
-	if !w.places.Of(a).Traits().Changes {
+	if !w.places.Of(a).Traits().SupportsChanges {
 		return nil
 	}
 	var owed *fleet.Task
@@ -203,7 +203,7 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 				continue
 			}
 			var c *fleet.Changes
-			if c, err = tx.Changes(before.ID); c != nil && c.Later {
+			if c, err = tx.Changes(before.ID); c != nil && c.Temporary {
 				owed = before
 			}
 		}
@@ -217,7 +217,7 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 // saveLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
 // that is still under way.
 func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
-	if !w.places.Of(a).Traits().Changes || a.WorkspaceID == "" {
+	if !w.places.Of(a).Traits().SupportsChanges || a.WorkspaceID == "" {
 		return nil
 	}
 	var last []*fleet.Task

@@ -27,13 +27,13 @@ func changed(h *servicetest.Harness, id string) string {
 		return c.Problem
 	}
 	require.False(h.T, c.At.IsZero())
-	return c.List[0].Path
+	return c.FileChanges[0].Path
 }
 
 // TestChangesAreKept checks that Fleet stores what a task changed, or the reason why that is unknown.
 func TestChangesAreKept(t *testing.T) {
 	t.Parallel()
-	world := fake.Config{Traits: fleet.Traits{Changes: true}}
+	world := fake.Config{Traits: fleet.Traits{SupportsChanges: true}}
 	t.Run("however the task ends", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)

@@ -17,7 +17,7 @@ func collecting(v *fleet.AgentView) bool { return v.Collecting() }
 // TestCollectingIsShown checks that a task shows that its work is collected, until that is done.
 func TestCollectingIsShown(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
 	h.Create("papi")
 	gate := h.World.Hold(fake.Changes)
 	task := h.Start("papi", "change first a line\ndone")
@@ -36,7 +36,7 @@ func TestCollectingIsShown(t *testing.T) {
 func TestStopWhileCollecting(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T, wait time.Duration) (*servicetest.Harness, *fake.Gate, *fleet.Task) {
-		h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
+		h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
 		h.Create("papi")
 		gate := h.World.Hold(fake.Changes)
 		t.Cleanup(gate.Open)
@@ -96,7 +96,7 @@ func TestStopWhileCollecting(t *testing.T) {
 // orderly ends of the server do not count.
 func TestCollectingEndsTheServer(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, nil)
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, nil)
 	h.Create("papi")
 	task := h.Start("papi", "change first a line\nwait on")
 	<-h.World.Reached("on")
@@ -116,11 +116,11 @@ func TestCollectingEndsTheServer(t *testing.T) {
 	require.Equal(t, 1, read().Tries)
 	h.Reconciler.Stop()
 	require.Zero(t, read().Tries, "an orderly end of the server")
-	record(&fleet.Changes{Problem: read().Problem, Later: true, Tries: 3}) // as if three servers had been killed
+	record(&fleet.Changes{Problem: read().Problem, Temporary: true, Tries: 3}) // as if three servers had been killed
 	gate.Open()
 	h.Reconciler = nil
 	h.Restart()
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Contains(t, changed(h, task.ID), "left alone")
-	require.False(t, read().Later)
+	require.False(t, read().Temporary)
 }

@@ -41,7 +41,7 @@ func newCrashingServers(t *testing.T, kills int) *crashingServers {
 	t.Helper()
 	m := &crashingServers{left: kills, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, prompts: map[string]map[string]string{}} //nolint:gosec // repeatable
 	world := fake.Config{
-		Traits: fleet.Traits{TakesReport: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
+		Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method != fake.Dispatch {
 				return nil

@@ -294,7 +294,7 @@ func (w *worker) recordOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output) error 
 	if step != nil && step.Limit != nil {
 		a, err := tx.Agent(t.AgentUID)
 		if err == nil && a != nil {
-			err = state.ReportLimit(tx, a, *step.Limit, w.now())
+			err = state.RecordUsageLimit(tx, a, *step.Limit, w.now())
 		}
 		if err != nil {
 			return err
@@ -319,7 +319,7 @@ func (w *worker) appendOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *
 	e := t.Event(fleet.EventTaskOutput, w.now(), o.Text)
 	switch {
 	case !o.Step:
-	case step != nil && step.Type.Detail():
+	case step != nil && step.Type.IsDetail():
 		e.Type = fleet.EventTaskDetail
 	default:
 		e.Type = fleet.EventTaskStep

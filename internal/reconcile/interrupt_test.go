@@ -50,7 +50,7 @@ func TestRunOnThisMachine(t *testing.T) {
 	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
 	now := time.Now()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		c.Replica, c.Others, c.Now = "here", []fleet.Place{second}, func() time.Time { return now }
+		c.Replica, c.OtherPlaces, c.Now = "here", []fleet.Place{second}, func() time.Time { return now }
 	})
 	r := servicetest.Launch("wait gate")
 	r.Place = fleet.PlaceOn("second", "here")
@@ -66,7 +66,7 @@ func TestRunOnThisMachine(t *testing.T) {
 // neither a run nor a token afterwards.
 func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	t.Parallel()
-	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{TakesReport: true}})
+	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{ReachesFleet: true}})
 	r := servicetest.Launch("wait gate")
 	r.UID = "u1"
 	var h *servicetest.Harness

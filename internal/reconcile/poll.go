@@ -151,10 +151,10 @@ func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.W
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		p.ListingFailed(err)
+		p.RecordListingFailure(err)
 		return nil, err
 	}
-	p.ListingSucceeded()
+	p.RecordListingSuccess()
 	return workspaces, nil
 }
 

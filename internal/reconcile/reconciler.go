@@ -99,7 +99,7 @@ func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	return &Reconciler{
 		pollRequests: requests, settings: make(chan struct{}, 1),
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, jobs: jobs,
-		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
+		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.RecordLeaseRenewal),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}
@@ -140,8 +140,8 @@ func (r *Reconciler) Stop() {
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
 // Work returns statistics about the current work of this reconciler.
-func (r *Reconciler) Work() fleet.WorkerFigures {
-	w := fleet.WorkerFigures{
+func (r *Reconciler) Work() fleet.WorkerStats {
+	w := fleet.WorkerStats{
 		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),
 		Renewals: r.leases.renewals.Load(), RenewFailures: r.leases.failures.Load(), LeasesLost: r.leases.lost.Load(),
 	}

@@ -28,9 +28,9 @@ func (w *worker) refuse(ctx context.Context, tried *fleet.Agent, e *fleet.Error)
 			return "", err
 		}
 		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, e.Message, w.now()
-		a.Refused, a.RefusedField = e.Reason, e.Field
+		a.RefusalReason, a.RefusalField = e.Reason, e.Field
 		if e.Field == "" {
-			a.RefusedField = e.Metadata["field"]
+			a.RefusalField = e.Metadata["field"]
 		}
 		return "agent not created: " + e.Message, nil
 	})

@@ -20,8 +20,8 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	if r != nil && r.Size > 0 {
 		texts = append(texts, fmt.Sprintf("what it had not pushed is kept: fleet agent rescue %s", agent))
 	}
-	if r != nil && r.Lost != "" {
-		texts = append(texts, "may be lost: "+r.Lost)
+	if r != nil && r.LostWork != "" {
+		texts = append(texts, "may be lost: "+r.LostWork)
 	}
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
@@ -40,7 +40,7 @@ const rescueReason = "its workspace is started first, to fetch the work in it"
 // the workspace is deleted anyway.
 func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Duration, err error) {
 	t := w.places.Of(a).Traits()
-	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
+	if !t.SupportsBundles || t.KeepsWork || a.WorkspaceID == "" {
 		return 0, nil
 	}
 	var known *fleet.Remains
@@ -55,7 +55,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 		}
 		changes, err = tx.Changes(last[0].ID)
 		return err
-	}); err != nil || known != nil && known.Lost == "" {
+	}); err != nil || known != nil && known.LostWork == "" {
 		return 0, err // stored before a crash
 	}
 	content, err := w.places.Bundle(ctx, a)
@@ -76,14 +76,14 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	r := &fleet.Remains{KeptAt: w.now(), Bundle: content}
 	if err != nil {
 		w.log.WarnContext(ctx, "the work of an agent could not be kept", slog.String("agent", a.Name), slog.Any("error", err))
-		r.Bundle, r.Lost = nil, w.lossReason(err)+unpushedText(changes)
+		r.Bundle, r.LostWork = nil, w.lossReason(err)+unpushedText(changes)
 	}
 	put := func() error {
 		return w.store.Update(ctx, func(tx fleet.Tx) error { return tx.Put(a.UID, r) })
 	}
 	err = put()
 	if errors.Is(err, fleet.ErrStoreFull) {
-		r.Lost = "the disk of the server's data is full, so what the agent had not pushed is not kept" + unpushedText(changes)
+		r.LostWork = "the disk of the server's data is full, so what the agent had not pushed is not kept" + unpushedText(changes)
 		r.Bundle = nil
 		err = put()
 	}

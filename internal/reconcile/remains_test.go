@@ -23,7 +23,7 @@ func rescue(h *servicetest.Harness, agent string) (string, error) {
 // TestWorkIsKept checks that the unpushed work of an agent can be downloaded as a bundle after the agent was deleted.
 func TestWorkIsKept(t *testing.T) {
 	t.Parallel()
-	world := fake.Config{Traits: fleet.Traits{Changes: true, Bundles: true}}
+	world := fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsBundles: true}}
 	remove := func(h *servicetest.Harness, agent string) string {
 		h.T.Helper()
 		_, said, err := h.DeleteAgent(h.Context(), agent, false, "")

@@ -51,7 +51,7 @@ func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 	case p.retrying.IsZero():
 		p.retrying = now
 	}
-	if step != nil && step.Type.Detail() {
+	if step != nil && step.Type.IsDetail() {
 		return
 	}
 	if line := lastLine(o.Text); line != "" {

@@ -23,10 +23,10 @@ var errTaskEnded = errors.New("the task has ended meanwhile")
 // It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
 // may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. t gets what the
 // agent may delegate.
-func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
+func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.FleetEndpoint, error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
-	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Calls) > 0
-	if grant == nil && !reports && !runs || !traits.TakesReport || t.Options.Attached != nil {
+	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0
+	if grant == nil && !reports && !runs || !traits.ReachesFleet || t.Options.Attached != nil {
 		return nil, nil //nolint:nilnil // the agent gets no token, which is not an error
 	}
 	url := traits.FleetURL
@@ -74,9 +74,9 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 			return err
 		}
 		return tx.Insert(&fleet.Token{
-			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID, TaskID: t.ID,
+			Name: "agent/" + a.UID, Kind: fleet.KindAgent, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID, TaskID: t.ID,
 			ExpiresAt: t.StartedAt.Add(t.Timeout + tokenSlack),
 		})
 	})
-	return &fleet.Report{URL: url + "/" + toolset, Token: secret}, err
+	return &fleet.FleetEndpoint{URL: url + "/" + toolset, Token: secret}, err
 }

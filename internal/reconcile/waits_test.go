@@ -121,7 +121,7 @@ type modelTask struct {
 type modelAgent struct {
 	uid, name, owner, pool string
 	state                  fleet.State
-	desired                fleet.Desired
+	desired                fleet.DesiredState
 	restarts               bool      // a start was requested, and has not begun
 	task                   string    // what it works on
 	used                   time.Time // when it last had a task, or changed
@@ -143,7 +143,7 @@ func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
 			w.role = fleet.ProjectRole{Place: v.Place, Project: v.Project, Role: v.Role}
 		}
 	}
-	for name, reuse := range map[string]fleet.Reuse{"any": fleet.ReuseAny, "same": fleet.ReuseSame, "fresh": fleet.ReuseFresh} {
+	for name, reuse := range map[string]fleet.ReusePolicy{"any": fleet.ReuseAny, "same": fleet.ReuseSame, "fresh": fleet.ReuseFresh} {
 		pool := fleet.Pool{Name: name, MaxAgents: 2, MaxCreating: 1, MaxIdle: time.Second, Reuse: reuse}
 		_, err := w.CreatePool(w.Context(), service.CreatePoolRequest{Pool: pool, Project: "Setup"})
 		require.NoError(t, err)

@@ -170,9 +170,9 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 		return w.provision(ctx, a)
 	case a.Desired == fleet.DesiredStopped && a.State != fleet.StateStopping:
 		return w.stopWorkspace(ctx, a)
-	case a.Restart != a.Restarted && (a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled):
+	case a.RestartsRequested != a.RestartsDone && (a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled):
 		return w.startWorkspace(ctx, a)
-	case a.Restart != a.Restarted && !a.State.Moving():
+	case a.RestartsRequested != a.RestartsDone && !a.State.Moving():
 		return w.stopWorkspace(ctx, a)
 	case a.State.Moving():
 		return w.inspectWorkspace(ctx, a)
@@ -300,7 +300,7 @@ func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err erro
 	w.log.WarnContext(ctx, "workspace operation failed", slog.String("agent", tried.Name), slog.Any("error", err))
 	retry := final == "" || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
 	return 0, w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
-		if a.Desired != tried.Desired || a.Restart != tried.Restart {
+		if a.Desired != tried.Desired || a.RestartsRequested != tried.RestartsRequested {
 			return "", nil
 		}
 		a.StateReason = fleet.PublicMessage(err)
@@ -310,7 +310,7 @@ func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err erro
 			a.RetryAt = w.now().Add(d)
 			return fmt.Sprintf("attempt %d failed, the next one is in %s: %s", a.Attempts, d, a.StateReason), nil
 		}
-		a.State, a.Restarted, a.Attempts, a.RetryAt = final, a.Restart, 0, time.Time{}
+		a.State, a.RestartsDone, a.Attempts, a.RetryAt = final, a.RestartsRequested, 0, time.Time{}
 		return stateText(a.State, a.StateReason), nil
 	})
 }

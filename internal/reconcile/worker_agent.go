@@ -34,14 +34,14 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
-	done := a.Restart // a was read before the call, so a restart that was requested during the call is still to be done
+	done := a.RestartsRequested // a was read before the call, so a restart that was requested during the call is still to be done
 	return 0, w.recordWorkspace(ctx, ws, func(a *fleet.Agent) { completeRestart(a, done) })
 }
 
 // completeRestart records that the restart with the number is done. If no other restart was requested meanwhile, its changes are
 // done too.
 func completeRestart(a *fleet.Agent, restart int) {
-	if a.Restarted = restart; a.Restart == restart {
+	if a.RestartsDone = restart; a.RestartsRequested == restart {
 		if a.Next.TakeOver {
 			a.Host.OtherFleet = ""
 		}
@@ -75,7 +75,7 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
 	if a.Host = hostOf(a, ws); a.Foreign() && a.Desired != fleet.DesiredDeleted {
-		a.Desired, a.Restarted, a.Next = fleet.DesiredRunning, a.Restart, fleet.NextStart{} // this Fleet wants nothing of it
+		a.Desired, a.RestartsDone, a.Next = fleet.DesiredRunning, a.RestartsRequested, fleet.NextStart{} // this Fleet wants nothing of it
 	}
 	if hasOtherRole(a, ws) {
 		a.Role = ws.Role
@@ -187,7 +187,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
-	restart := a.Restart
+	restart := a.RestartsRequested
 	if err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) }); err != nil {
 		return w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
@@ -230,7 +230,7 @@ func (w *worker) lingerTime(ctx context.Context, v *fleet.AgentView) time.Durati
 	if run := w.interrupted.Load(); run != nil && run.taskID == w.follow.taskID && run.at.After(w.follow.begun) {
 		return left
 	}
-	_, server := fleet.ReplicaOf(a.Place)
+	_, server := fleet.SplitPlace(a.Place)
 	if wait := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); server == "" && wait > 0 {
 		return wait
 	}

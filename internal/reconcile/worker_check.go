@@ -89,7 +89,7 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 			place = w.places.Configured(a.Config.Place)
 		}
 	}
-	if place != nil && place.Traits().ProjectChecks && a.Project != "" {
+	if place != nil && place.Traits().HasProjectChecks && a.Project != "" {
 		project, _, err := w.places.FindProject(ctx, a.Project, place)
 		var role fleet.Role
 		if err == nil && inRole {
@@ -103,7 +103,7 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 	if known == nil {
 		return checks, nil
 	}
-	return checks.With(known.Asked), nil
+	return checks.With(known.Requested), nil
 }
 
 // checks returns the recorded state of the task's checks; nil if there is none.

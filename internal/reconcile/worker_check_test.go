@@ -16,7 +16,7 @@ import (
 )
 
 // checking is a world whose agents can run checks and report changes.
-var checking = fake.Config{Traits: fleet.Traits{Checks: true, ProjectChecks: true, Changes: true}}
+var checking = fake.Config{Traits: fleet.Traits{SupportsChecks: true, HasProjectChecks: true, SupportsChanges: true}}
 
 // startChecked starts a task with checks.
 func startChecked(h *servicetest.Harness, agent, prompt string, retries int, checks ...string) *fleet.Task {

@@ -10,7 +10,7 @@ import (
 
 // checksContracts reports whether the agent's contract may have checks.
 func (w *worker) checksContracts(a *fleet.Agent) bool {
-	return underContract(a) && w.places.Of(a).Traits().Checks
+	return underContract(a) && w.places.Of(a).Traits().SupportsChecks
 }
 
 // checkContract runs the checks of a completed contract before the agent is deleted. Their results are only recorded,

@@ -79,7 +79,7 @@ func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, e
 		switch {
 		case m.Deliverable():
 			open = append(open, *m)
-		case m.Turn == 0 && m.Refused == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
+		case m.Turn == 0 && m.RefusalReason == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
 			given = append(given, *m)
 		}
 	}

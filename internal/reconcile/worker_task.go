@@ -53,7 +53,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		f.delivery.end()
 		return 0, false, w.handleFollowerEnd(ctx, v, f)
 	}
-	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted
+	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
 	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
 	case !wanted && t.StopRequestedAt.IsZero():
@@ -231,13 +231,13 @@ func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string)
 func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, failed *fleet.Attempt, again bool) (run fleet.Run, err error) {
 	run = t.Run(again)
 	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
-	for _, r := range a.Allowed(t.ID) {
+	for _, r := range a.AllowedRulesIn(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
-	if run.Report, err = w.issueToken(ctx, a, t); err != nil {
+	if run.FleetEndpoint, err = w.issueToken(ctx, a, t); err != nil {
 		return run, err
 	}
-	run.Brief = brief(t, run.Report != nil && t.Delegation.Grant.Allows(fleet.ActStart))
+	run.Brief = brief(t, run.FleetEndpoint != nil && t.Delegation.Grant.Allows(fleet.ActStart))
 	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
 		return run, err
 	}
@@ -371,7 +371,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted // else stopping its workspace must not wait for the step
+	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone // else stopping its workspace must not wait for the step
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
 		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
 	}

@@ -142,7 +142,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 // job returns the driver's job for the run. asks means that the run can ask questions.
 func (host *Host) job(w Work, r fleet.Run, h Home, asks bool) driver.Job {
 	run, j := h.run(r.TaskID), w.Job
-	j.TaskID, j.Prompt, j.Report = r.TaskID, r.Prompt, r.Report
+	j.TaskID, j.Prompt, j.Report = r.TaskID, r.Prompt, r.FleetEndpoint
 	j.RunDir, j.Client = string(run), []string{host.config.Program, clientCommand}
 	j.Session, j.SessionUsedAt, j.LostReason = h.conversation(w.Driver, r)
 	j.Feedback, j.Brief, j.Confined = r.Feedback, r.Brief, w.Sandbox != nil
@@ -179,9 +179,9 @@ func taskVariables(r fleet.Run, j driver.Job, c driver.Command) map[string]strin
 	if j.Feedback != "" {
 		variables["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
 	}
-	if r.Report != nil {
+	if r.FleetEndpoint != nil {
 		// Programs that do not support MCP use these variables. The token itself is never in the environment.
-		variables["FLEET_REPORT_URL"], variables["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
+		variables["FLEET_REPORT_URL"], variables["FLEET_REPORT_TOKEN_FILE"] = r.FleetEndpoint.URL, run.Path(reportFile)
 	}
 	return variables
 }
@@ -198,8 +198,8 @@ func runFiles(r fleet.Run, j driver.Job, c driver.Command) (files []driver.File,
 	if j.Feedback != "" {
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: j.Feedback})
 	}
-	if r.Report != nil {
-		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
+	if r.FleetEndpoint != nil {
+		files = append(files, driver.File{Name: reportFile, Data: r.FleetEndpoint.Token, Secret: true})
 	}
 	if r.Allowance == (fleet.Amount{}) {
 		return files, nil

@@ -62,8 +62,8 @@ func Compile(text []byte) (*Schema, error) {
 	return &Schema{s}, nil
 }
 
-// Checker implements fleet.SchemaCompiler.
-func Checker(text []byte) (check func(value []byte) []string, err error) {
+// CompileChecker implements fleet.SchemaCompiler.
+func CompileChecker(text []byte) (check func(value []byte) []string, err error) {
 	s, err := Compile(text)
 	if err != nil {
 		return nil, err

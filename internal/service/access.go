@@ -14,7 +14,7 @@ func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner str
 	if err := s.snap.Refresh(ctx); err != nil {
 		return "", nil, err
 	}
-	return p.Name, s.snap.Shares().With(p), nil
+	return p.Name, s.snap.Shares().SharedWith(p), nil
 }
 
 // selection says which agents a request is about, out of those that its caller may see.

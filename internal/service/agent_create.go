@@ -53,7 +53,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	switch {
 	case err != nil:
 		return nil, "", err
-	case v.Refused != "":
+	case v.RefusalReason != "":
 		return nil, "", refusedError(&v.Agent)
 	case old != nil && !v.DeletedAt.IsZero():
 		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
@@ -205,11 +205,11 @@ func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(
 
 // refusedError returns the error with which the place refused to create the agent.
 func refusedError(a *fleet.Agent) *fleet.Error {
-	e := fleet.Errorf(a.Refused, "%s", a.StateReason).With("agent_name", a.Name)
-	if a.RefusedField != "" {
-		e = e.With("field", a.RefusedField)
+	e := fleet.Errorf(a.RefusalReason, "%s", a.StateReason).With("agent_name", a.Name)
+	if a.RefusalField != "" {
+		e = e.With("field", a.RefusalField)
 		if e.Code == fleet.InvalidArgument {
-			e.Field = a.RefusedField
+			e.Field = a.RefusalField
 		}
 	}
 	return e

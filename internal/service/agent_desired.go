@@ -33,7 +33,7 @@ func (s *Service) startChange() desiredChange {
 		if ws != nil && v.State == fleet.StateRunning {
 			v.State, v.StateReason = ws.State, ws.Reason
 		}
-		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.Restart != v.Restarted // somebody may be stopping it at its host
+		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.RestartsRequested != v.RestartsDone // somebody may be stopping it at its host
 		switch {
 		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
 			return nil
@@ -41,7 +41,7 @@ func (s *Service) startChange() desiredChange {
 			return errUnhealthyBusy(v)
 		}
 		v.Desired = fleet.DesiredRunning
-		v.Restart++
+		v.RestartsRequested++
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		return nil
 	}}
@@ -92,7 +92,7 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 func stopChange() desiredChange {
 	return desiredChange{method: "StopAgent", text: "stop requested", change: func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredStopped
-		v.Restarted = v.Restart
+		v.RestartsDone = v.RestartsRequested
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		return nil
 	}}

@@ -10,7 +10,7 @@ import (
 
 // AgentList is a part of the matching agents, and the state of the fleet's places.
 type AgentList struct {
-	*fleet.AgentRows
+	*fleet.AgentPage
 	Places []fleet.PlaceState
 }
 
@@ -40,7 +40,7 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	if err != nil {
 		return nil, err
 	}
-	return &AgentList{AgentRows: rows, Places: s.Places(p)}, nil
+	return &AgentList{AgentPage: rows, Places: s.Places(p)}, nil
 }
 
 // resolveFilter replaces the filter's project by its exact name from the catalogs. It returns an error if the project or the

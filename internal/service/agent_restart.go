@@ -41,7 +41,7 @@ func (s *Service) restartChange(r RestartAgentRequest) desiredChange {
 	}
 	return desiredChange{method: "RestartAgent", text: "restart requested", args: args, check: check, change: func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredRunning
-		v.Restart++
+		v.RestartsRequested++
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		r.applyTo(&v.Agent)
 		return nil
@@ -67,7 +67,7 @@ func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 // restartable checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
 func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
 	place := s.places.Of(&v.Agent)
-	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().Versions {
+	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {
 		if err := place.Available(); err != nil {
 			return "", err
 		}

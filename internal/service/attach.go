@@ -51,7 +51,7 @@ func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*flee
 	if err != nil {
 		return nil, nil, err
 	}
-	at := &fleet.Attached{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
+	at := &fleet.AttachedTerminal{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
 	if err := at.Validate(); err != nil {
 		return nil, nil, err
 	}

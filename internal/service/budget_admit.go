@@ -72,7 +72,7 @@ func budgetExceeded(o state.Obstacle, now time.Time) error {
 	if o.Budget.Limit > 0 {
 		e = e.With("left_usd", fmt.Sprint(max(o.Left.Micros, 0).USD()))
 	}
-	if o.Budget.Tokens > 0 {
+	if o.Budget.TokenLimit > 0 {
 		e = e.With("left_tokens", fmt.Sprint(max(o.Left.Tokens, 0)))
 	}
 	if o.Until.IsZero() {

@@ -16,7 +16,7 @@ type queueBudgets struct {
 	labelled []labelBudget
 	balances map[string]state.BudgetBalance
 	groups   map[taskGroup]*groupBudgets
-	cached   map[claimKey][]fleet.Claim
+	cached   map[claimKey][]fleet.BudgetClaim
 	tasks    []*fleet.QueuedTask
 	kept     map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
 }
@@ -73,7 +73,7 @@ type claimKey struct {
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
-		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.Claim{},
+		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.BudgetClaim{},
 		kept: map[string][]fleet.LedgerKey{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
@@ -170,7 +170,7 @@ func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 }
 
 // claims returns what the pending task must reserve.
-func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
+func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 	g := b.groups[groupOf(q)]
 	key := claimKey{group: g, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
 	budgets := g.budgets
@@ -184,7 +184,7 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 		key.kept = q.ID
 	}
 	if q.OpenQuestions > 0 {
-		return []fleet.Claim{awaitingAnswer(budgets, &q.Task)}
+		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.max = *usd
@@ -198,14 +198,14 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 }
 
 // claim returns what the task of the group must reserve of the budgets.
-func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
+func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
 		e.Unpriced = g.estimate.Unpriced(&q.Task)
 	}
 	want := state.WantedReservation(budgets, &q.Task, e)
 	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
-		return []fleet.Claim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
+		return []fleet.BudgetClaim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
 	funded := b.fundedFrom(q)
 	for _, budget := range budgets {
@@ -216,7 +216,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 		if slices.Contains(b.kept[q.ID], balance.Key) {
 			continue
 		}
-		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
+		c := fleet.BudgetClaim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
 		for _, o := range state.Obstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
@@ -227,8 +227,8 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 
 // awaitingAnswer returns the claim of a task that waits for the answer to a question about its budget. The task waits even if its budgets
 // have enough left.
-func awaitingAnswer(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
-	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID(), Next: "`answer_question` answers it"}
+func awaitingAnswer(budgets []*fleet.Budget, t *fleet.Task) fleet.BudgetClaim {
+	c := fleet.BudgetClaim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID(), Next: "`answer_question` answers it"}
 	for _, b := range budgets {
 		if c.Budget == "" || b.OnBreach == fleet.BreachAsk {
 			c.Budget = b.Name

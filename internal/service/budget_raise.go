@@ -45,7 +45,7 @@ func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limi
 	case limit <= used:
 		return invalid(field, "%s is %s, and the task has already used %s: give more", field, limit, used)
 	}
-	if err := state.RaiseReservation(tx, t, limit, s.now()); err != nil {
+	if err := state.LimitReservation(tx, t, limit, s.now()); err != nil {
 		return err
 	}
 	t.Options.MaxCostUSD = new(limit.USD())

@@ -119,8 +119,8 @@ func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalan
 	return balances, err
 }
 
-// budgetFigures returns the figures of all budgets.
-func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures, err error) {
+// budgetStats returns the figures of all budgets.
+func (s *Service) budgetStats(ctx context.Context) (all []fleet.BudgetStats, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		all = nil
 		budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
@@ -129,7 +129,7 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 		}
 		balances, err := state.BudgetBalances(tx, budgets, s.now())
 		for _, b := range balances {
-			all = append(all, fleet.BudgetFigures{Name: b.Name, Limit: fleet.Amount{Micros: b.Limit, Tokens: b.Tokens}, Reserved: b.Total.Reserved, Spent: b.Total.Spent})
+			all = append(all, fleet.BudgetStats{Name: b.Name, Limit: fleet.Amount{Micros: b.Limit, Tokens: b.TokenLimit}, Reserved: b.Total.Reserved, Spent: b.Total.Spent})
 		}
 		return err
 	})
@@ -220,7 +220,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 		}
 		if out.Entries = l.Entries; len(l.Entries) > limit {
 			out.Entries = l.Entries[:limit]
-			out.Next = out.Entries[limit-1].N
+			out.Next = out.Entries[limit-1].Seq
 		}
 		return hideForeignTasks(tx, p, out.Entries)
 	})

@@ -70,7 +70,7 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 			return "", "", err
 		}
 		switch {
-		case v.Settled() && next.Desired == v.Desired && next.Restart == v.Restart:
+		case v.Settled() && next.Desired == v.Desired && next.RestartsRequested == v.RestartsRequested:
 			return "", "it is " + string(v.State) + " already", nil
 		case v.Task != nil && next.Status() != fleet.StatusBusy:
 			return verb + ", and ends its task", "", nil

@@ -30,7 +30,7 @@ func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	}
 	done := ReloadResult{File: file, Changes: changes}
 	for _, v := range s.snap.All() {
-		if v.Host.Closed != "" && v.DeletedAt.IsZero() && s.places.Configured(v.Place) != nil {
+		if v.Host.ClosedReason != "" && v.DeletedAt.IsZero() && s.places.Configured(v.Place) != nil {
 			done.Closed = append(done.Closed, v.Agent)
 		}
 	}

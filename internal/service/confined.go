@@ -30,7 +30,7 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 // owner. If the agent's own programs are unconfined, the principal may also run unconfined agents in the same place.
 // This gives the agent no new rights, because its own programs can already reach the files and processes of others.
 func (s *Service) PrincipalOfAgent(a *fleet.Agent) fleet.Principal {
-	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind}
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent}
 	if s.unconfined(a) != "" {
 		p.UnconfinedIn = a.Place
 	}

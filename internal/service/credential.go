@@ -28,7 +28,7 @@ func checkCredential(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
 	if err != nil || c == nil {
 		return err
 	}
-	if w := c.UsedUp(now); w != nil {
+	if w := c.UsedUpWindow(now); w != nil {
 		return c.Refusal(w, now)
 	}
 	return nil
@@ -146,10 +146,10 @@ func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 	})
 }
 
-// credentialFigures returns the figures of all credentials.
-func (s *Service) credentialFigures() (all []fleet.CredentialFigures) {
+// credentialStats returns the figures of all credentials.
+func (s *Service) credentialStats() (all []fleet.CredentialStats) {
 	for _, c := range s.queue.Credentials() {
-		f := fleet.CredentialFigures{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}
+		f := fleet.CredentialStats{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}
 		for _, w := range c.Windows {
 			f.Used[w.Window] = w.UsedAt(s.now())
 		}

@@ -104,7 +104,7 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 			return CallResult{}, err
 		}
 		current.DeletedAt, current.State, current.StateReason, current.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
-		current.Restart++
+		current.RestartsRequested++
 		current.Attempts, current.RetryAt, current.UpdatedAt, current.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
 		if err := tx.Update(current); err != nil {
 			return CallResult{}, err

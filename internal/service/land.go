@@ -138,7 +138,7 @@ func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, w
 		}
 		l.State, l.Problem, l.Conflicts, l.Checks = fleet.LandingQueued, "", nil, nil
 		l.Request = &fleet.LandingRequest{
-			By: p.Name, OnBehalf: fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: targets[trainOf(l)].branch.Name,
+			By: p.Name, Authorization: fleet.Authorization{Kind: p.Kind, Scope: p.Scope}, At: s.now().Add(time.Duration(i) * time.Microsecond), Into: targets[trainOf(l)].branch.Name,
 			Strategy: r.Strategy, Message: r.Message, Batch: r.Batch, Fix: !r.NoFix,
 		}
 		if err := s.putLanding(tx, t, l, fmt.Sprintf("%s lands it in %s", p.Name, l.Request.Into)); err != nil {

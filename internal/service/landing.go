@@ -78,7 +78,7 @@ func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text 
 func (s *Service) repository(place, project string) (fleet.Repository, error) {
 	p := s.places.Configured(place)
 	if p == nil {
-		_, server := fleet.ReplicaOf(place)
+		_, server := fleet.SplitPlace(place)
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the server %q", project, server).
 			Next("call that server")
 	}
@@ -145,7 +145,7 @@ func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Princip
 		return nil, err
 	}
 	if checks != nil {
-		r.Checks = checks.Asked
+		r.Checks = checks.Requested
 	}
 	next, err := s.queueTask(ctx, tx, p, assignee{agent: v}, r)
 	if err == nil {

@@ -160,9 +160,9 @@ var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 // its task ends.
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
-	reports := make(chan fleet.Report, 10)
+	reports := make(chan fleet.FleetEndpoint, 10)
 	b := servicetest.Second(t, fake.Config{
-		Traits: fleet.Traits{TakesReport: true},
+		Traits: fleet.Traits{ReachesFleet: true},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.Dispatch {
 				reports <- *c.Report
@@ -184,7 +184,7 @@ func TestAgentsToken(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	p, err := h.Authenticate(t.Context(), report.Token)
 	require.NoError(t, err)
-	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester", TaskID: v.Task.ID}, p)
+	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.KindAgent, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester", TaskID: v.Task.ID}, p)
 	tokens, err := h.ListTokens(servicetest.AsAdmin(t.Context()))
 	require.NoError(t, err)
 	require.Empty(t, tokens)

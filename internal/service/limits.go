@@ -81,7 +81,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
 		return reached("agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(fleet.BusyRetry)
+		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(fleet.BusyRetryAfter)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return reached("stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task")
 	}
@@ -108,7 +108,7 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	case m.agents > 0 && l.Agents > 0 && h.Agents+m.agents > l.Agents:
 		return projectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(fleet.BusyRetry)
+		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(fleet.BusyRetryAfter)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project").Next("{delete_task} deletes a task")
 	}
@@ -119,7 +119,7 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
 	key := fleet.Limit{Kind: limit, Project: project}.Setting()
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
-		AtLimit(key, used, most).After(fleet.HeldRetry)
+		AtLimit(key, used, most).After(fleet.LimitRetryAfter)
 }
 
 // LimitUse is a limit and how much of it is used.
@@ -140,7 +140,7 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse
 		if err != nil {
 			return nil, err
 		}
-		for _, limit := range all.OfProject(name) {
+		for _, limit := range all.ListForProject(name) {
 			uses = append(uses, useOf(limit, h.Agents, h.RunningTasks, h.StoredBytes))
 		}
 	}

@@ -35,10 +35,10 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	case err != nil:
 		return nil, "", err
 	case m == nil: // sent by an old version, which did not store messages
-	case m.Refused == fleet.ReasonNoRunningTask:
-		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText).With("agent_name", task.AgentName)
-	case m.Refused != "":
-		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText)
+	case m.RefusalReason == fleet.ReasonNoRunningTask:
+		return nil, "", fleet.Errorf(m.RefusalReason, "%s", m.RefusalText).With("agent_name", task.AgentName)
+	case m.RefusalReason != "":
+		return nil, "", fleet.Errorf(m.RefusalReason, "%s", m.RefusalText)
 	case m.Open():
 		return task, "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then", nil
 	}

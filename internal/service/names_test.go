@@ -67,7 +67,7 @@ func TestLimitsOfGroups(t *testing.T) {
 		}))
 		return groups
 	}
-	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "oidc:alice", Kind: fleet.Human, Scope: fleet.ScopeRun})
+	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "oidc:alice", Kind: fleet.KindHuman, Scope: fleet.ScopeRun})
 	limit := func() int64 {
 		o, err := h.Overview(ctx)
 		require.NoError(t, err)

@@ -130,7 +130,7 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(x *T) bool { return !k.visible(x, p) || !matches(x) })
 	total = len(all)
-	if all, next, err = fleet.Cut(all, r, size); err != nil {
+	if all, next, err = fleet.Paginate(all, r, size); err != nil {
 		return nil, 0, "", err
 	}
 	for _, x := range all {

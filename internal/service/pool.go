@@ -35,7 +35,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
 		c.Refused = checkReach(p, pool.Place, pool.Project)
 	}
-	pool.Owner, pool.By = p.Name, fleet.OnBehalf{Kind: p.Kind, Scope: p.Scope}
+	pool.Owner, pool.By = p.Name, fleet.Authorization{Kind: p.Kind, Scope: p.Scope}
 	pool.CreatedAt = s.now()
 	return s.pools().change(ctx, c, pool.Key(), func(tx fleet.Tx, old *fleet.Pool) (*fleet.Pool, string, error) {
 		all, err := fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind})
@@ -56,7 +56,7 @@ type UpdatePoolRequest struct {
 	Name                            string
 	MinIdle, MaxAgents, MaxCreating *int
 	MaxIdle                         *time.Duration
-	Reuse                           *fleet.Reuse
+	Reuse                           *fleet.ReusePolicy
 	Groups                          *[]string
 	RequestID                       string `json:"-"`
 }

@@ -67,7 +67,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 			}
 			switch {
 			case a == nil:
-			case a.Refused != "" || a.Settled() && (a.State == fleet.StateFailed || a.State == fleet.StateUnhealthy):
+			case a.RefusalReason != "" || a.Settled() && (a.State == fleet.StateFailed || a.State == fleet.StateUnhealthy):
 				failed = append(failed, a)
 			case a.State == fleet.StateRunning && a.Settled():
 				ready = append(ready, a.Name)

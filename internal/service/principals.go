@@ -73,7 +73,7 @@ func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use Principal
 		return use, err
 	}
 	groups, err := limitGroups(all, tx, name)
-	for _, limit := range all.Of(name, groups) {
+	for _, limit := range all.ListFor(name, groups) {
 		use.Limits = append(use.Limits, useOf(limit, use.AllAgents(), use.RunningTasks, use.StoredBytes))
 	}
 	return use, err

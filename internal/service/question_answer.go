@@ -13,7 +13,7 @@ type AnswerQuestionRequest struct {
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // to the agent with the answer; may be empty
 	// Remember says for how long an allowed permission holds; empty means once.
-	Remember fleet.Remember `json:",omitempty"`
+	Remember fleet.RememberScope `json:",omitempty"`
 
 	RequestID string `json:"-"`
 }
@@ -110,7 +110,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting, Projects: p.Projects}
 			if !p.Admin() {
-				f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
+				f.Owner, f.Shared = p.Name, s.snap.Shares().SharedWith(p)
 			}
 			found, total, err := tx.Questions(f, 1, 0)
 			switch {
@@ -129,7 +129,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 
 // checkAnswer returns an error if the answer does not fit the question. It returns what the answer to a question of Fleet about a budget says,
 // and for how long the answer is remembered.
-func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.Remember, err error) {
+func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.RememberScope, err error) {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
 		return budget, "", invalid("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
 	}

@@ -18,7 +18,7 @@ func TestAgentAnswersNoQuestion(t *testing.T) {
 	v := h.Create("papi")
 	task := h.Start("papi", "ask-permission Bash\ndone well")
 	q := h.WaitQuestion(task.ID)
-	as := fleet.WithPrincipal(h.Context(), fleet.Principal{Name: "alice", Kind: fleet.AgentKind, AgentUID: v.UID, AgentName: "papi"})
+	as := fleet.WithPrincipal(h.Context(), fleet.Principal{Name: "alice", Kind: fleet.KindAgent, AgentUID: v.UID, AgentName: "papi"})
 	_, _, err := h.AnswerQuestion(as, service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})

@@ -19,7 +19,7 @@ type QueueTaskRequest struct {
 	Hold          bool
 	// Wake and OnParentEnd are only for a task that an agent delegates; empty: the defaults.
 	Wake        string
-	OnParentEnd fleet.OnParentEnd
+	OnParentEnd fleet.ParentEndAction
 
 	delegated bool // by an agent
 }

@@ -160,7 +160,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		return tx.Append(e)
 	})
 	if err == nil && delay >= 0 {
-		s.cfg.Started(delay)
+		s.cfg.OnTaskStarted(delay)
 	}
 	return err
 }

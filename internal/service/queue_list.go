@@ -55,7 +55,7 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 	}
 	all = slices.DeleteFunc(all, func(i QueueItem) bool { return uid != "" && i.AgentUID != uid || !selector.Matches(i.Labels) })
 	l := &QueueList{Total: len(all)}
-	l.Items, l.Next, err = fleet.Cut(all, r.PageRequest, defaultQueueItems)
+	l.Items, l.Next, err = fleet.Paginate(all, r.PageRequest, defaultQueueItems)
 	return l, err
 }
 
@@ -122,17 +122,17 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	return sum, nil
 }
 
-// QueueFigures returns the figures of the whole queue.
-func (s *Service) QueueFigures(ctx context.Context) (f fleet.QueueFigures, err error) {
+// QueueStats returns the figures of the whole queue.
+func (s *Service) QueueStats(ctx context.Context) (f fleet.QueueStats, err error) {
 	d, err := s.queueDecision(ctx, queue.Reasons)
 	if err != nil {
 		return f, err
 	}
-	budgets, err := s.budgetFigures(ctx)
+	budgets, err := s.budgetStats(ctx)
 	if err != nil {
 		return f, err
 	}
-	f = fleet.QueueFigures{Budgets: budgets, Credentials: s.credentialFigures(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
+	f = fleet.QueueStats{Budgets: budgets, Credentials: s.credentialStats(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
 	for _, q := range d.Order {
 		for _, w := range d.Waits[q.ID][:min(1, len(d.Waits[q.ID]))] {
 			f.Tasks[w.Reason]++

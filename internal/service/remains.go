@@ -48,7 +48,7 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 		return nil, nil, fleet.AgentNotFound(ref)
 	}
 	traits := s.places.Of(a).Traits()
-	if content == nil && traits.Bundles && (a.DeletedAt.IsZero() || traits.KeepsWork) {
+	if content == nil && traits.SupportsBundles && (a.DeletedAt.IsZero() || traits.KeepsWork) {
 		content, err = s.places.Bundle(ctx, a)
 		if errors.Is(err, state.ErrBundleTooLarge) {
 			err = fleet.Errorf(fleet.ReasonLimitReached, "the work of agent %q is more than %d bytes: push it from its workspace", a.Name, s.cfg.MaxBundle).With("limit", "max_bundle")
@@ -69,8 +69,8 @@ func noBundle(a *fleet.Agent, kept *fleet.Remains, whole *fleet.KeptWork) *fleet
 	case whole != nil:
 		return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has no commits to rescue, but its directory is kept: %s", a.Name, whole.Reason).
 			Next("{restore_agent} brings the agent back").With("agent_name", a.Name)
-	case kept != nil && kept.Lost != "":
-		why = kept.Lost
+	case kept != nil && kept.LostWork != "":
+		why = kept.LostWork
 	case !a.DeletedAt.IsZero() && kept == nil:
 		why = "nothing was kept when it was deleted, or the retention period is over"
 	}

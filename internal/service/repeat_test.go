@@ -251,7 +251,7 @@ func TestWatchStopsInTime(t *testing.T) {
 func TestTokenOfNoKind(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
-	for _, kind := range []fleet.Kind{"", "robot", "99"} {
+	for _, kind := range []fleet.PrincipalKind{"", "robot", "99"} {
 		_, _, _, err := h.CreateToken(servicetest.AsAdmin(t.Context()), service.CreateTokenRequest{Name: "x", Kind: kind})
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), fmt.Sprint(kind))
 	}

@@ -57,7 +57,7 @@ func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 		return nil, err
 	}
 	for _, v := range s.snap.All() {
-		_, server := fleet.ReplicaOf(v.Place)
+		_, server := fleet.SplitPlace(v.Place)
 		if server == "" {
 			continue
 		}
@@ -113,7 +113,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 	}
 	var uids []string
 	for _, v := range s.snap.All() {
-		if _, server := fleet.ReplicaOf(v.Place); server == name {
+		if _, server := fleet.SplitPlace(v.Place); server == name {
 			uids = append(uids, v.UID)
 			if err := take(fleet.AgentLease + v.UID); err != nil {
 				return lost, err

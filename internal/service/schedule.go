@@ -107,8 +107,8 @@ type UpdateScheduleRequest struct {
 	Name           string
 	Cron, TimeZone *string
 	At             *time.Time
-	Missed         *fleet.Missed
-	Overlap        *fleet.Overlap
+	Missed         *fleet.MissedPolicy
+	Overlap        *fleet.OverlapPolicy
 	Paused         *bool
 	Labels         fleet.Labels   // to add or to change
 	RemoveLabels   []string       // keys

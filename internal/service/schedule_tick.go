@@ -71,10 +71,10 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 			return err
 		})
 		if err == nil && late > 0 {
-			s.cfg.Ticked(fleet.TickLate, late)
+			s.cfg.OnTicks(fleet.TickLate, late)
 		}
 		if err == nil && outcome != "" {
-			s.cfg.Ticked(outcome, 1)
+			s.cfg.OnTicks(outcome, 1)
 		}
 		return err
 	}

@@ -152,7 +152,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		}
 		if r.Max > 0 && len(open) >= r.Max {
 			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is the limit", r.Max).Next("close one with {close_agent_session}").
-				AtLimit("sessions", int64(len(open)), int64(r.Max)).After(fleet.HeldRetry)
+				AtLimit("sessions", int64(len(open)), int64(r.Max)).After(fleet.LimitRetryAfter)
 		}
 		c := r.Session
 		c.AgentUID = agentUID
@@ -226,14 +226,14 @@ func countMessage(tx fleet.Tx, turn *fleet.Task, m SessionMessage) error {
 		return sessionNotFound(turn.SessionID)
 	case !x.ClosedAt.IsZero():
 		return SessionClosed(x)
-	case m.Max > 0 && x.Messages >= m.Max:
-		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Messages).
-			AtLimit("messages", int64(x.Messages), int64(m.Max))
+	case m.Max > 0 && x.Turns >= m.Max:
+		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Turns).
+			AtLimit("messages", int64(x.Turns), int64(m.Max))
 	}
-	if x.Messages == 0 {
+	if x.Turns == 0 {
 		x.Title = turn.Title()
 	}
-	x.Messages++
+	x.Turns++
 	x.UsedAt = m.At
 	if m.Source != "" {
 		x.Source = m.Source

@@ -43,7 +43,7 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 			a.Shares[i] = share
 		case len(a.Shares) >= fleet.MaxShares:
 			return nil, fleet.Errorf(fleet.ReasonLimitReached, "agent %q is shared %d times, which is the limit: share it with a group", a.Name, len(a.Shares)).
-				AtLimit("shares", int64(len(a.Shares)), fleet.MaxShares).After(fleet.HeldRetry).With("agent_name", a.Name)
+				AtLimit("shares", int64(len(a.Shares)), fleet.MaxShares).After(fleet.LimitRetryAfter).With("agent_name", a.Name)
 		default:
 			a.Shares = append(slices.Clone(a.Shares), share)
 		}

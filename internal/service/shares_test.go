@@ -14,7 +14,7 @@ import (
 
 // member returns a context for calls of a person who is in the groups.
 func member(ctx context.Context, name string, groups ...string) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRun, Groups: groups})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindHuman, Scope: fleet.ScopeRun, Groups: groups})
 }
 
 // shareAgent shares an agent of alice.
@@ -49,7 +49,7 @@ func TestSharesWithGroups(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(start(none)))
 	require.NoError(t, start(both), "the highest access counts")
 
-	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.AgentKind, Groups: []string{"oidc:ops"}, AgentUID: "u", AgentName: "x"})
+	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.KindAgent, Groups: []string{"oidc:ops"}, AgentUID: "u", AgentName: "x"})
 	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
 
 	for range fleet.MaxShares - 2 {

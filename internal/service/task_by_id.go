@@ -66,7 +66,7 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 	if !isLimitedToTree(p) && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
-			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
+			f.Owner, f.Shared = p.Name, s.snap.Shares().SharedWith(p)
 		}
 		ids, err := tx.TaskIDs(id, f, 2)
 		switch {

@@ -38,7 +38,7 @@ func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince
 			return nil, ofTask(err, id)
 		}
 	}
-	c.Base, c.Files, c.Insertions, c.Deletions, c.List = begin, other.Files, other.Insertions, other.Deletions, other.List
+	c.Base, c.FileCount, c.Insertions, c.Deletions, c.FileChanges = begin, other.FileCount, other.Insertions, other.Deletions, other.FileChanges
 	return c, nil
 }
 

@@ -13,8 +13,8 @@ func agentBusy(name string, t *fleet.Task) *fleet.Error {
 
 func agentOffline(v *fleet.AgentView) *fleet.Error {
 	a := &v.Agent
-	if a.Host.Closed != "" && a.State == fleet.StateRunning && a.Desired == fleet.DesiredRunning {
-		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q accepts no tasks: %s", a.Name, a.Host.Closed).With("agent_name", a.Name).With("state", string(a.State)).
+	if a.Host.ClosedReason != "" && a.State == fleet.StateRunning && a.Desired == fleet.DesiredRunning {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q accepts no tasks: %s", a.Name, a.Host.ClosedReason).With("agent_name", a.Name).With("state", string(a.State)).
 			Next("an operator can put it back and call {reload_config}, and {delete_agent} deletes the agent")
 	}
 	what, next := string(a.State), "{start_agent} starts it"

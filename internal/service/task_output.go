@@ -40,7 +40,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 	switch {
 	case t.DispatchedAt.IsZero():
 		return fleet.OutputPage{}, false, missing("its agent has not begun it")
-	case !s.places.Of(a).Traits().Output:
+	case !s.places.Of(a).Traits().SupportsOutput:
 		return fleet.OutputPage{}, false, missing("the place of its agent does not keep raw output")
 	}
 	limit := min(r.Limit, MaxOutputSize)

@@ -44,7 +44,7 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 		if known, err := tx.Checks(first.ID); err != nil {
 			return nil, err
 		} else if known != nil {
-			r.Checks = known.Asked
+			r.Checks = known.Requested
 		}
 		if first.Options.Attachments > 0 {
 			if r.Attachments, err = tx.Attachments(first.ID, true); err != nil {

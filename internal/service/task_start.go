@@ -134,7 +134,7 @@ func (s *Service) checkSupported(p fleet.Principal, a *fleet.Agent, r StartTaskR
 	if err := s.checkConfined(p, a); err != nil {
 		return err
 	}
-	if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
+	if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.SupportsChecks {
 		return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
 	}
 	return fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options)
@@ -154,7 +154,7 @@ func (s *Service) insertRequested(tx fleet.Tx, p fleet.Principal, a *fleet.Agent
 		return err
 	}
 	if r.Checks.IsSet() {
-		if err := tx.Put(t.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+		if err := tx.Put(t.ID, &fleet.TaskChecks{Requested: r.Checks}); err != nil {
 			return err
 		}
 	}

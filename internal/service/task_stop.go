@@ -126,9 +126,9 @@ func stopReason(p fleet.Principal) string {
 		return stoppedByAgent(p)
 	case p.Name != fleet.LocalPrincipal:
 		return "stopped by " + p.Name
-	case p.Kind == fleet.Controller:
+	case p.Kind == fleet.KindController:
 		return "stopped by an AI controller on the server's machine"
-	case p.Kind == fleet.AgentKind:
+	case p.Kind == fleet.KindAgent:
 		return "stopped by an agent"
 	}
 	return "stopped by a user of the server's machine"

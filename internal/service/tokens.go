@@ -13,7 +13,7 @@ import (
 // agentPrincipal returns the principal of a call with the agent's own token, which is valid for the task; nil: for a task of an old version.
 // It has the name of the agent's owner.
 func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
-	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if t != nil {
 		p.TaskID, p.Grant, p.OnlyDelegates = t.ID, t.Delegation.Grant, t.Delegation.Grant != nil && a.Config == nil
 	}
@@ -58,7 +58,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 // CreateTokenRequest describes the token to create.
 type CreateTokenRequest struct {
 	Name  string
-	Kind  fleet.Kind
+	Kind  fleet.PrincipalKind
 	Scope fleet.Scope
 	// Projects are the projects that the token is valid for; empty: all.
 	Projects []string
@@ -71,7 +71,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 	switch {
 	case !tokenName.MatchString(r.Name):
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q is not valid: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
-	case r.Kind != fleet.Human && r.Kind != fleet.Controller && r.Kind != fleet.AgentKind:
+	case r.Kind != fleet.KindHuman && r.Kind != fleet.KindController && r.Kind != fleet.KindAgent:
 		return nil, "", 0, invalid("kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
 		return nil, "", 0, negative("ttl_seconds")

@@ -35,7 +35,7 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 		same := func(t *fleet.RegisteredTool) bool { return t.Name == tool.Name && t.Agent == agent }
 		if len(before) >= most && !slices.ContainsFunc(before, same) {
 			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools and the limit is %d: remove one, or replace one by registering a tool with its name",
-				len(before), most).AtLimit("registered tools", int64(len(before)), int64(most)).After(fleet.HeldRetry)
+				len(before), most).AtLimit("registered tools", int64(len(before)), int64(most)).After(fleet.LimitRetryAfter)
 		}
 		now := s.now()
 		return CallResult{}, tx.Insert(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})

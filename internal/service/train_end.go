@@ -81,7 +81,7 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		if err != nil {
 			return "", err
 		}
-		p := l.Request.Of(l.Request.By)
+		p := l.Request.Principal(l.Request.By)
 		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task(title))
 		var refused *fleet.Error
 		switch {

@@ -15,7 +15,7 @@ import (
 // landingWorld is a world whose only project has the checks.
 func landingWorld(checks ...string) fake.Config {
 	return fake.Config{
-		Traits:   fleet.Traits{Changes: true, Checks: true, ProjectChecks: true},
+		Traits:   fleet.Traits{SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true},
 		Projects: []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: checks, Retries: new(0)}}}},
 	}
 }

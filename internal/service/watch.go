@@ -225,7 +225,7 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 		return false, 0, err
 	}
 	if woken {
-		w.s.cfg.EventSent(w.s.now().Sub(events[0].Time))
+		w.s.cfg.OnEventSent(w.s.now().Sub(events[0].Time))
 	}
 	return more, len(events), nil
 }
@@ -299,7 +299,7 @@ func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 			return err
 		})
 	}
-	for _, uid := range before.With(w.p) {
+	for _, uid := range before.SharedWith(w.p) {
 		a := before.Agent(uid)
 		if _, still := slices.BinarySearch(sel.shared, uid); !still && (w.filter.AgentName == "" || strings.EqualFold(a.Name, w.filter.AgentName)) {
 			e := a.Event(fleet.EventAgentUnshared, w.s.now(), "agent is no longer shared with "+w.p.Name)

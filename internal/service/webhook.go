@@ -115,16 +115,16 @@ func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*W
 			w.Kind, w.Scope, w.Projects, w.ByToken = p.Kind, p.Scope, p.Projects, p.TokenHash != ""
 		}
 		switch {
-		case r.Disabled == nil || *r.Disabled == (w.Disabled != ""):
+		case r.Disabled == nil || *r.Disabled == (w.DisabledReason != ""):
 			return "was changed by " + p.Name, nil
 		case *r.Disabled:
-			w.Disabled = "disabled by " + p.Name
+			w.DisabledReason = "disabled by " + p.Name
 			return "was disabled by " + p.Name, nil
 		}
 		if p.Name != w.Owner {
 			return "", fleet.Errorf(fleet.ReasonPermissionDenied, "the webhook %q sends what %s sees, who alone can enable it", w.Name, w.Owner).With("webhook", w.Name).Next("ask its owner")
 		}
-		w.Disabled, w.FailingSince = "", time.Time{}
+		w.DisabledReason, w.FailingSince = "", time.Time{}
 		w.Cursor, err = tx.LastSeq()
 		return "was enabled by " + p.Name, err
 	})
@@ -196,10 +196,10 @@ func withoutPath(url string) string {
 	return scheme + "://" + rest[:end] + "/..."
 }
 
-// WebhookFigures returns figures of all webhooks, whoever owns them.
-func (s *Service) WebhookFigures(ctx context.Context) (f fleet.WebhookFigures, err error) {
+// WebhookStats returns figures of all webhooks, whoever owns them.
+func (s *Service) WebhookStats(ctx context.Context) (f fleet.WebhookStats, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		f = fleet.WebhookFigures{}
+		f = fleet.WebhookStats{}
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil || len(all) == 0 {
 			return err
@@ -207,7 +207,7 @@ func (s *Service) WebhookFigures(ctx context.Context) (f fleet.WebhookFigures, e
 		sends := map[string]bool{}
 		for _, w := range all {
 			switch {
-			case w.Disabled != "":
+			case w.DisabledReason != "":
 				f.Disabled++
 				continue
 			case w.FailingSince.IsZero():

@@ -121,8 +121,8 @@ func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name st
 		return nil, err
 	case w == nil || !w.VisibleTo(p):
 		return nil, s.webhooks().errNotFound(name)
-	case w.Disabled != "":
-		return nil, fleet.Errorf(fleet.ReasonWebhookDisabled, "the webhook %q is disabled: %s", w.Name, w.Disabled).With("webhook", w.Name).Next("{update_webhook} enables it")
+	case w.DisabledReason != "":
+		return nil, fleet.Errorf(fleet.ReasonWebhookDisabled, "the webhook %q is disabled: %s", w.Name, w.DisabledReason).With("webhook", w.Name).Next("{update_webhook} enables it")
 	}
 	return w, nil
 }

@@ -154,7 +154,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	}
 	l.hooks, l.seen, l.readAt = map[string]*hookState{}, last, now
 	for _, w := range all {
-		if w.Disabled != "" {
+		if w.DisabledReason != "" {
 			continue
 		}
 		h := known[w.UID]
@@ -165,7 +165,7 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 		if err := l.authorize(ctx, h); err != nil {
 			return err
 		}
-		if h.Disabled == "" {
+		if h.DisabledReason == "" {
 			l.hooks[w.UID] = h
 			h.current.Store(w)
 		}
@@ -244,13 +244,13 @@ func (l *sendLoop) authorize(ctx context.Context, h *hookState) (err error) {
 			return err
 		}
 		if t == nil || !t.Valid(l.s.now()) {
-			h.Disabled = "the token of its owner was revoked or has expired"
+			h.DisabledReason = "the token of its owner was revoked or has expired"
 			return l.s.store.Update(ctx, func(tx fleet.Tx) error {
 				w, err := l.s.webhooks().read(tx, h.Key())
-				if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" {
+				if err != nil || w == nil || w.UID != h.UID || w.DisabledReason != "" {
 					return err
 				}
-				return l.s.disableWebhook(tx, w, h.Disabled)
+				return l.s.disableWebhook(tx, w, h.DisabledReason)
 			})
 		}
 		h.p.Scope, h.p.Projects = min(h.p.Scope, t.Scope), intersect(h.p.Projects, t.Projects)
@@ -314,7 +314,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 	err = l.s.store.Update(ctx, func(tx fleet.Tx) error {
 		added, h.full = h.cursor, false
 		w, err := l.s.webhooks().read(tx, h.Key())
-		if err != nil || w == nil || w.UID != h.UID || w.Disabled != "" || w.Cursor > h.cursor {
+		if err != nil || w == nil || w.UID != h.UID || w.DisabledReason != "" || w.Cursor > h.cursor {
 			return err // the event of the change makes the loop read it again
 		}
 		counts, err := tx.CountDeliveries(w.UID)
@@ -415,7 +415,7 @@ func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery)
 // attempt sends the delivery and records what became of that.
 func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d *fleet.Delivery) error {
 	now := s.now()
-	post := fleet.Post{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
+	post := fleet.WebhookRequest{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
 	for _, salt := range w.Salts(now) {
 		secret, err := s.webhookSecret(ctx, w.UID, salt)
 		if err != nil {
@@ -424,7 +424,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 		post.Secrets = append(post.Secrets, secret)
 	}
 	began := time.Now()
-	result := s.cfg.Webhooks.Sender.Post(ctx, post)
+	result := s.cfg.Webhooks.Sender.Send(ctx, post)
 	if ctx.Err() != nil {
 		return ctx.Err() // the successor repeats it
 	}
@@ -447,7 +447,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 	})
 	if err == nil {
 		h.failing = !a.Accepted()
-		s.cfg.Webhooks.Delivered(outcome, a.Took)
+		s.cfg.Webhooks.OnAttempt(outcome, a.Took)
 	}
 	return err
 }
@@ -455,7 +455,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 // recordAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
 func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := s.webhooks().read(tx, sent.Key())
-	if err != nil || w == nil || w.UID != sent.UID || w.Disabled != "" {
+	if err != nil || w == nil || w.UID != sent.UID || w.DisabledReason != "" {
 		return err
 	}
 	switch {
@@ -463,7 +463,7 @@ func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.Delive
 		w.FailingSince = time.Time{}
 	case a.Gone():
 		return s.disableWebhook(tx, w, "its receiver answers 410 Gone")
-	case !w.FailingSince.IsZero() && a.At.Sub(w.FailingSince) >= fleet.WebhookPatience:
+	case !w.FailingSince.IsZero() && a.At.Sub(w.FailingSince) >= fleet.WebhookFailureLimit:
 		return s.disableWebhook(tx, w, "all attempts of three days have failed; the last one: "+a.Text())
 	case w.FailingSince.IsZero():
 		w.FailingSince = a.At
@@ -476,7 +476,7 @@ func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.Delive
 
 // disableWebhook disables the webhook, with an event that says that it needs attention.
 func (s *Service) disableWebhook(tx fleet.Tx, w *fleet.Webhook, why string) error {
-	w.Disabled, w.UpdatedAt = why, s.now()
+	w.DisabledReason, w.UpdatedAt = why, s.now()
 	if err := fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w); err != nil {
 		return err
 	}

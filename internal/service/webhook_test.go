@@ -24,19 +24,19 @@ import (
 // receiver is a sender that remembers what was sent to each URL.
 type receiver struct {
 	mu      sync.Mutex
-	got     map[string][]fleet.Post // by URL
-	answers map[string]fleet.PostResult
+	got     map[string][]fleet.WebhookRequest // by URL
+	answers map[string]fleet.WebhookResponse
 	block   map[string]chan struct{} // until it is closed, requests to the URL do not end
 	arrived chan string              // the URL of each request
 }
 
 func newReceiver() *receiver {
-	return &receiver{got: map[string][]fleet.Post{}, answers: map[string]fleet.PostResult{}, block: map[string]chan struct{}{}, arrived: make(chan string, 10_000)}
+	return &receiver{got: map[string][]fleet.WebhookRequest{}, answers: map[string]fleet.WebhookResponse{}, block: map[string]chan struct{}{}, arrived: make(chan string, 10_000)}
 }
 
 func (*receiver) Check(string) error { return nil }
 
-func (r *receiver) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
+func (r *receiver) Send(ctx context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	r.mu.Lock()
 	r.got[p.URL] = append(r.got[p.URL], p)
 	answer, ok := r.answers[p.URL]
@@ -70,13 +70,13 @@ func (r *receiver) await(t *testing.T, url string) {
 	}
 }
 
-func (r *receiver) answer(url string, a fleet.PostResult) {
+func (r *receiver) answer(url string, a fleet.WebhookResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers[url] = a
 }
 
-func (r *receiver) posts(url string) []fleet.Post {
+func (r *receiver) posts(url string) []fleet.WebhookRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.got[url])
@@ -200,7 +200,7 @@ func TestARetryKeepsItsID(t *testing.T) {
 	now := newClock()
 	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
 	const url = "https://example.com/ops"
-	r.answer(url, fleet.PostResult{Code: 500, Response: "no"})
+	r.answer(url, fleet.WebhookResponse{Code: 500, Response: "no"})
 	old := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
 	_, secret, err := h.RotateWebhook(h.Context(), "ops", time.Hour, "")
@@ -217,7 +217,7 @@ func TestARetryKeepsItsID(t *testing.T) {
 	require.Equal(t, 1, webhooks[0].Waiting)
 	require.False(t, webhooks[0].FailingSince.IsZero())
 
-	r.answer(url, fleet.PostResult{Code: 200})
+	r.answer(url, fleet.WebhookResponse{Code: 200})
 	now.Advance(6 * time.Second)
 	h.Start("papi", "done") // its event wakes the loop, whose clock stands still
 	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 2) })
@@ -241,7 +241,7 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	t.Parallel()
 	now := newClock()
 	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
-	r.answer("https://example.com/ops", fleet.PostResult{Error: "connection refused"})
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Error: "connection refused"})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	createHook(t, h, h.Context(), "watcher", fleet.TopicNeedsMe)
 	h.Create("papi")
@@ -261,11 +261,11 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	require.Contains(t, string(r.posts("https://example.com/watcher")[0].Body), `"status":"disabled","needs_me":true`)
 	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
 	require.NoError(t, err)
-	require.Equal(t, "all attempts of three days have failed; the last one: connection refused", webhooks[0].Disabled)
+	require.Equal(t, "all attempts of three days have failed; the last one: connection refused", webhooks[0].DisabledReason)
 	_, _, err = h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
 	require.Equal(t, fleet.ReasonWebhookDisabled, fleet.ReasonOf(err))
 
-	r.answer("https://example.com/ops", fleet.PostResult{Code: 200})
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
 	h.WaitTask(h.Start("papi", "done").ID) // meanwhile, which is not sent later
 	enabled := false
 	_, err = h.UpdateWebhook(h.Context(), service.UpdateWebhookRequest{Name: "ops", Disabled: &enabled})
@@ -310,7 +310,7 @@ func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 	t.Parallel()
 	now := newClock()
 	h, r := newHooks(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = now.Now, 2 })
-	r.answer("https://example.com/ops", fleet.PostResult{Code: 500})
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 500})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
 	for range 7 {
@@ -320,7 +320,7 @@ func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 		all := deliveries(t, h, h.Context(), "ops")
 		return len(all) == 2 && len(all[0].Attempts) > 0 && len(all[1].Attempts) > 0
 	})
-	r.answer("https://example.com/ops", fleet.PostResult{Code: 200})
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
 	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-time.Hour)})
 	require.NoError(t, err)
 	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 7) })
@@ -330,7 +330,7 @@ func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
 	t.Parallel()
 	h, r := newHooks(t, nil)
 	root := servicetest.AsAdmin(t.Context())
-	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "carol", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "carol", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)
 	p, err := h.Authenticate(t.Context(), secret)
 	require.NoError(t, err)
@@ -347,7 +347,7 @@ func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
 	require.Len(t, r.posts("https://example.com/ops"), 1)
 	webhooks, _, _, err := h.ListWebhooks(carol, fleet.PageRequest{})
 	require.NoError(t, err)
-	require.Contains(t, webhooks[0].Disabled+webhooks[len(webhooks)-1].Disabled, "token")
+	require.Contains(t, webhooks[0].DisabledReason+webhooks[len(webhooks)-1].DisabledReason, "token")
 }
 
 func TestLimitOfWebhooks(t *testing.T) {

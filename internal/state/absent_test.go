@@ -24,7 +24,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.StartTurn(h.Context(), service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "echo begun\nwait gate\ndone well"})
 	require.NoError(t, err)
-	h.Config.Others = nil
+	h.Config.OtherPlaces = nil
 	h.Restart()
 	require.NoError(t, h.Replica().RemoveAgent(h.Context(), v.UID))
 	service := h.Service // Never may still call the function after it has returned

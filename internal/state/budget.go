@@ -42,7 +42,7 @@ func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]
 
 // Scarce reports whether the budget has less than a fifth left.
 func (r *BudgetBalance) Scarce() bool {
-	return r.Limit > 0 && r.Left.Micros < r.Limit/5 || r.Tokens > 0 && r.Left.Tokens < r.Tokens/5
+	return r.Limit > 0 && r.Left.Micros < r.Limit/5 || r.TokenLimit > 0 && r.Left.Tokens < r.TokenLimit/5
 }
 
 // BudgetsOf returns the budgets that are for the task of the agent.
@@ -67,8 +67,8 @@ func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet
 		if b.Limit > 0 {
 			money, r.Micros, least.Micros = true, min(r.Micros, b.Limit), min(least.Micros, max(b.Limit/4, 1))
 		}
-		if b.Tokens > 0 {
-			tokens, r.Tokens, least.Tokens = true, min(r.Tokens, b.Tokens), min(least.Tokens, max(b.Tokens/4, 1))
+		if b.TokenLimit > 0 {
+			tokens, r.Tokens, least.Tokens = true, min(r.Tokens, b.TokenLimit), min(least.Tokens, max(b.TokenLimit/4, 1))
 		}
 	}
 	r.Micros, r.Tokens = max(r.Micros, least.Micros), max(r.Tokens, least.Tokens)
@@ -111,7 +111,7 @@ func Obstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, 
 		case r.Limit > 0 && want.Micros > r.Limit:
 			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
 		case !r.Fits(r.Left, want.Amount):
-			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.Text(atLeastZero(r.Left)), r.Text(want.Amount))
+			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.AmountText(atLeastZero(r.Left)), r.AmountText(want.Amount))
 		default:
 			continue
 		}
@@ -179,7 +179,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		if b.Limit > 0 && b.Left.Micros < room.Micros {
 			room.Micros, why = b.Left.Micros, b.String()+" is used up"
 		}
-		if b.Tokens > 0 && b.Left.Tokens < room.Tokens {
+		if b.TokenLimit > 0 && b.Left.Tokens < room.Tokens {
 			room.Tokens, why = b.Left.Tokens, b.String()+" is used up"
 		}
 	}
@@ -268,9 +268,9 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// RaiseReservation changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
+// LimitReservation changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
 // reservation.
-func RaiseReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
+func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
 		return nil
 	}

@@ -45,7 +45,7 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 }
 
 // breachOf returns what becomes of a task that has used up these budgets, or its own limit if there are none.
-func breachOf(rooms []BudgetBalance) fleet.OnBreach {
+func breachOf(rooms []BudgetBalance) fleet.BreachAction {
 	if len(rooms) == 0 {
 		return fleet.BreachStop
 	}

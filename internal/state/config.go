@@ -81,10 +81,10 @@ type Config struct {
 	Replica string
 	// OtherServers reads from the machines of other servers; nil means that callers must call those servers themselves.
 	OtherServers OtherServers
-	// Others are places for agents of other toolsets, in addition to those of the fleet.
-	Others []fleet.Place
-	// Degraded returns degraded parts other than the store, the leases and the places; nil means that there are none.
-	Degraded func() []fleet.DegradedPart
+	// OtherPlaces are places for agents of other toolsets, in addition to those of the fleet.
+	OtherPlaces []fleet.Place
+	// DegradedParts returns degraded parts other than the store, the leases and the places; nil means that there are none.
+	DegradedParts func() []fleet.DegradedPart
 	// Reload reads the configuration again and applies it. It returns the file that was read and what has changed, for people.
 	// If it fails, nothing has changed. It is nil if the configuration comes from no file.
 	Reload func(ctx context.Context) (file string, changes []string, err error)
@@ -96,15 +96,15 @@ type Config struct {
 	// the context of the span and the function that ends the span. The task is nil for work on the workspace. A nil Span
 	// traces nothing.
 	Span func(ctx context.Context, name string, a *fleet.Agent, t *fleet.Task) (_ context.Context, end func(error))
-	// EventSent is called when an event was sent to a watcher that waited for it. lag is the time since the event was
+	// OnEventSent is called when an event was sent to a watcher that waited for it. lag is the time since the event was
 	// recorded. It may be nil.
-	EventSent func(lag time.Duration)
+	OnEventSent func(lag time.Duration)
 
-	// Started is called when a task of the queue has started on an agent for which it had waited. delay is the time since the agent's
+	// OnTaskStarted is called when a task of the queue has started on an agent for which it had waited. delay is the time since the agent's
 	// last task has ended, or the agent has changed in another way. It may be nil.
-	Started func(delay time.Duration)
-	// Ticked is called when schedules have dealt with ticks. The outcomes are the constants Tick... of package fleet. It may be nil.
-	Ticked func(outcome string, ticks int)
+	OnTaskStarted func(delay time.Duration)
+	// OnTicks is called when schedules have dealt with ticks. The outcomes are the constants Tick... of package fleet. It may be nil.
+	OnTicks func(outcome string, ticks int)
 
 	Now    func() time.Time // nil means the store's clock
 	NewID  func() string    // nil means random UUIDs
@@ -119,7 +119,7 @@ type Config struct {
 
 // Webhooks configures the webhooks.
 type Webhooks struct {
-	Sender fleet.Sender // nil: the server has no webhooks
+	Sender fleet.WebhookSender // nil: the server has no webhooks
 	// MaxPerOwner is how many webhooks an owner may have; 0 means 20.
 	MaxPerOwner int
 	// MaxWaiting is how many deliveries of a webhook may wait. Further events stay in the log until then, and no later than their
@@ -127,9 +127,9 @@ type Webhooks struct {
 	MaxWaiting int
 	// Retention is how long deliveries are kept; 0 means 14 days. It is longer than they are retried.
 	Retention time.Duration
-	// Delivered is called after each attempt. The outcomes are the statuses of deliveries; waiting means that the attempt failed and is
+	// OnAttempt is called after each attempt. The outcomes are the statuses of deliveries; waiting means that the attempt failed and is
 	// repeated. It may be nil.
-	Delivered func(outcome fleet.DeliveryStatus, took time.Duration)
+	OnAttempt func(outcome fleet.DeliveryStatus, took time.Duration)
 }
 
 func (c Config) withDefaults() Config {
@@ -176,8 +176,8 @@ func (c Config) withDefaults() Config {
 	c.Webhooks.MaxPerOwner = cmp.Or(c.Webhooks.MaxPerOwner, 20)
 	c.Webhooks.MaxWaiting = cmp.Or(c.Webhooks.MaxWaiting, 10_000)
 	set(&c.Webhooks.Retention, 14*24*time.Hour)
-	if c.Webhooks.Delivered == nil {
-		c.Webhooks.Delivered = func(fleet.DeliveryStatus, time.Duration) {}
+	if c.Webhooks.OnAttempt == nil {
+		c.Webhooks.OnAttempt = func(fleet.DeliveryStatus, time.Duration) {}
 	}
 	if c.BaseURL == nil {
 		c.BaseURL = func() string { return "" }
@@ -193,14 +193,14 @@ func (c Config) withDefaults() Config {
 			return ctx, func(error) {}
 		}
 	}
-	if c.EventSent == nil {
-		c.EventSent = func(time.Duration) {}
+	if c.OnEventSent == nil {
+		c.OnEventSent = func(time.Duration) {}
 	}
-	if c.Started == nil {
-		c.Started = func(time.Duration) {}
+	if c.OnTaskStarted == nil {
+		c.OnTaskStarted = func(time.Duration) {}
 	}
-	if c.Ticked == nil {
-		c.Ticked = func(string, int) {}
+	if c.OnTicks == nil {
+		c.OnTicks = func(string, int) {}
 	}
 	if c.PullRequest == nil {
 		c.PullRequest = func(context.Context, fleet.PullRequest) (string, error) {

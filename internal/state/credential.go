@@ -8,7 +8,7 @@ import (
 )
 
 // RecordUsageLimit notes what a run of the agent has reported about a limit of its subscription.
-func ReportLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
+func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
 	return changeCredential(tx, a, now, func(c *fleet.Credential) string {
 		if !c.RecordLimit(l, now) {
 			return ""
@@ -30,7 +30,7 @@ func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet
 	case o.Status != fleet.TaskFailed:
 	case code == fleet.CodeUsageWindow:
 		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
-			if w := c.UsedUp(now); w != nil || !c.RecordLimit(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
+			if w := c.UsedUpWindow(now); w != nil || !c.RecordLimit(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
 				return ""
 			}
 			return fmt.Sprintf("a usage window of the credential %s is used up", c.Name)

@@ -67,8 +67,8 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 	if since, full := ps.store.Full(); full {
 		add(partDisk, since, "the disk of the store is full: new agents, tasks and output are refused; agents and tasks can be stopped and deleted")
 	}
-	if ps.cfg.Degraded != nil {
-		h.Degraded = append(h.Degraded, ps.cfg.Degraded()...)
+	if ps.cfg.DegradedParts != nil {
+		h.Degraded = append(h.Degraded, ps.cfg.DegradedParts()...)
 	}
 	return h
 }

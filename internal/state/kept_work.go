@@ -18,7 +18,7 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	places := slices.Clone(ps.All)
 	for _, p := range ps.All {
 		for _, s := range servers {
-			kind, _ := fleet.ReplicaOf(p.Name)
+			kind, _ := fleet.SplitPlace(p.Name)
 			if other := ps.onOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind {
 				places = append(places, other)
 			}

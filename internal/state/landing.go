@@ -8,7 +8,7 @@ import (
 
 // RecordLanding records what the task has changed as work that can land. Work that goes on with that of an earlier task replaces it: it begins
 // where the earlier work begins, and lands by itself if somebody has asked for that.
-func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
+func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
 	l := fleet.NewLanding(a, t, c)
 	if l == nil {
 		return nil
@@ -21,7 +21,7 @@ func PutWork(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now t
 		if old.State.Settled() || old.Candidate != "" || old.Head == l.Head {
 			return nil
 		}
-		old.Head, old.Branch, old.Files, old.Insertions, old.Deletions, old.EvidenceAt, old.UpdatedAt = l.Head, l.Branch, l.Files, l.Insertions, l.Deletions, c.At, now
+		old.Head, old.Branch, old.FileCount, old.Insertions, old.Deletions, old.EvidenceAt, old.UpdatedAt = l.Head, l.Branch, l.FileCount, l.Insertions, l.Deletions, c.At, now
 		return tx.Put(t.ID, old)
 	}
 	if id := t.Options.Continues; id != "" {
@@ -50,7 +50,7 @@ func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) er
 		return err
 	}
 	l.Base, l.Earlier = earlier.Base, append(earlier.Earlier, id)
-	l.Files, l.Insertions, l.Deletions = 0, 0, 0 // not known: this task may have added the changes of others
+	l.FileCount, l.Insertions, l.Deletions = 0, 0, 0 // not known: this task may have added the changes of others
 	switch {
 	case earlier.Request != nil:
 		l.State, l.Request = fleet.LandingQueued, earlier.Request

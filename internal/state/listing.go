@@ -15,7 +15,7 @@ type listing struct {
 	shares *Shares
 
 	mu     sync.Mutex
-	lists  map[listKey]*fleet.AgentRows
+	lists  map[listKey]*fleet.AgentPage
 	kept   int                  // number of agents in all lists, plus leastKept for each list
 	last   listKey              // key of match, without a window
 	match  []*fleet.AgentView   // the agents that the last list was a page of, so that the next page does not select them again
@@ -41,7 +41,7 @@ type listKey struct {
 
 // List returns the agents that the principal may see and the request selects. The request's project must be an exact name.
 // If place is not empty, List returns only agents of that place.
-func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentRows, error) {
+func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentPage, error) {
 	offset, count, err := r.Window(0)
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		l.last, l.match = whole, match
 		l.mu.Unlock()
 	}
-	rows = &fleet.AgentRows{Total: len(match)}
-	if rows.Agents, rows.Next, err = fleet.Cut(match, r.PageRequest, 0); err != nil {
+	rows = &fleet.AgentPage{Total: len(match)}
+	if rows.Agents, rows.Next, err = fleet.Paginate(match, r.PageRequest, 0); err != nil {
 		return nil, err
 	}
 	return l.keep(key, rows), nil
@@ -95,7 +95,7 @@ func (l *listing) key(p fleet.Principal) listKey {
 		return listKey{all: true}
 	}
 	key := listKey{owner: p.Name, projects: strings.Join(p.Projects, "\n")}
-	if len(l.shares.With(p)) > 0 {
+	if len(l.shares.SharedWith(p)) > 0 {
 		key.groups = strings.Join(p.Groups, "\x00")
 	}
 	return key
@@ -103,7 +103,7 @@ func (l *listing) key(p fleet.Principal) listKey {
 
 // keep remembers the list under the key, and returns it. If another key has an equal list, keep uses that list instead, so
 // that both keys share its encodings. For example, an admin and an owner see equal lists if all agents belong to that owner.
-func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
+func (l *listing) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := leastKept
@@ -121,7 +121,7 @@ func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
 		return rows
 	}
 	if l.lists == nil || l.kept+n > maxKept {
-		l.lists, l.kept = map[listKey]*fleet.AgentRows{}, 0
+		l.lists, l.kept = map[listKey]*fleet.AgentPage{}, 0
 	}
 	l.lists[key] = rows
 	l.kept += n

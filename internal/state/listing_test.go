@@ -19,7 +19,7 @@ func agents(owners ...string) *listing {
 }
 
 // rows returns the agents that the principal gets for the request.
-func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentRows {
+func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentPage {
 	t.Helper()
 	got, err := l.List(p, r, "")
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestListsAreShared(t *testing.T) {
 	require.Empty(t, rows(t, l, fleet.Principal{Name: "carol"}, fleet.ListAgentsRequest{}).Agents)
 	require.Empty(t, rows(t, l, fleet.Principal{Name: "at-alice"}, fleet.ListAgentsRequest{}).Agents)
 
-	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "alice", Kind: fleet.Controller}, fleet.ListAgentsRequest{}))
+	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "alice", Kind: fleet.KindController}, fleet.ListAgentsRequest{}))
 	require.Same(t, rows(t, l, root, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "other", Scope: fleet.ScopeAdmin}, fleet.ListAgentsRequest{}))
 	require.NotSame(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, alice, fleet.ListAgentsRequest{Role: "coder"}))
 
@@ -66,13 +66,13 @@ func TestListsOfSharedAgents(t *testing.T) {
 	require.Empty(t, rows(t, l, fleet.Principal{Name: "ops"}, all).Agents)
 	require.Same(t, rows(t, l, operator, all), rows(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, all), "they see the same agents")
 	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(bob))
-	require.Equal(t, []string{"0", "2"}, l.shares.With(operator))
+	require.Equal(t, []string{"0", "2"}, l.shares.SharedWith(operator))
 
 	again := l.views[0].Agent
 	again.State = fleet.StateStopped
 	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&again}), "its shares have not changed")
 	again.Shares = nil
-	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&again}).With(operator))
+	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&again}).SharedWith(operator))
 }
 
 // TestDeriveOnce checks that Derive calls its function once for each list.

@@ -9,7 +9,7 @@ import (
 
 // RefuseMessage records that the message will not be delivered, and why.
 func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, text string) error {
-	m.Refused, m.RefusedText = r, text
+	m.RefusalReason, m.RefusalText = r, text
 	if err := tx.Update(m); err != nil {
 		return err
 	}

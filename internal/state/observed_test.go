@@ -51,7 +51,7 @@ func TestListedBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, agents.Agents, 1)
 	require.False(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
-	h.WaitObserved(func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
+	h.WaitObserved(func() bool { return h.Places(fleet.Principal{})[0].StaleReason == "the token is not accepted" })
 	health := h.Health(t.Context())
 	require.True(t, health.Ready)
 	require.Len(t, health.Degraded, 1)
@@ -65,7 +65,7 @@ func TestListedBefore(t *testing.T) {
 
 	h.World.Fail(fake.List, 0, nil)
 	h.WaitObserved(func() bool {
-		return h.Places(fleet.Principal{})[0].Stale == "" && len(h.Health(t.Context()).Degraded) == 0
+		return h.Places(fleet.Principal{})[0].StaleReason == "" && len(h.Health(t.Context()).Degraded) == 0
 	})
 }
 

@@ -29,7 +29,7 @@ type PlaceReader interface {
 // otherwise nil. Changes of the place's agents go through the store, and the other server carries them out. Data of the
 // machine itself, such as raw output, logs and roles, is read from the other server.
 func (ps *Places) onOtherServer(name string) *ManagedPlace {
-	_, server := fleet.ReplicaOf(name)
+	_, server := fleet.SplitPlace(name)
 	if server == "" || server == ps.cfg.Replica {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (ps *Places) onOtherServer(name string) *ManagedPlace {
 
 // twin returns this server's place of the same kind as the place with the name; nil if it has none.
 func (ps *Places) twin(name string) *ManagedPlace {
-	kind, _ := fleet.ReplicaOf(name)
+	kind, _ := fleet.SplitPlace(name)
 	return ps.Configured(kind)
 }
 

@@ -92,7 +92,7 @@ func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
 	for _, p := range ofFleet {
 		ps.add(p, true)
 	}
-	for _, p := range cfg.Others {
+	for _, p := range cfg.OtherPlaces {
 		ps.add(p, false)
 	}
 	return ps
@@ -159,17 +159,17 @@ func (ps *Places) WithDriver(driver string) *ManagedPlace {
 
 // State returns the state of the place.
 func (p *ManagedPlace) State() fleet.PlaceState {
-	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), Stale: p.stale()}
+	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), StaleReason: p.stale()}
 	switch o := p.listingFailure.Load(); {
 	case o != nil:
 		st.Problem = o.err.Message
 	case p.Adopts() && st.ObservedAt.IsZero():
 		st.Problem = "it has not listed all its agents yet"
-	case st.Stale != "":
-		st.Problem = st.Stale
+	case st.StaleReason != "":
+		st.Problem = st.StaleReason
 	default:
 		st.Problem = p.nameConflicts()
-		st.Conflicts = st.Problem != ""
+		st.OnlyNameConflicts = st.Problem != ""
 	}
 	return st
 }

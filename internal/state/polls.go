@@ -19,8 +19,8 @@ func (p *ManagedPlace) ListingError() error {
 	return nil
 }
 
-// ListingFailed records that the place did not list its workspaces.
-func (p *ManagedPlace) ListingFailed(err error) {
+// RecordListingFailure records that the place did not list its workspaces.
+func (p *ManagedPlace) RecordListingFailure(err error) {
 	e := asListingError(err)
 	p.recordAnswer(e)
 	recordFailure(&p.listingFailure, e, p.now())
@@ -28,8 +28,8 @@ func (p *ManagedPlace) ListingFailed(err error) {
 	p.changed.Notify()
 }
 
-// ListingSucceeded records that the place has listed its workspaces.
-func (p *ManagedPlace) ListingSucceeded() {
+// RecordListingSuccess records that the place has listed its workspaces.
+func (p *ManagedPlace) RecordListingSuccess() {
 	p.recordAnswer(nil)
 	p.listingFailure.Store(nil)
 	p.changed.Notify()
@@ -67,7 +67,7 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 	}
 	gap := p.now().Sub(at)
 	if gap > max(4*p.Interval, min(callTimeout, maxReportGap)) {
-		p.ListingFailed(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s has not answered for %s", p.Name, gap.Round(time.Second)))
+		p.RecordListingFailure(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s has not answered for %s", p.Name, gap.Round(time.Second)))
 		return nil
 	}
 	if o := p.callFailure.Load(); o != nil && at.After(o.at) {

@@ -63,8 +63,8 @@ func unavailable(format string, args ...any) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
 }
 
-// LeasesRenewed records whether this server could renew its leases.
-func (ps *Places) LeasesRenewed(err error) {
+// RecordLeaseRenewal records whether this server could renew its leases.
+func (ps *Places) RecordLeaseRenewal(err error) {
 	defer ps.changed.Notify()
 	if err == nil {
 		ps.leaseFailure.Store(nil)

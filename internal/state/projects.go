@@ -175,7 +175,7 @@ func (ps *Places) MatchInFleet(ctx context.Context, ref string) (match []fleet.P
 // inFleet returns the fleet's places on this server, and the place of another server that ref names.
 func (ps *Places) inFleet(ctx context.Context, ref string) ([]*ManagedPlace, error) {
 	name, _, found := strings.Cut(ref, "/")
-	kind, server := fleet.ReplicaOf(strings.ToLower(name))
+	kind, server := fleet.SplitPlace(strings.ToLower(name))
 	if !found || kind == "" || server == "" || placeNamed(ps.Fleet, name) != nil {
 		return ps.Fleet, nil
 	}

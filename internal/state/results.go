@@ -79,8 +79,8 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if changes != nil && changes.Files > 0 {
-		line("changed files: %d, +%d -%d; commits: %d", changes.Files, changes.Insertions, changes.Deletions, changes.Commits)
+	if changes != nil && changes.FileCount > 0 {
+		line("changed files: %d, +%d -%d; commits: %d", changes.FileCount, changes.Insertions, changes.Deletions, changes.Commits)
 		if changes.Branch != "" {
 			line("branch: %s", changes.Branch)
 		}
@@ -124,14 +124,14 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 }
 
 // kindOfSource returns the kind of the principals whose tasks have the source.
-func kindOfSource(s fleet.Source) fleet.Kind {
+func kindOfSource(s fleet.Source) fleet.PrincipalKind {
 	switch s {
 	case fleet.SourceAIController:
-		return fleet.Controller
+		return fleet.KindController
 	case fleet.SourceAgent:
-		return fleet.AgentKind
+		return fleet.KindAgent
 	}
-	return fleet.Human
+	return fleet.KindHuman
 }
 
 // unreadResults counts the results that the task has awaited and has not got yet. ready reports whether it goes on with them although it awaits others.

@@ -47,8 +47,8 @@ func (s *Shares) update(changed []*fleet.Agent) *Shares {
 	return &Shares{agents: next}
 }
 
-// With returns the uids of the agents that are shared with p, sorted. Callers must not change the result.
-func (s *Shares) With(p fleet.Principal) []string {
+// SharedWith returns the uids of the agents that are shared with p, sorted. Callers must not change the result.
+func (s *Shares) SharedWith(p fleet.Principal) []string {
 	if len(s.agents) == 0 || p.Admin() {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *Shares) Agent(uid string) *fleet.Agent { return s.agents[uid] }
 // Named returns the agent with the name that is shared with p; nil if there is none. If owner is given, only its agents
 // count. An existing agent takes precedence over deleted agents, and a newer agent over older ones.
 func (s *Shares) Named(p fleet.Principal, name, owner string) (found *fleet.Agent) {
-	for _, uid := range s.With(p) {
+	for _, uid := range s.SharedWith(p) {
 		a := s.agents[uid]
 		if !strings.EqualFold(a.Name, name) || owner != "" && a.Owner != owner {
 			continue

@@ -56,17 +56,17 @@ func sources(s fleet.Store) telemetry.Sources {
 	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{DispatchedAt: noon, OpenQuestions: 1}}
 	return telemetry.Sources{
 		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
-		Queue: func(context.Context) (fleet.QueueFigures, error) {
-			return fleet.QueueFigures{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true, Credentials: []fleet.CredentialFigures{{Name: "max", Held: true, Used: map[string]float64{"five_hour": 0.5}}}, Budgets: []fleet.BudgetFigures{{Name: "day", Limit: fleet.Amount{Micros: 2_000_000, Tokens: 100}, Reserved: fleet.Amount{Micros: 500_000}, Spent: fleet.Amount{Micros: 50_000, Tokens: 15}}}}, nil
+		Queue: func(context.Context) (fleet.QueueStats, error) {
+			return fleet.QueueStats{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true, Credentials: []fleet.CredentialStats{{Name: "max", Held: true, Used: map[string]float64{"five_hour": 0.5}}}, Budgets: []fleet.BudgetStats{{Name: "day", Limit: fleet.Amount{Micros: 2_000_000, Tokens: 100}, Reserved: fleet.Amount{Micros: 500_000}, Spent: fleet.Amount{Micros: 50_000, Tokens: 15}}}}, nil
 		},
-		Webhooks: func(context.Context) (fleet.WebhookFigures, error) {
-			return fleet.WebhookFigures{Active: 3, Failing: 2, Disabled: 1, Oldest: noon.Add(-time.Hour)}, nil
+		Webhooks: func(context.Context) (fleet.WebhookStats, error) {
+			return fleet.WebhookStats{Active: 3, Failing: 2, Disabled: 1, Oldest: noon.Add(-time.Hour)}, nil
 		},
 		Places: func() []fleet.PlaceState {
-			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", Conflicts: true}}
+			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", OnlyNameConflicts: true}}
 		},
-		Work: func() fleet.WorkerFigures {
-			return fleet.WorkerFigures{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
+		Work: func() fleet.WorkerStats {
+			return fleet.WorkerStats{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
 		},
 		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 }, UnreadBytes: func() int64 { return 9 },
 		Now: func() time.Time { return noon },

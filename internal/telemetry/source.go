@@ -15,10 +15,10 @@ type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
 	Agents   func() []*fleet.AgentView
-	Queue    func(ctx context.Context) (fleet.QueueFigures, error)
-	Webhooks func(ctx context.Context) (fleet.WebhookFigures, error)
+	Queue    func(ctx context.Context) (fleet.QueueStats, error)
+	Webhooks func(ctx context.Context) (fleet.WebhookStats, error)
 	Places   func() []fleet.PlaceState
-	Work     func() fleet.WorkerFigures
+	Work     func() fleet.WorkerStats
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
 	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
@@ -176,7 +176,7 @@ func (c collector) sendQueue(send sendFunc) {
 // sendPlaces sends the figures of places.
 func (c collector) sendPlaces(send sendFunc) {
 	for _, p := range c.Places() {
-		send(placeUp, boolValue(p.Problem == "" || p.Conflicts), p.Name)
+		send(placeUp, boolValue(p.Problem == "" || p.OnlyNameConflicts), p.Name)
 		since := p.ObservedAt
 		if since.IsZero() {
 			since = c.started

@@ -81,16 +81,16 @@ func (s *Sender) allows(u *url.URL) bool {
 	})
 }
 
-// Post sends the request, see fleet.Sender.
-func (s *Sender) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
+// Send sends the request, see fleet.Sender.
+func (s *Sender) Send(ctx context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	if err := s.Check(p.URL); err != nil { // the configuration may have changed
-		return fleet.PostResult{Error: fleet.PublicMessage(err)}
+		return fleet.WebhookResponse{Error: fleet.PublicMessage(err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(p.Body))
 	if err != nil {
-		return fleet.PostResult{Error: "the URL is not valid"}
+		return fleet.WebhookResponse{Error: "the URL is not valid"}
 	}
 	signatures := make([]string, len(p.Secrets))
 	for i, secret := range p.Secrets {
@@ -99,7 +99,7 @@ func (s *Sender) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
 			signatures[i], err = w.Sign(p.ID, p.At, p.Body)
 		}
 		if err != nil {
-			return fleet.PostResult{Error: "the request could not be signed"}
+			return fleet.WebhookResponse{Error: "the request could not be signed"}
 		}
 	}
 	r.Header.Set("Content-Type", "application/json")
@@ -109,11 +109,11 @@ func (s *Sender) Post(ctx context.Context, p fleet.Post) fleet.PostResult {
 	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	resp, err := s.client.Do(r)
 	if err != nil {
-		return fleet.PostResult{Error: s.failureReason(ctx, err)}
+		return fleet.WebhookResponse{Error: s.failureReason(ctx, err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1)) // the status counts, even if the body breaks off
-	return fleet.PostResult{Code: resp.StatusCode, Response: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	return fleet.WebhookResponse{Code: resp.StatusCode, Response: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
 // failureReason returns why there is no response, without the URL, which may have a secret, and without the address to which a name resolves,

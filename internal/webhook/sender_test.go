@@ -22,8 +22,8 @@ const (
 	secretTwo = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 )
 
-func newPost(address string) fleet.Post {
-	return fleet.Post{URL: address, ID: "msg_1", At: time.Now(), Secrets: []string{secretOne, secretTwo}, Body: []byte(`{"type":"test"}`)}
+func newPost(address string) fleet.WebhookRequest {
+	return fleet.WebhookRequest{URL: address, ID: "msg_1", At: time.Now(), Secrets: []string{secretOne, secretTwo}, Body: []byte(`{"type":"test"}`)}
 }
 
 func serve(t *testing.T, h http.HandlerFunc) (address, host string) {
@@ -50,7 +50,7 @@ func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 			}
 			fmt.Fprint(w, "thanks\x00\x1b[31m \xff")
 		})
-		require.Equal(t, fleet.PostResult{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Post(t.Context(), newPost(address)))
+		require.Equal(t, fleet.WebhookResponse{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newPost(address)))
 		require.NoError(t, failed)
 	}
 }
@@ -63,30 +63,30 @@ func TestAnswersOfReceivers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc
-		want   fleet.PostResult
+		want   fleet.WebhookResponse
 	}{
 		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, target, http.StatusTemporaryRedirect)
-		}, fleet.PostResult{Code: 307}},
+		}, fleet.WebhookResponse{Code: 307}},
 		{"a pause in seconds", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, fleet.PostResult{Code: 429, RetryAfter: 2 * time.Minute}},
+		}, fleet.WebhookResponse{Code: 429, RetryAfter: 2 * time.Minute}},
 		{"a pause that is not one", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "-5")
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, fleet.PostResult{Code: 503}},
-		{"a long response is cut", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) }, fleet.PostResult{Code: 200, Response: fleet.Shorten(strings.Repeat("é", 256), maxResponse)}},
+		}, fleet.WebhookResponse{Code: 503}},
+		{"a long response is cut", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) }, fleet.WebhookResponse{Code: 200, Response: fleet.Shorten(strings.Repeat("é", 256), maxResponse)}},
 		{"a response that breaks off counts", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "half")
-		}, fleet.PostResult{Code: 200, Response: "half"}},
-		{"no response", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, fleet.PostResult{Error: "EOF"}},
+		}, fleet.WebhookResponse{Code: 200, Response: "half"}},
+		{"no response", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, fleet.WebhookResponse{Error: "EOF"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			address, host := serve(t, c.answer)
-			require.Equal(t, c.want, New("v1", []string{host}).Post(t.Context(), newPost(address)))
+			require.Equal(t, c.want, New("v1", []string{host}).Send(t.Context(), newPost(address)))
 		})
 	}
 	t.Cleanup(func() { require.False(t, reached, "a redirect was followed") })
@@ -100,7 +100,7 @@ func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 	})
 	s := New("v1", []string{host})
 	s.timeout = 50 * time.Millisecond
-	require.Equal(t, fleet.PostResult{Error: "no answer within 50ms"}, s.Post(t.Context(), newPost(address+"/secret")))
+	require.Equal(t, fleet.WebhookResponse{Error: "no answer within 50ms"}, s.Send(t.Context(), newPost(address+"/secret")))
 }
 
 // TestPrivateAddressesAreNotCalled checks that no notation of a private address, no name that resolves to one and no redirect reaches it.
@@ -115,7 +115,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 		for _, scheme := range []string{"http", "https"} {
 			at := scheme + "://" + h + ":" + port + "/secret"
 			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(s.Check(at)), at)
-			result := s.Post(t.Context(), newPost(at))
+			result := s.Send(t.Context(), newPost(at))
 			require.Zero(t, result.Code, at)
 			require.NotContains(t, result.Error, "/secret")
 		}
@@ -129,7 +129,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 
 	allowed := New("v1", []string{"localhost"})
 	require.NoError(t, allowed.Check("http://localhost:"+port))
-	require.Equal(t, 200, allowed.Post(t.Context(), newPost("http://localhost:"+port)).Code)
+	require.Equal(t, 200, allowed.Send(t.Context(), newPost("http://localhost:"+port)).Code)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(allowed.Check(address)), "permission for a name is none for its address")
 	require.True(t, reached)
 }

@@ -27,7 +27,7 @@ func BenchmarkQueue(b *testing.B) {
 		if err := tx.Insert(task); err != nil {
 			return err
 		}
-		return tx.Put(id, &fleet.QueueEntry{By: "somebody", Kind: fleet.Human, Scope: fleet.ScopeAdmin, NotBefore: now.Add(24 * time.Hour)})
+		return tx.Put(id, &fleet.QueueEntry{By: "somebody", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin, NotBefore: now.Add(24 * time.Hour)})
 	})
 	s := t.serve(b, nil)
 	compare(b, d, row{name: "list_queue", p99: 50, measure: repeat(1, func(int) error {

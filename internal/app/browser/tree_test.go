@@ -29,7 +29,7 @@ func serveDelegation(t *testing.T) *delegationServer {
 	t.Helper()
 	d := &delegationServer{tokens: map[string]string{}}
 	d.world = fake.New(fake.Config{
-		Traits: fleet.Traits{TakesReport: true, Output: true},
+		Traits: fleet.Traits{ReachesFleet: true, SupportsOutput: true},
 		Grants: map[string]*fleet.Grant{"manager": {}, "coder": {}},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.Dispatch && c.Report != nil {

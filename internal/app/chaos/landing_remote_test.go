@@ -111,7 +111,7 @@ func TestChaosLandingRemote(t *testing.T) {
 		agents, kills = 30, 60
 	}
 	traits := sharedTraits
-	traits.Changes = true
+	traits.SupportsChanges = true
 	world := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
 	runner := &restartingRunner{runners: landingRunners{world}, r: rand.New(rand.NewPCG(20261128, 2))} //nolint:gosec // repeatable
 	runner.restart(t)

@@ -26,7 +26,7 @@ type shared struct {
 	client *remote.Client
 }
 
-var sharedTraits = fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond, Changes: os.Getenv(sharedLandsEnv) != ""}
+var sharedTraits = fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond, SupportsChanges: os.Getenv(sharedLandsEnv) != ""}
 
 // sharedKey is the key of the runners of the place.
 var sharedKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))

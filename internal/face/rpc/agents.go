@@ -38,7 +38,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	part, _ := l.Derive(func() any { return encoded.NewPart(rowsOf(l.AgentRows)) }).(*encoded.Part)
+	part, _ := l.Derive(func() any { return encoded.NewPart(rowsOf(l.AgentPage)) }).(*encoded.Part)
 	live := &fleetv1.ListAgentsResponse{Places: listOf(l.Places, placeOf)}
 	live.ObservedAt, live.StaleReason = observedOf(l.Places)
 	answer := &encoded.Response{Part: part, Live: live}
@@ -50,7 +50,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 }
 
 // rowsOf returns the part of a response that stays the same as long as the agents do not change.
-func rowsOf(r *fleet.AgentRows) *fleetv1.ListAgentsResponse {
+func rowsOf(r *fleet.AgentPage) *fleetv1.ListAgentsResponse {
 	return &fleetv1.ListAgentsResponse{Agents: listOf(r.Agents, summaryOf), TotalCount: int32Of(r.Total), NextCursor: optional(r.Next)}
 }
 
@@ -70,7 +70,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	}
 	a.Spec, err = fleet.TextFrom(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
-	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.Stale)), Rules: listOf(v.Allowed(), ruleOf)}, err
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.StaleReason)), Rules: listOf(v.AllowedRules(), ruleOf)}, err
 }
 
 // DeleteAgent deletes an agent.
@@ -83,7 +83,7 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	deleted := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: optional(textOf(remains.Lost))}
+	deleted := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: optional(textOf(remains.LostWork))}
 	if remains.Size > 0 {
 		deleted.BundleSize = new(int32Of(remains.Size))
 	}
@@ -144,7 +144,7 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(projects, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(projects, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(roles, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(roles, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fleetv1.SetBudgetResponse, error) {
 	b := fleet.Budget{
 		Name: r.GetName(), Scope: fleet.BudgetScope(r.GetScope()), Value: r.GetValue(), Window: fleet.BudgetWindow(r.GetWindow()), TimeZone: r.GetTimeZone(),
-		OnBreach: fleet.OnBreach(r.GetOnBreach()), Unpriced: fleet.Unpriced(r.GetUnpriced()),
+		OnBreach: fleet.BreachAction(r.GetOnBreach()), Unpriced: fleet.UnpricedPolicy(r.GetUnpriced()),
 	}
 	if r.LimitUsd != nil {
 		usd := r.GetLimitUsd()
@@ -28,7 +28,7 @@ func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fl
 		if !(n >= 1 && n <= 1e15) || n != math.Trunc(n) {
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit_tokens", "limit_tokens is %g: give a whole number from 1 to 1e15", n)
 		}
-		b.Tokens = int64(n)
+		b.TokenLimit = int64(n)
 	}
 	balance, err := f.svc.SetBudget(ctx, b, r.GetRequestId())
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *Fleet) ListBudgets(ctx context.Context, r *fleetv1.ListBudgetsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func budgetOf(r service.BudgetBalance) *fleetv1.Budget {
 	if r.Limit > 0 {
 		b.LimitUsd, b.LeftUsd = new(r.Limit.USD()), new(r.Left.Micros.USD())
 	}
-	if r.Tokens > 0 {
-		b.LimitTokens, b.LeftTokens = new(float64(r.Tokens)), new(float64(r.Left.Tokens))
+	if r.TokenLimit > 0 {
+		b.LimitTokens, b.LeftTokens = new(float64(r.TokenLimit)), new(float64(r.Left.Tokens))
 	}
 	if r.Window != fleet.WindowNone {
 		b.WindowBegins, b.WindowEnds = timeOf(r.Key.Begin), timeOf(r.End)

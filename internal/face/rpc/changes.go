@@ -34,7 +34,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(c.List, page, 0)
+	part, next, err := fleet.Paginate(c.FileChanges, page, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {
 	}
 	return &fleetv1.TaskChanges{
 		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: textOf(c.Branch), Commits: int32Of(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
-		Files: int32Of(c.Files), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: optional(textOf(c.Problem)),
+		Files: int32Of(c.FileCount), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: optional(textOf(c.Problem)),
 		LeftOut: listOf(c.LeftOut, textOf),
 	}
 }

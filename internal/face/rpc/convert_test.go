@@ -51,7 +51,7 @@ func TestSteps(t *testing.T) {
 		withoutDetail := false
 		switch s.Type {
 		case fleet.StepRetry:
-			s.Retry = &fleet.Retry{Attempt: 1, Limit: 3, Delay: time.Second, Status: 529, Error: "overloaded\xff"}
+			s.Retry = &fleet.RequestRetry{Attempt: 1, Limit: 3, Delay: time.Second, Status: 529, Error: "overloaded\xff"}
 		case fleet.StepLimit, fleet.StepWindow:
 			s.Limit = &fleet.UsageLimit{Window: "w\xff", Utilization: 1, Reached: true, ResetsAt: time.Now()}
 		case fleet.StepCompaction:

@@ -21,7 +21,7 @@ func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *st
 		if !p.ObservedAt.IsZero() && (oldest.IsZero() || p.ObservedAt.Before(oldest)) {
 			oldest = p.ObservedAt
 		}
-		why := p.Stale
+		why := p.StaleReason
 		if why != "" && len(places) > 1 {
 			why = p.Name + ": " + why
 		}

@@ -15,7 +15,7 @@ func (f *Fleet) CreatePool(ctx context.Context, r *fleetv1.CreatePoolRequest) (*
 	v, err := f.svc.CreatePool(ctx, service.CreatePoolRequest{
 		Project: r.GetProject(), Role: r.GetRole(), RequestID: r.GetRequestId(), Pool: fleet.Pool{
 			Name: r.GetName(), Spec: r.GetSpec(), MaxAgents: countIn(r.MaxAgents), MinIdle: int(r.GetMinIdle()), MaxCreating: countIn(r.MaxCreating),
-			MaxIdle: timeLimitIn(r.MaxIdleSeconds), Reuse: fleet.Reuse(nameIn(r.GetReuse())), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
+			MaxIdle: timeLimitIn(r.MaxIdleSeconds), Reuse: fleet.ReusePolicy(nameIn(r.GetReuse())), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
 		},
 	})
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *Fleet) UpdatePool(ctx context.Context, r *fleetv1.UpdatePoolRequest) (*
 	if r.MaxIdleSeconds != nil {
 		u.MaxIdle = new(time.Duration(r.GetMaxIdleSeconds()) * time.Second)
 	}
-	u.Reuse = optional(fleet.Reuse(nameIn(r.GetReuse())))
+	u.Reuse = optional(fleet.ReusePolicy(nameIn(r.GetReuse())))
 	if len(r.GetGroups()) > 0 {
 		u.Groups = new(r.GetGroups())
 	}

@@ -45,7 +45,7 @@ func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionReq
 	return &fleetv1.AnswerQuestionResponse{Question: questionOf(q), Message: message}, nil
 }
 
-var rememberValues = map[fleetv1.Question_Remember]fleet.Remember{
+var rememberValues = map[fleetv1.Question_Remember]fleet.RememberScope{
 	fleetv1.Question_remember_unspecified: "", fleetv1.Question_once: fleet.RememberOnce, fleetv1.Question_task: fleet.RememberTask, fleetv1.Question_agent: fleet.RememberAgent,
 }
 

@@ -43,7 +43,7 @@ func scheduledTaskIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error
 // CreateSchedule adds a schedule.
 func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleRequest) (*fleetv1.CreateScheduleResponse, error) {
 	q := service.CreateScheduleRequest{RequestID: r.GetRequestId(), Schedule: fleet.Schedule{
-		Name: r.GetName(), Cron: r.GetCron(), TimeZone: r.GetTimeZone(), Missed: fleet.Missed(r.GetMissed()), Overlap: fleet.Overlap(r.GetOverlap()), Labels: labelsIn(r.GetLabels()),
+		Name: r.GetName(), Cron: r.GetCron(), TimeZone: r.GetTimeZone(), Missed: fleet.MissedPolicy(r.GetMissed()), Overlap: fleet.OverlapPolicy(r.GetOverlap()), Labels: labelsIn(r.GetLabels()),
 	}}
 	var err error
 	if q.At, err = timeIn("at", r.GetAt()); err != nil {
@@ -68,10 +68,10 @@ func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleReq
 func (f *Fleet) UpdateSchedule(ctx context.Context, r *fleetv1.UpdateScheduleRequest) (*fleetv1.UpdateScheduleResponse, error) {
 	q := service.UpdateScheduleRequest{Name: r.GetName(), Cron: r.Cron, TimeZone: r.TimeZone, Paused: r.Paused, Labels: labelsIn(r.GetLabels()), RemoveLabels: r.GetRemoveLabels(), RequestID: r.GetRequestId()}
 	if r.Missed != nil {
-		q.Missed = new(fleet.Missed(r.GetMissed()))
+		q.Missed = new(fleet.MissedPolicy(r.GetMissed()))
 	}
 	if r.Overlap != nil {
-		q.Overlap = new(fleet.Overlap(r.GetOverlap()))
+		q.Overlap = new(fleet.OverlapPolicy(r.GetOverlap()))
 	}
 	var err error
 	if q.At, err = optionalTimeIn("at", r.GetAt()); err != nil {

@@ -21,9 +21,9 @@ func NewTokens(svc *service.Service) *Tokens { return &Tokens{svc: svc} }
 
 // CreateToken creates a token.
 func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
-	kind := fleet.Human
+	kind := fleet.KindHuman
 	if r.GetKind() != fleetv1.Token_kind_unspecified {
-		kind = fleet.Kind(r.GetKind().String())
+		kind = fleet.PrincipalKind(r.GetKind().String())
 	}
 	scope, err := tokenScope(r)
 	if err != nil {

@@ -28,7 +28,7 @@ var providerVariables = map[string][]string{
 // configuration name, including the keys of models. Registered tools may only use those of toolEnv. lookup finds the server's variables.
 // models are those that the run may use besides the definition's, and may be empty.
 func (d *Definition) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
-	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.System}) // texts can always be encoded
+	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.SystemPrompt}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), variableNames(c.Document), variableNames(string(agentConfig)))
 	if tools, _ := json.Marshal(c.Tools); len(tools) > 0 {
 		for _, name := range variableNames(string(tools)) {

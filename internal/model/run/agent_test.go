@@ -116,7 +116,7 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
-			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *local.Config) {
+			d := newFixture(t, fleet.AgentConfig{SystemPrompt: "You are careful."}, func(c *local.Config) {
 				c.Models.Settings.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}})
 			})
 			d.agent.Config.Document = document(d.model, api)
@@ -193,7 +193,7 @@ func TestInterrupt(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
-		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+		d := newFixture(t, fleet.AgentConfig{PrivateHosts: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.Hanging(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
@@ -353,7 +353,7 @@ func TestRegisteredTools(t *testing.T) {
 		c.Models.Settings.ToolEnv = []string{"WEATHER"}
 		c.Environ = environment("WEATHER=tool-secret-1")
 	}
-	d := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	d := newFixture(t, fleet.AgentConfig{Tools: tools, PrivateHosts: []string{"127.0.0.1"}}, env)
 	calls := make([]string, len(tools))
 	for i, tool := range tools {
 		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
@@ -375,7 +375,7 @@ func TestRegisteredTools(t *testing.T) {
 	require.Subset(t, offered.ToolNames(), []string{"weather", "broken", "upper", "false"})
 
 	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
-	e := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	e := newFixture(t, fleet.AgentConfig{Tools: tools, PrivateHosts: []string{"127.0.0.1"}}, env)
 	_, o = e.does("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")

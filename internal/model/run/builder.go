@@ -45,9 +45,9 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 		if b.agentConfig.Model != "" {
 			model = b.agentConfig.Model
 		}
-		instruction = strings.Join(nonEmpty(instruction, b.run.job.Spec, b.agentConfig.System), "\n\n")
-		if b.agentConfig.SystemOnly {
-			instruction = b.agentConfig.System
+		instruction = strings.Join(nonEmpty(instruction, b.run.job.Spec, b.agentConfig.SystemPrompt), "\n\n")
+		if b.agentConfig.ReplacesSystemPrompt {
+			instruction = b.agentConfig.SystemPrompt
 		}
 		if m := b.run.job.Options.Model; m != "" {
 			model = m
@@ -255,7 +255,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		js := js.NewJsExpander(b.run.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
-		if !b.agentConfig.Foreign { // the operator has configured the host, so it need not be public
+		if !b.agentConfig.UntrustedDocument { // the operator has configured the host, so it need not be public
 			inside = []string{dial.Host(address)}
 		}
 		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil

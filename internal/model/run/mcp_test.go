@@ -169,9 +169,9 @@ func TestMCPServerInside(t *testing.T) {
 		has         []string
 	}{
 		"the operator's definition": {fleet.AgentConfig{Document: document}, []string{"far_add", "far_env"}},
-		"a pulled definition":       {fleet.AgentConfig{Document: document, Foreign: true}, nil},
+		"a pulled definition":       {fleet.AgentConfig{Document: document, UntrustedDocument: true}, nil},
 		"a tool":                    {fleet.AgentConfig{Tools: []fleet.Tool{tool}}, nil},
-		"a tool that may":           {fleet.AgentConfig{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
+		"a tool that may":           {fleet.AgentConfig{Tools: []fleet.Tool{tool}, PrivateHosts: []string{"127.0.0.1"}}, []string{"sum"}},
 	} {
 		d := newFixture(t, c.agentConfig, nil)
 		all, o := d.does("hello")

@@ -15,7 +15,7 @@ import (
 // TestTaskOptions checks the options of single tasks.
 func TestTaskOptions(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{System: "You are careful.", Document: `
+	d := newFixture(t, fleet.AgentConfig{SystemPrompt: "You are careful.", Document: `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
   small: {provider: anthropic, model: stub-small, base_url: "MODEL"}

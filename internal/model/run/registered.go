@@ -40,7 +40,7 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 		case t.MCP != nil:
 			m := t.MCP.Server
 			m.Name = "" // so that the tool's name gets no prefix
-			s, err := b.mcpServer(ctx, m, env, b.agentConfig.Inside...)
+			s, err := b.mcpServer(ctx, m, env, b.agentConfig.PrivateHosts...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
@@ -50,7 +50,7 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
 			}
-			own.Add(t, tool.HTTP(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.Inside...))
+			own.Add(t, tool.HTTP(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.PrivateHosts...))
 		case len(t.Command) > 0:
 			own.Add(t, tool.Command(t.Command, b.work, b.run.environ(nil), b.run.settings.MaxToolOutput))
 		default:

@@ -78,7 +78,7 @@ func TestPlace(t *testing.T) {
 				c.Models.Catalog = definition.NewCatalog(definition.CatalogConfig{AgentsDir: agents})
 				return c
 			}
-			agentConfig := &fleet.AgentConfig{Driver: driver.Cagent, Document: document(s, api), Tools: []fleet.Tool{waiting(t, "wait"), waiting(t, "linger")}, Inside: []string{"127.0.0.1"}, Reports: true}
+			agentConfig := &fleet.AgentConfig{Driver: driver.Cagent, Document: document(s, api), Tools: []fleet.Tool{waiting(t, "wait"), waiting(t, "linger")}, PrivateHosts: []string{"127.0.0.1"}, Reports: true}
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {
 				p, err := local.New(config(dir))

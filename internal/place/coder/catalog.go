@@ -170,7 +170,7 @@ func (p *Place) groups(t codersdk.Template, name string, isListed bool) []string
 	if isListed && p.config.Projects[name].Access != nil {
 		access = p.config.Projects[name].Access
 	}
-	return access.List()
+	return access.AllowedGroups()
 }
 
 // configuredName returns the name under which the configuration lists the template, and whether it lists the template.

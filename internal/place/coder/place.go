@@ -80,9 +80,9 @@ func New(c Config) (*Place, error) {
 func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
-		TakesReport: p.config.FleetURL != "", FleetURL: mcpURL(p.config.FleetURL),
+		ReachesFleet: p.config.FleetURL != "", FleetURL: mcpURL(p.config.FleetURL),
 		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
-		Asks: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, Versions: true, CallsKeepAwake: true, // in workspaces that have fleet-runner
+		Asks: true, SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true, SupportsBundles: true, SupportsOutput: true, KeepsVersions: true, CallsKeepAwake: true, // in workspaces that have fleet-runner
 	}
 }
 

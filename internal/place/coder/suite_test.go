@@ -128,7 +128,7 @@ type screenPlace struct{ fleet.Place }
 
 func (s screenPlace) Traits() fleet.Traits {
 	t := s.Place.Traits()
-	t.Asks, t.Changes, t.Output, t.Checks, t.Bundles = false, false, false, false, false
+	t.Asks, t.SupportsChanges, t.SupportsOutput, t.SupportsChecks, t.SupportsBundles = false, false, false, false, false
 	return t
 }
 

@@ -26,13 +26,13 @@ func (r *run) change(text string) {
 		w.files = map[string]bool{}
 	}
 	w.files[path], w.addedLines = true, append(w.addedLines, path+" "+line+"\n")
-	i := slices.IndexFunc(c.List, func(f fleet.FileChange) bool { return f.Path == path })
+	i := slices.IndexFunc(c.FileChanges, func(f fleet.FileChange) bool { return f.Path == path })
 	if i < 0 {
-		i = len(c.List)
-		c.List, c.Files = append(c.List, fleet.FileChange{Path: path, Kind: fleet.FileAdded}), c.Files+1
+		i = len(c.FileChanges)
+		c.FileChanges, c.FileCount = append(c.FileChanges, fleet.FileChange{Path: path, Kind: fleet.FileAdded}), c.FileCount+1
 		r.patch[path] = fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n", path)
 	}
-	c.List[i].Insertions++
+	c.FileChanges[i].Insertions++
 	r.patch[path] += "+" + line + "\n"
 }
 
@@ -40,7 +40,7 @@ func (r *run) change(text string) {
 func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, err error) {
 	p := r.place
 	err = p.callLocked(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
-		if !p.config.Traits.Changes {
+		if !p.config.Traits.SupportsChanges {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", r.agent.Name)
 		}
 		found, err := p.findRun(r.agent, run)
@@ -49,7 +49,7 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 		}
 		if found.changes != nil {
 			changes := *found.changes
-			changes.List = slices.Clone(changes.List)
+			changes.FileChanges = slices.Clone(changes.FileChanges)
 			c = &changes
 		}
 		return nil
@@ -61,7 +61,7 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
 	err = r.readRunOf(ctx, Compare, commit, func(found *run) {
 		c = &fleet.Changes{
-			Base: base, Commit: commit, Files: found.changes.Files, Insertions: found.changes.Insertions, List: slices.Clone(found.changes.List),
+			Base: base, Commit: commit, FileCount: found.changes.FileCount, Insertions: found.changes.Insertions, FileChanges: slices.Clone(found.changes.FileChanges),
 		}
 	})
 	return c, err
@@ -70,7 +70,7 @@ func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Chan
 // Patch returns a page of the changes as a diff.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = r.readRunOf(ctx, Patch, c.Commit, func(found *run) {
-		for _, f := range found.changes.List {
+		for _, f := range found.changes.FileChanges {
 			if path == "" || path == f.Path {
 				text = append(text, found.patch[f.Path]...)
 			}

@@ -42,7 +42,7 @@ type check struct {
 func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
 	p := r.place
 	err = p.callPort(ctx, Call{Method: Check, Agent: r.agent, TaskID: run.TaskID}, func() error {
-		if !p.config.Traits.Checks {
+		if !p.config.Traits.SupportsChecks {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", r.agent.Name)
 		}
 		k, err := p.startCheck(r.agent, run, c)
@@ -174,7 +174,7 @@ func (r *run) stopChecks() {
 func (r runner) Bundle(ctx context.Context, out io.Writer) error {
 	p := r.place
 	return p.callPort(ctx, Call{Method: Bundle, Agent: r.agent}, func() error {
-		if !p.config.Traits.Bundles {
+		if !p.config.Traits.SupportsBundles {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", r.agent.Name)
 		}
 		p.mu.Lock()

@@ -53,7 +53,7 @@ func TestPlace(t *testing.T) {
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}}, prompts()},
+		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, prompts()},
 		{"slow", fake.Config{BuildLooks: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
@@ -80,9 +80,9 @@ func TestPlace(t *testing.T) {
 				Role:      "operator",
 				Begins:    "Prompt",
 				Prompts:   tt.prompts,
-				Checks:    checks(tt.config.Traits.Checks),
+				Checks:    checks(tt.config.Traits.SupportsChecks),
 				TimeLimit: 20 * time.Millisecond,
-				Landing:   landing(tt.config.Traits.Changes),
+				Landing:   landing(tt.config.Traits.SupportsChanges),
 			})
 		})
 	}

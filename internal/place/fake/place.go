@@ -126,7 +126,7 @@ var (
 // New creates a world.
 func New(c Config) *Place {
 	c.Traits.Name = cmp.Or(c.Traits.Name, "fake")
-	c.Traits.Asks, c.Traits.Versions = !c.NoQuestions, true
+	c.Traits.Asks, c.Traits.KeepsVersions = !c.NoQuestions, true
 	if c.Now == nil {
 		c.Now = time.Now
 	}

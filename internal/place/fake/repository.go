@@ -30,7 +30,7 @@ func (p *Place) Repository(project string) (fleet.Repository, error) {
 	if !slices.ContainsFunc(p.projects, func(proj Project) bool { return proj.Name == project }) {
 		return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q", project)
 	}
-	if !p.config.Traits.Changes {
+	if !p.config.Traits.SupportsChanges {
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agents of the project %q do not work in a repository", project)
 	}
 	if p.branches[project] == "" {

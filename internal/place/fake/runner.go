@@ -21,7 +21,7 @@ func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 // Dispatch starts the run.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
-	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report, Run: &run}, func() error {
+	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.FleetEndpoint, Run: &run}, func() error {
 		p.dispatches[run.TaskID]++
 		if p.runs[run.TaskID] != nil {
 			return nil
@@ -204,7 +204,7 @@ func (p *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
 	p := r.place
 	err = p.callLocked(ctx, Call{Method: Output, Agent: r.agent, TaskID: run.TaskID}, func() error {
-		if !p.config.Traits.Output {
+		if !p.config.Traits.SupportsOutput {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", r.agent.Name)
 		}
 		found, err := p.findRun(r.agent, run)

@@ -13,11 +13,11 @@ import (
 
 // driversByKind describes what drivers can do, by kind of driver.
 var driversByKind = map[string]fleet.Driver{
-	"claude":  {Tools: true, LimitsTools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+	"claude":  {EnforcesTools: true, LimitsTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
 	"codex":   {Remembers: true, AddsArguments: true},
-	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true, NeedsCommand: true},
+	"acp":     {EnforcesTools: true, Asks: true, SupportsMCPServers: true, Remembers: true, NeedsCommand: true},
 	"command": {NeedsCommand: true},
-	"shell":   {Scripts: true},
+	"shell":   {RunsScripts: true},
 }
 
 // Drivers returns the drivers that an agent's configuration can name: the kinds of drivers, and the agent CLIs that
@@ -63,10 +63,10 @@ func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	if err != nil || a.Config == nil || proj.config != nil {
 		return proj, err
 	}
-	if a.Config.Keep > 0 && proj.dir == "" && proj.Repository == "" {
+	if a.Config.KeepFilesFor > 0 && proj.dir == "" && proj.Repository == "" {
 		proj.dir, proj.worksInResults = p.resultsDir(a.UID), true
 	}
-	if a.Config.Edits {
+	if a.Config.MayEdit {
 		proj.Roles = slices.Clone(proj.Roles)
 		for i := range proj.Roles {
 			proj.Roles[i].allowEdits()
@@ -94,7 +94,7 @@ func configProject(a fleet.Agent) (project, error) {
 	if c.Ask != nil && !capabilities.Asks {
 		return refuse("the driver %q does not ask for permissions: leave out ask, or use claude", c.Driver)
 	}
-	if !capabilities.Tools && (c.Allow != nil || len(c.Deny) > 0) || !capabilities.MCPServers && len(c.MCPServers) > 0 {
+	if !capabilities.EnforcesTools && (c.Allow != nil || len(c.Deny) > 0) || !capabilities.SupportsMCPServers && len(c.MCPServers) > 0 {
 		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", c.Driver)
 	}
 	if len(c.Tools) > 0 {
@@ -103,7 +103,7 @@ func configProject(a fleet.Agent) (project, error) {
 	if err := checkVariables("pass_env", c.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	role := Role{Name: a.Role, Default: true, Prompt: c.System, Model: c.Model, DisallowedTools: c.Deny}
+	role := Role{Name: a.Role, Default: true, Prompt: c.SystemPrompt, Model: c.Model, DisallowedTools: c.Deny}
 	if role.MCPServers, err = configServers(c); err != nil {
 		return project{}, err
 	}

@@ -39,7 +39,7 @@ func TestAgentConfig(t *testing.T) {
 	const secret = "brave-s3cret"
 	w := newClaudePlace(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
 	a := configuredAgent(fleet.AgentConfig{
-		Driver: "claude", System: "You search the web.", SystemOnly: true, Model: "haiku",
+		Driver: "claude", SystemPrompt: "You search the web.", ReplacesSystemPrompt: true, Model: "haiku",
 		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
 		MCPServers: []fleet.MCPServer{
 			{Name: "brave", Command: "npx", Args: []string{"-y", "brave"}, Env: map[string]string{"KEY": "x-${BRAVE_API_KEY}-$y", "PLAIN": "p"}},
@@ -113,7 +113,7 @@ func TestAgentConfigTools(t *testing.T) {
 			w.script("s-1", "", claudeDone)
 			r := newRun("go")
 			if tc.report {
-				r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+				r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 			}
 			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 			_, o := w.follow(a, r)
@@ -189,7 +189,7 @@ func TestAgentConfigVariables(t *testing.T) {
 func TestAgentConfigConversation(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
-	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", SystemPrompt: "You review."}))
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.runTask(a, "one")
 	require.NotContains(t, w.argv(), "--resume")
@@ -199,7 +199,7 @@ func TestAgentConfigConversation(t *testing.T) {
 	require.Equal(t, "two", w.prompt())
 
 	// A text that is both the specification and the system prompt is passed only once.
-	both := configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."})
+	both := configuredAgent(fleet.AgentConfig{Driver: "claude", SystemPrompt: "You review."})
 	both.Spec = "You review."
 	w.runTask(w.provision(both), "three")
 	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review."`)
@@ -209,10 +209,10 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	w := newTestPlace(t, nil)
-	report := &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	report := &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
-	r.Report = report
+	r.FleetEndpoint = report
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	output, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -225,7 +225,7 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.DirExists(t, dir, "Delete must not remove a directory that is not the agent's own")
 
-	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
+	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, SystemPrompt: "You are a cat."}))
 	output, _ = w.runTask(cat, "Purr.")
 	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "a command without templates must receive the instructions and the task on its standard input")
 	echo := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
@@ -243,7 +243,7 @@ func TestReportingConfig(t *testing.T) {
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
 	r := newRun("go")
-	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	w.follow(a, r)
 	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
@@ -307,7 +307,7 @@ func TestSoftInterrupt(t *testing.T) {
 		w.script("s", "STOP="+stop+"\n"+requestsScript)
 		r := newRun("go")
 		if report {
-			r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+			r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "asking")
@@ -351,7 +351,7 @@ func TestSoftInterrupt(t *testing.T) {
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 		w.script("s", interruptedScript)
 		r := newRun("go")
-		r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+		r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "working")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))

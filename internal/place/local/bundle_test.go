@@ -44,7 +44,7 @@ func TestBundleHasAllWork(t *testing.T) {
 			}
 			c, err := w.Connect(a).Changes(w.ctx, r)
 			require.NoError(t, err)
-			require.Equal(t, 2, c.Files)
+			require.Equal(t, 2, c.FileCount)
 			_, err = w.Delete(w.ctx, a)
 			require.NoError(t, err)
 

@@ -21,8 +21,8 @@ func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error)
 	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
 		return w, onModel, err
 	}
-	if w.Host.Closed = p.closedReason(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
-		w.Reason = w.Host.Closed
+	if w.Host.ClosedReason = p.closedReason(w.Project, w.Role); w.Host.ClosedReason != "" && w.Reason == "" {
+		w.Reason = w.Host.ClosedReason
 	}
 	w.Host.Credential = p.Credential(w.Project)
 	return w, false, nil

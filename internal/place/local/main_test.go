@@ -177,7 +177,7 @@ func (w *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.
 func outputText(outputs []fleet.Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
-		if step := fleet.ParseStep(o.Data); step != nil && step.Type.Detail() {
+		if step := fleet.ParseStep(o.Data); step != nil && step.Type.IsDetail() {
 			continue
 		}
 		if o.Step {

@@ -30,7 +30,7 @@ type Models struct {
 
 // ModelDrivers returns the drivers that the configuration of an agent on a model can name.
 func ModelDrivers() []fleet.Driver {
-	return []fleet.Driver{{Name: driver.Cagent, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}
+	return []fleet.Driver{{Name: driver.Cagent, EnforcesTools: true, SupportsMCPServers: true, Remembers: true, NeedsDocument: true}}
 }
 
 // ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and their roles are the agents of the

@@ -92,8 +92,8 @@ func (c *Config) removeTemporaryFiles(p project) {
 // Traits implements fleet.Place.
 func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
-		Name: cmp.Or(p.config.Name, "local"), PollInterval: p.config.PollInterval, StopGrace: p.config.StopGrace, Drivers: Drivers(), TakesReport: true,
-		KeepsFiles: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: true,
+		Name: cmp.Or(p.config.Name, "local"), PollInterval: p.config.PollInterval, StopGrace: p.config.StopGrace, Drivers: Drivers(), ReachesFleet: true,
+		KeepsFiles: true, SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true, SupportsBundles: true, SupportsOutput: true, KeepsWork: true, Asks: true,
 	}
 }
 

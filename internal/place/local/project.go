@@ -149,7 +149,7 @@ func (p project) fleetProject() fleet.Project {
 	}
 	return fleet.Project{
 		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.AllowedGroups(),
 	}
 }
 

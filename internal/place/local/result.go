@@ -38,7 +38,7 @@ func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error
 			return runner.HostError("cannot read the agent's files", err)
 		}
 		if found {
-			until := time.Now().Add(a.Config.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
+			until := time.Now().Add(a.Config.KeepFilesFor).UTC().Truncate(time.Second).Format(time.RFC3339)
 			if err := shim.WriteFile(dir+untilSuffix, []byte(until)); err != nil {
 				return runner.HostError("cannot keep the agent's files", err)
 			}

@@ -18,7 +18,7 @@ import (
 func TestResults(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, nil)
-	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", KeepFilesFor: time.Hour}))
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
 	dir := ws.Location
@@ -49,7 +49,7 @@ func TestResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	a = w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
+	a = w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", KeepFilesFor: time.Hour}))
 	w.runTask(a, "mkdir -p an/empty/tree")
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
@@ -69,13 +69,13 @@ func TestEditPermissions(t *testing.T) {
 		agentConfig fleet.AgentConfig
 		want        bool
 	}{
-		"by configuration":                {agentConfig: fleet.AgentConfig{Driver: "claude", Edits: true}, want: true},
-		"by configuration with a list":    {agentConfig: fleet.AgentConfig{Driver: "claude", Edits: true, Allow: []string{"Read"}}},
+		"by configuration":                {agentConfig: fleet.AgentConfig{Driver: "claude", MayEdit: true}, want: true},
+		"by configuration with a list":    {agentConfig: fleet.AgentConfig{Driver: "claude", MayEdit: true, Allow: []string{"Read"}}},
 		"by configuration without edits":  {agentConfig: fleet.AgentConfig{Driver: "claude"}},
-		"in a project":                    {agentConfig: fleet.AgentConfig{Edits: true}, want: true},
-		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, agentConfig: fleet.AgentConfig{Edits: true}},
-		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, agentConfig: fleet.AgentConfig{Edits: true}},
-		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, agentConfig: fleet.AgentConfig{Edits: true}},
+		"in a project":                    {agentConfig: fleet.AgentConfig{MayEdit: true}, want: true},
+		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, agentConfig: fleet.AgentConfig{MayEdit: true}},
+		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, agentConfig: fleet.AgentConfig{MayEdit: true}},
+		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, agentConfig: fleet.AgentConfig{MayEdit: true}},
 		"in a project, as an agent of it": {agentConfig: fleet.AgentConfig{Reports: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
 			Permissions: role.Permissions, Limits: role.Limits,
-			Sealed: hasConfig(a), ReplacesSystemPrompt: hasConfig(a) && a.Config.SystemOnly,
+			Sealed: hasConfig(a), ReplacesSystemPrompt: hasConfig(a) && a.Config.ReplacesSystemPrompt,
 		},
 	}, nil
 }

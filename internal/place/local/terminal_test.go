@@ -27,7 +27,7 @@ type person struct {
 func (w *testPlace) attach(a fleet.Agent) (fleet.Run, *person) {
 	w.t.Helper()
 	r := newRun("alice uses the program on a terminal")
-	r.Options.Attached = &fleet.Attached{By: "alice", Type: "xterm-test", Columns: 101, Rows: 33}
+	r.Options.Attached = &fleet.AttachedTerminal{By: "alice", Type: "xterm-test", Columns: 101, Rows: 33}
 	p := &person{w: w, input: make(chan fleet.TerminalInput), result: make(chan error, 1), screen: make(chan string)}
 	go func() { p.result <- w.Attach(w.ctx, a, r, p.input, p.show) }() // it waits for the run
 	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))

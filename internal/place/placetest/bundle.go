@@ -15,7 +15,7 @@ func bundle(x *fixture) {
 		x.NoError(x.place.Connect(a).Bundle(x.ctx, &b))
 		return b.Bytes()
 	}
-	if !x.place.Traits().Bundles {
+	if !x.place.Traits().SupportsBundles {
 		x.allowUnimplemented(x.place.Connect(a).Bundle(x.ctx, &bytes.Buffer{}))
 		return
 	}

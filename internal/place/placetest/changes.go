@@ -6,7 +6,7 @@ import (
 
 func changes(x *fixture) {
 	p := x.harness.Prompts.Changes
-	x.Equal(p.Text != "", x.place.Traits().Changes)
+	x.Equal(p.Text != "", x.place.Traits().SupportsChanges)
 	if p.Text == "" {
 		a := x.readyAgent()
 		r := x.dispatch(a, x.harness.Prompts.Says)
@@ -25,18 +25,18 @@ func changes(x *fixture) {
 	x.NotEmpty(c.Base)
 	x.NotEmpty(c.Ref)
 	x.NotEqual(c.Base, c.Commit)
-	x.Equal(1, c.Files)
-	x.Len(c.List, 1)
-	x.Equal(p.Summary, c.List[0].Path)
+	x.Equal(1, c.FileCount)
+	x.Len(c.FileChanges, 1)
+	x.Equal(p.Summary, c.FileChanges[0].Path)
 	x.Empty(c.Problem)
 	again, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
-	x.Equal(c.List, again.List)
+	x.Equal(c.FileChanges, again.FileChanges)
 
 	compared, err := x.place.Connect(a).Compare(x.ctx, c.Base, c.Commit)
 	x.NoError(err)
-	x.Equal(c.List, compared.List)
-	x.Equal([]int{c.Files, c.Insertions, c.Deletions}, []int{compared.Files, compared.Insertions, compared.Deletions})
+	x.Equal(c.FileChanges, compared.FileChanges)
+	x.Equal([]int{c.FileCount, c.Insertions, c.Deletions}, []int{compared.FileCount, compared.Insertions, compared.Deletions})
 
 	patch := func(path string) {
 		x.Helper()
@@ -66,7 +66,7 @@ func changes(x *fixture) {
 	x.requireCompleted(a, second, x.harness.Prompts.Says)
 	c2, err := x.place.Connect(a).Changes(x.ctx, second)
 	x.NoError(err)
-	x.True(c2 == nil || c2.Files == 0, "a run that changed nothing must have no changes, has %+v", c2)
+	x.True(c2 == nil || c2.FileCount == 0, "a run that changed nothing must have no changes, has %+v", c2)
 	patch("")
 
 	never, err := x.place.Connect(a).Changes(x.ctx, x.run(x.harness.Prompts.Says))

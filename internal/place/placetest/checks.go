@@ -11,7 +11,7 @@ import (
 
 func checks(x *fixture) {
 	c := x.harness.Checks
-	x.Equal(c.Fails != "", x.place.Traits().Checks)
+	x.Equal(c.Fails != "", x.place.Traits().SupportsChecks)
 	a := x.readyAgentIn(x.harness.Repository)
 	if c.Fails == "" {
 		r := x.dispatch(a, x.harness.Prompts.Says)

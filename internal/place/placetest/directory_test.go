@@ -33,7 +33,9 @@ func newDirectory(root, program string) (*directory, error) {
 }
 
 // Traits implements fleet.Place. The only optional feature is Output.
-func (d *directory) Traits() fleet.Traits { return fleet.Traits{Name: "directory", Output: true} }
+func (d *directory) Traits() fleet.Traits {
+	return fleet.Traits{Name: "directory", SupportsOutput: true}
+}
 
 // Projects implements fleet.Place.
 func (d *directory) Projects(ctx context.Context) ([]fleet.Project, error) {

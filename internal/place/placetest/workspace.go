@@ -20,7 +20,7 @@ func traits(x *fixture) {
 func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
 	x.NoError(c.Validate())
-	if !x.place.Traits().ProjectChecks {
+	if !x.place.Traits().HasProjectChecks {
 		x.Empty(c)
 	}
 }

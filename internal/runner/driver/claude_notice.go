@@ -94,7 +94,7 @@ func (p *claudeParser) handleNotice(line []byte) []Piece {
 
 // retryStep returns a step for a request to the model that failed and is repeated.
 func (n *claudeNotice) retryStep() Piece {
-	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(n.Error)}
+	r := &fleet.RequestRetry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(n.Error)}
 	why := "unknown error"
 	switch {
 	case r.Status != 0:

@@ -22,12 +22,12 @@ func TestClaudeNotices(t *testing.T) {
 		{
 			`{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":613,"error_status":529,"error":"overloaded"}`,
 			"the model's API refused a request (529 overloaded): attempt 2 of 11 follows in 600ms",
-			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.Retry{Attempt: 1, Limit: 11, Delay: 613 * time.Millisecond, Status: 529, Error: "overloaded"}},
+			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.RequestRetry{Attempt: 1, Limit: 11, Delay: 613 * time.Millisecond, Status: 529, Error: "overloaded"}},
 		},
 		{
 			`{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":4000,"error_status":null,"error":"unknown"}`,
 			"the model's API refused a request (unknown): attempt 4 of 11 follows in 4s",
-			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.Retry{Attempt: 3, Limit: 11, Delay: 4 * time.Second, Error: "unknown"}},
+			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.RequestRetry{Attempt: 3, Limit: 11, Delay: 4 * time.Second, Error: "unknown"}},
 		},
 		{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1795770908,"rateLimitType":"five_hour","utilization":0.91}}`,

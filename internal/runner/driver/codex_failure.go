@@ -28,7 +28,7 @@ func (e *codexError) retryStep() Piece {
 
 // codexRetry returns a step for a request to the model that failed and is repeated.
 func codexRetry(attempt, limit, status int, why string) Piece {
-	r := &fleet.Retry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(why)}
+	r := &fleet.RequestRetry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(why)}
 	text := "a request to the model failed (" + cmp.Or(r.Error, "unknown error") + ") and is repeated"
 	if limit > 0 {
 		text += fmt.Sprintf(": attempt %d of %d follows", attempt+1, limit)

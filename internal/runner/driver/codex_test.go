@@ -30,7 +30,7 @@ func piecesText(pieces []Piece) string {
 	var b strings.Builder
 	for _, s := range pieces {
 		switch {
-		case s.Step && s.Data != nil && s.Data.Type.Detail():
+		case s.Step && s.Data != nil && s.Data.Type.IsDetail():
 			b.WriteString("{" + s.Text + "}")
 		case s.Step:
 			b.WriteString("<" + s.Text + ">")
@@ -93,7 +93,7 @@ func TestCodexFailures(t *testing.T) {
 		})
 	}
 	pieces, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
-	require.Equal(t, &fleet.Retry{Attempt: 1, Limit: 6, Status: 401, Error: "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"}, pieces[2].Data.Retry)
+	require.Equal(t, &fleet.RequestRetry{Attempt: 1, Limit: 6, Status: 401, Error: "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"}, pieces[2].Data.Retry)
 	require.Equal(t, 5, strings.Count(piecesText(pieces), "is repeated"))
 	require.Equal(t, 0, strings.Count(piecesText(pieces), "<unexpected status"), "an error must not be reported again")
 
@@ -140,7 +140,7 @@ func TestCodexCommand(t *testing.T) {
 		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},
 		"plain": {Command: "plain"},
 	}}
-	j.Report = &fleet.Report{URL: "http://fleet", Token: "s3cret"}
+	j.Report = &fleet.FleetEndpoint{URL: "http://fleet", Token: "s3cret"}
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	all := strings.Join(c.Argv, "\n")

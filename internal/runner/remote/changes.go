@@ -103,9 +103,9 @@ func changesToProto(c *fleet.Changes) *runnerv1.Changes {
 	}
 	p := &runnerv1.Changes{
 		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: toValidUTF8(c.Branch), Commits: int32(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
-		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeToProto(c.At), Problem: toValidUTF8(c.Problem),
+		Files: int32(c.FileCount), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeToProto(c.At), Problem: toValidUTF8(c.Problem),
 	}
-	for _, f := range c.List {
+	for _, f := range c.FileChanges {
 		p.List = append(p.List, &runnerv1.FileChange{
 			Path: toValidUTF8(f.Path), From: toValidUTF8(f.From), Kind: string(f.Kind), Insertions: int32(f.Insertions), Deletions: int32(f.Deletions),
 			Binary: f.Binary,
@@ -123,14 +123,14 @@ func changesFromProto(p *runnerv1.Changes) *fleet.Changes {
 	}
 	c := &fleet.Changes{
 		Base: truncate(p.GetBase()), Commit: truncate(p.GetCommit()), Ref: truncate(p.GetRef()), Branch: truncate(p.GetBranch()), Commits: int(p.GetCommits()), Dirty: p.GetDirty(),
-		Pushed: p.GetPushed(), Files: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
+		Pushed: p.GetPushed(), FileCount: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
 		At: timeFromProto(p.GetAt()), Problem: truncate(p.GetProblem()),
 	}
 	for _, entry := range p.GetLeftOut()[:min(len(p.GetLeftOut()), fleet.MaxLeftOut)] {
 		c.LeftOut = append(c.LeftOut, truncate(entry))
 	}
 	for _, f := range p.GetList()[:min(len(p.GetList()), fleet.MaxChangedFiles)] {
-		c.List = append(c.List, fleet.FileChange{
+		c.FileChanges = append(c.FileChanges, fleet.FileChange{
 			Path: truncate(f.GetPath()), From: truncate(f.GetFrom()), Kind: fleet.FileChangeKind(f.GetKind()), Insertions: int(f.GetInsertions()),
 			Deletions: int(f.GetDeletions()), Binary: f.GetBinary(),
 		})

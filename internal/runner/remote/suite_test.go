@@ -45,7 +45,7 @@ func (p *remotePlace) Connect(a fleet.Agent) fleet.Runner { return p.client.Conn
 // Traits removes drivers, which are not supported over the network.
 func (p *remotePlace) Traits() fleet.Traits {
 	t := p.Place.Traits()
-	t.Drivers, t.TakesReport = nil, false
+	t.Drivers, t.ReachesFleet = nil, false
 	return t
 }
 
@@ -146,7 +146,7 @@ func TestSuiteFake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			placetest.Run(t, placetest.Harness{
 				New: func(t *testing.T) fleet.Place {
-					b := fake.New(fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}})
+					b := fake.New(fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}})
 					t.Cleanup(b.Destroy)
 					return open(t, b, "", wait)
 				},

@@ -30,7 +30,7 @@ func runToProto(r fleet.Run) *runnerv1.Run {
 		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
 		Conversation: r.Conversation, Brief: r.Brief,
 	}
-	if report := r.Report; report != nil {
+	if report := r.FleetEndpoint; report != nil {
 		p.Report = &runnerv1.Report{Url: report.URL, Token: report.Token}
 	}
 	if o := r.Options; o.IsSet() {
@@ -58,7 +58,7 @@ func runFromProto(p *runnerv1.Run) fleet.Run {
 		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
 	}
 	if report := p.GetReport(); report != nil {
-		r.Report = &fleet.Report{URL: report.GetUrl(), Token: report.GetToken()}
+		r.FleetEndpoint = &fleet.FleetEndpoint{URL: report.GetUrl(), Token: report.GetToken()}
 	}
 	if o := p.GetOptions(); o != nil {
 		r.Options = fleet.TaskOptions{Model: o.GetModel(), Effort: o.GetEffort(), AppendSystemPrompt: o.GetAppendSystemPrompt(), OutputSchema: o.GetOutputSchema()}
@@ -106,7 +106,7 @@ func questionToProto(q fleet.Question) *runnerv1.Question {
 func questionFromProto(p *runnerv1.Question) fleet.Question {
 	return fleet.Question{
 		ID: p.GetId(), Kind: fleet.QuestionKind(p.GetKind()), Status: fleet.QuestionStatus(p.GetStatus()), Text: p.GetText(), Tool: p.GetTool(),
-		Input: p.GetInput(), Options: p.GetOptions(), Rules: p.GetRules(), Remember: fleet.Remember(p.GetRemember()), AskedAt: timeFromProto(p.GetAskedAt()), ExpiresAt: timeFromProto(p.GetExpiresAt()),
+		Input: p.GetInput(), Options: p.GetOptions(), Rules: p.GetRules(), Remember: fleet.RememberScope(p.GetRemember()), AskedAt: timeFromProto(p.GetAskedAt()), ExpiresAt: timeFromProto(p.GetExpiresAt()),
 		Answer: p.GetAnswer(), Message: p.GetMessage(), AnsweredBy: p.GetAnsweredBy(), AnsweredAt: timeFromProto(p.GetAnsweredAt()),
 	}
 }

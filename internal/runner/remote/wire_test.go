@@ -114,9 +114,9 @@ func TestLimits(t *testing.T) {
 	}
 	p.List[0].Path, p.LeftOut[0] = long, long
 	c := changesFromProto(p)
-	require.Len(t, c.List, fleet.MaxChangedFiles)
+	require.Len(t, c.FileChanges, fleet.MaxChangedFiles)
 	require.Len(t, c.LeftOut, fleet.MaxLeftOut)
-	for _, text := range []string{c.Branch, c.Problem, c.List[0].Path, c.LeftOut[0]} {
+	for _, text := range []string{c.Branch, c.Problem, c.FileChanges[0].Path, c.LeftOut[0]} {
 		require.Len(t, text, maxText)
 	}
 	res := checkResultFromProto(&runnerv1.CheckResult{Status: "splendid", Output: long + "end", Reason: long})
@@ -134,8 +134,8 @@ func TestInvalidUTF8(t *testing.T) {
 	require.Equal(t, []string{good, good, good}, []string{o.Summary, o.Reason, o.Usage.Model})
 	q := questionFromProto(cross(t, questionToProto(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
 	require.Equal(t, []string{good, good}, []string{q.Text, q.Tool})
-	c := fleet.Changes{Branch: bad, List: []fleet.FileChange{{Path: bad, From: bad}}, LeftOut: []string{bad}, Problem: bad}
-	require.Equal(t, &fleet.Changes{Branch: good, List: []fleet.FileChange{{Path: good, From: good}}, LeftOut: []string{good}, Problem: good},
+	c := fleet.Changes{Branch: bad, FileChanges: []fleet.FileChange{{Path: bad, From: bad}}, LeftOut: []string{bad}, Problem: bad}
+	require.Equal(t, &fleet.Changes{Branch: good, FileChanges: []fleet.FileChange{{Path: good, From: good}}, LeftOut: []string{good}, Problem: good},
 		changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
 	res := checkResultFromProto(cross(t, checkResultToProto(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
 	require.Equal(t, []string{good, good}, []string{res.Output, res.Reason})

@@ -147,7 +147,7 @@ func TestBorrowedObjects(t *testing.T) {
 	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+prune)
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
 	c := mustSnapshot(t, g, tree, "one")
-	require.Equal(t, 2, c.Files)
+	require.Equal(t, 2, c.FileCount)
 	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+prune)
 	sh(t, tree.Dir, "git gc -q --prune=now")
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))

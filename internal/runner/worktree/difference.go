@@ -57,11 +57,11 @@ func addFiles(c *fleet.Changes, out string) {
 		file.Kind = kinds[file.Path]
 		file.Insertions, _ = strconv.Atoi(counts[0])
 		file.Deletions, _ = strconv.Atoi(counts[1])
-		c.Files++
+		c.FileCount++
 		c.Insertions += file.Insertions
 		c.Deletions += file.Deletions
-		if len(c.List) < fleet.MaxChangedFiles {
-			c.List = append(c.List, file)
+		if len(c.FileChanges) < fleet.MaxChangedFiles {
+			c.FileChanges = append(c.FileChanges, file)
 		}
 	}
 }

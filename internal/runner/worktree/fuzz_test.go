@@ -18,7 +18,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, out string) {
 		c := &fleet.Changes{}
 		addFiles(c, out)
-		require.LessOrEqual(t, len(c.List), min(c.Files, fleet.MaxChangedFiles))
+		require.LessOrEqual(t, len(c.FileChanges), min(c.FileCount, fleet.MaxChangedFiles))
 	})
 }
 

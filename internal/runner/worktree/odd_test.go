@@ -52,7 +52,7 @@ func TestOddRepositories(t *testing.T) {
 			sh(t, tree.Dir, "echo three >>new")
 			c := mustSnapshot(t, g, tree, "task")
 			require.Equal(t, 1, c.Commits)
-			require.Equal(t, 2, c.Files)
+			require.Equal(t, 2, c.FileCount)
 			require.True(t, c.Dirty)
 			require.Equal(t, "mine\n", sh(t, repo, "git log -1 --format=%s "+tree.Branch+" --"))
 			require.NoError(t, g.Remove(t.Context(), tree, mustExamine(t, g, tree).Branches))

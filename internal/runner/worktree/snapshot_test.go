@@ -19,7 +19,7 @@ func TestSnapshot(t *testing.T) {
 		require.Equal(t, c.Base, c.Commit)
 		require.Equal(t, tree.Branch, c.Branch)
 		require.False(t, c.Dirty)
-		require.Zero(t, c.Files)
+		require.Zero(t, c.FileCount)
 	})
 	t.Run("commits, changes and new files", func(t *testing.T) {
 		t.Parallel()
@@ -44,8 +44,8 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 			{Path: "file", Kind: fleet.FileModified, Insertions: 2},
 			{Path: "link", Kind: fleet.FileAdded, Insertions: 1},
 			{Path: "new", From: "old", Kind: fleet.FileRenamed},
-		}, c.List)
-		require.Equal(t, []int{5, 4, 0}, []int{c.Files, c.Insertions, c.Deletions})
+		}, c.FileChanges)
+		require.Equal(t, []int{5, 4, 0}, []int{c.FileCount, c.Insertions, c.Deletions})
 		require.Equal(t, "one\ntwo\nthree\n", sh(t, tree.Repository, "git show refs/fleet/agent/task:file"))
 
 		// The next task starts with the files that this task has left.
@@ -53,7 +53,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		sh(t, tree.Dir, `echo four >>file`)
 		next := mustSnapshot(t, g, tree, "next")
 		require.Equal(t, c.Commit, next.Base)
-		require.Equal(t, []fleet.FileChange{{Path: "file", Kind: fleet.FileModified, Insertions: 1}}, next.List)
+		require.Equal(t, []fleet.FileChange{{Path: "file", Kind: fleet.FileModified, Insertions: 1}}, next.FileChanges)
 	})
 	t.Run("large files and repositories are left out", func(t *testing.T) {
 		t.Parallel()
@@ -62,7 +62,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		c := mustSnapshot(t, g, tree, "task")
 		require.Equal(t, []string{"inner/ (a repository of its own)", "large (larger than 50 MiB)"}, c.LeftOut)
 		require.True(t, c.Dirty)
-		require.Zero(t, c.Files)
+		require.Zero(t, c.FileCount)
 	})
 	t.Run("a file instead of a directory, no index, no commit", func(t *testing.T) {
 		t.Parallel()
@@ -71,11 +71,11 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.NoError(t, g.Begin(t.Context(), tree, "task"))
 		sh(t, tree.Dir, `rm -r dir; echo now a file >dir; rm "$(git rev-parse --git-path index)"`)
 		c := mustSnapshot(t, g, tree, "task")
-		require.Equal(t, 2, c.Files)
+		require.Equal(t, 2, c.FileCount)
 		sh(t, tree.Dir, `git symbolic-ref HEAD refs/heads/none`)
 		c = mustSnapshot(t, g, tree, "task")
 		require.Equal(t, "", c.Branch)
-		require.Equal(t, 2, c.Files)
+		require.Equal(t, 2, c.FileCount)
 	})
 	t.Run("pushed", func(t *testing.T) {
 		t.Parallel()
@@ -93,7 +93,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		trapPrograms(t, tree.Dir)
 		require.NoError(t, g.Begin(t.Context(), tree, "again"))
 		c := mustSnapshot(t, g, tree, "task")
-		require.Equal(t, 2, c.Files)
+		require.Equal(t, 2, c.FileCount)
 		patch, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<20)
 		require.NoError(t, err)
 		require.Contains(t, string(patch), "+two")

@@ -112,12 +112,12 @@ func (w logWriter) Write(b []byte) (int, error) {
 
 // As returns a context for calls by the person of this name.
 func As(ctx context.Context, name string) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindHuman})
 }
 
 // AsAdmin returns a context for calls by an admin.
 func AsAdmin(ctx context.Context) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Controller, Scope: fleet.ScopeAdmin})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.KindController, Scope: fleet.ScopeAdmin})
 }
 
 // Context returns a context for calls by alice, who owns the agents that the harness creates.

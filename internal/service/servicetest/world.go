@@ -26,7 +26,7 @@ func Second(t testing.TB, c fake.Config) *fake.Place {
 
 // Others returns a function that configures the place as a place of other toolsets only.
 func Others(p fleet.Place) func(*state.Config) {
-	return func(c *state.Config) { c.Others = []fleet.Place{p} }
+	return func(c *state.Config) { c.OtherPlaces = []fleet.Place{p} }
 }
 
 // Launch returns the request for an agent in the place second that has one task.

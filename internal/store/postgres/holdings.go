@@ -62,7 +62,7 @@ func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (
 	}
 	h.Agents = map[fleet.Toolset]int{}
 	isFar := func() bool {
-		return !c.Alone && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.maxTransactions) &&
+		return !c.Exclusive && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.maxTransactions) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.maxTransactions) &&
 			(l.StoredBytes == 0 || c.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.maxTransactions)*maxSharedBytes)
 	}

@@ -41,9 +41,9 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 	}
 	return []any{
 		a.Trace, a.Name, a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
-		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, NullTime(a.RetryAt),
+		string(a.State), a.StateReason, string(a.Desired), a.RestartsRequested, a.RestartsDone, a.Attempts, NullTime(a.RetryAt),
 		a.CreatedAt, a.UpdatedAt, NullTime(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
-		string(a.Refused), a.RefusedField, a.HasConversation, shares, parameters, host, next, rules, a.SessionID, labelsArg(a.Labels), a.Pool, int64(a.MaxIdle), a.Conversation, NameKey(a.Name),
+		string(a.RefusalReason), a.RefusalField, a.HasConversation, shares, parameters, host, next, rules, a.SessionID, labelsArg(a.Labels), a.Pool, int64(a.MaxIdle), a.Conversation, NameKey(a.Name),
 	}, err
 }
 
@@ -66,9 +66,9 @@ func ScanView(row Scanner) (*fleet.AgentView, error) {
 
 func scanAgent(row Scanner, a *fleet.Agent) error {
 	return row.Scan(&a.UID, &a.Trace, &a.Name, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
-		jsonColumn{&a.Metadata}, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts,
+		jsonColumn{&a.Metadata}, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.RestartsRequested, &a.RestartsDone, &a.Attempts,
 		(*TimeColumn)(&a.RetryAt), (*TimeColumn)(&a.CreatedAt), (*TimeColumn)(&a.UpdatedAt), (*TimeColumn)(&a.DeletedAt), (*string)(&a.Toolset), &a.Place, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.HasConversation, jsonColumn{&a.Shares}, jsonColumn{&a.Parameters}, jsonColumn{&a.Host}, jsonColumn{&a.Next}, jsonColumn{&a.Rules}, &a.SessionID, jsonColumn{&a.Labels}, &a.Pool, (*int64)(&a.MaxIdle), &a.Conversation,
+		(*string)(&a.RefusalReason), &a.RefusalField, &a.HasConversation, jsonColumn{&a.Shares}, jsonColumn{&a.Parameters}, jsonColumn{&a.Host}, jsonColumn{&a.Next}, jsonColumn{&a.Rules}, &a.SessionID, jsonColumn{&a.Labels}, &a.Pool, (*int64)(&a.MaxIdle), &a.Conversation,
 		&a.Revision, jsonColumn{&a.Config})
 }
 

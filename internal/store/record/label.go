@@ -27,7 +27,7 @@ func (t Tx) putLabels(taskID string, l fleet.Labels) error {
 // SelectorConditions returns the selector as SQL conditions on the column labels. arg adds an argument of the query and returns its
 // placeholder; in is Dialect.InList.
 func SelectorConditions(s fleet.Selector, in string, arg func(any) string) (conditions []string) {
-	if s.Labelled() {
+	if s.RequiresLabel() {
 		conditions = append(conditions, `labels IS NOT NULL`) // as in the index
 	}
 	for _, r := range s {

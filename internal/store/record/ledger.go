@@ -107,6 +107,6 @@ func scanTotal(row Scanner) (l fleet.LedgerTotal, err error) {
 
 func scanLedger(row Scanner) (*fleet.LedgerEntry, error) {
 	e := &fleet.LedgerEntry{}
-	return e, row.Scan(&e.N, &e.Budget, (*TimeColumn)(&e.Begin), &e.TaskID, (*string)(&e.Kind),
+	return e, row.Scan(&e.Seq, &e.Budget, (*TimeColumn)(&e.Begin), &e.TaskID, (*string)(&e.Kind),
 		(*int64)(&e.Reserved.Micros), &e.Reserved.Tokens, (*int64)(&e.Spent.Micros), &e.Spent.Tokens, (*TimeColumn)(&e.At), &e.Text)
 }

@@ -17,7 +17,7 @@ func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	t.DB.Lock(LockAgent, uid)
 	return QueryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
 		r := &fleet.Remains{}
-		return r, row.Scan((*TimeColumn)(&r.KeptAt), &r.Size, &r.Lost, &r.Bundle)
+		return r, row.Scan((*TimeColumn)(&r.KeptAt), &r.Size, &r.LostWork, &r.Bundle)
 	}, selectRemains, bundle, uid)
 }
 
@@ -30,5 +30,5 @@ func (t Tx) putRemains(uid string, r *fleet.Remains) error {
 	}
 	t.DB.Lock(LockAgent, uid)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("keep what is left of agent %s: %w", uid, err) },
-		putRemains, uid, r.KeptAt, len(bundle), r.Lost, bundle)
+		putRemains, uid, r.KeptAt, len(bundle), r.LostWork, bundle)
 }

@@ -71,13 +71,13 @@ func (t Tx) updateSession(s *fleet.Session) error {
 // sessionArgs returns the values of sessionColumns.
 func sessionArgs(s *fleet.Session) []any {
 	return []any{
-		string(s.Toolset), s.Owner, s.Name, s.Key, s.Agent, s.Source, s.AgentUID, s.Messages, s.CreatedAt,
+		string(s.Toolset), s.Owner, s.Name, s.Key, s.Agent, s.Source, s.AgentUID, s.Turns, s.CreatedAt,
 		s.UsedAt, NullTime(s.ClosedAt), s.CloseReason, s.Title,
 	}
 }
 
 func scanSession(row Scanner) (*fleet.Session, error) {
 	var s fleet.Session
-	return &s, row.Scan(&s.ID, (*string)(&s.Toolset), &s.Owner, &s.Name, &s.Key, &s.Agent, &s.Source, &s.AgentUID, &s.Messages,
+	return &s, row.Scan(&s.ID, (*string)(&s.Toolset), &s.Owner, &s.Name, &s.Key, &s.Agent, &s.Source, &s.AgentUID, &s.Turns,
 		(*TimeColumn)(&s.CreatedAt), (*TimeColumn)(&s.UsedAt), (*TimeColumn)(&s.ClosedAt), &s.CloseReason, &s.Title, &s.Revision)
 }

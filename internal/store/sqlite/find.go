@@ -40,7 +40,7 @@ func (q *taskQuery) add(condition string, args ...any) {
 // already selects the rows, so that no index is needed here.
 func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	q := &taskQuery{}
-	if f.Selector.Labelled() {
+	if f.Selector.RequiresLabel() {
 		indexed = true // the index of tasks with labels
 	}
 	// lead returns the column in a form that lets SQLite use its index for the first condition, and not for later ones.

@@ -182,7 +182,7 @@ var agentCases = []testCase{
 		b := newAgent(a.UID, "papa", "bob")
 		b.Project, b.Role, b.Spec, b.WorkspaceID, b.Location, b.Metadata = "P", "R", "S", "W", "L", nil
 		b.State, b.StateReason, b.Desired = fleet.StateFailed, "oh", fleet.DesiredStopped
-		b.Restart, b.Restarted, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
+		b.RestartsRequested, b.RestartsDone, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
 		b.CreatedAt, b.UpdatedAt, b.DeletedAt = noon.Add(1*time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
 		b.Rules = nil
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(b) })
@@ -222,14 +222,14 @@ var agentCases = []testCase{
 
 	{"every known state can be stored, others not", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		write := func(state fleet.State, desired fleet.Desired) error {
+		write := func(state fleet.State, desired fleet.DesiredState) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a.State, a.Desired = state, desired
 				return tx.Update(a)
 			})
 		}
 		for _, state := range fleet.States {
-			for _, desired := range []fleet.Desired{fleet.DesiredRunning, fleet.DesiredStopped, fleet.DesiredDeleted} {
+			for _, desired := range []fleet.DesiredState{fleet.DesiredRunning, fleet.DesiredStopped, fleet.DesiredDeleted} {
 				require.NoError(t, write(state, desired))
 			}
 		}

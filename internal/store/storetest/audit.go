@@ -11,7 +11,7 @@ import (
 
 func newEntry(principal, method, outcome string, at time.Time) fleet.AuditEntry {
 	return fleet.AuditEntry{
-		Time: at, Principal: principal, Kind: fleet.Human, Method: method, Face: "grpc", Remote: "127.0.0.1:1", Target: "papi", Outcome: outcome, Count: 1,
+		Time: at, Principal: principal, Kind: fleet.KindHuman, Method: method, Face: "grpc", Remote: "127.0.0.1:1", Target: "papi", Outcome: outcome, Count: 1,
 	}
 }
 
@@ -30,7 +30,7 @@ func listAudit(t tb, s fleet.Store, f fleet.AuditFilter, limit int) []fleet.Audi
 var auditCases = []testCase{
 	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
 		full := fleet.AuditEntry{
-			Time: noon, Principal: "Jörg", Kind: fleet.AgentKind, Caller: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
+			Time: noon, Principal: "Jörg", Kind: fleet.KindAgent, Caller: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
 			Target: "Papi@alice", AgentName: "Papi", Owner: "alice", RequestID: "r-1", Outcome: "AGENT_BUSY", Count: 7,
 		}
 		putAudit(t, s, full, newEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))

@@ -31,7 +31,7 @@ func Fill(t *testing.T, s fleet.Store) {
 			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", testBody{"text"}),
 			tx.Insert(reservation("day", "t1", noon, 500)), tx.Insert(settlement("day", "t1", noon, 500, 70)),
 			tx.Insert(newDelivery("w1", 1)),
-			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
+			tx.Put("u2", &fleet.Remains{KeptAt: noon, LostWork: "a file", Bundle: []byte("bundle")}),
 		} {
 			require.NoError(t, err)
 		}

@@ -224,7 +224,7 @@ var historyCases = []testCase{
 			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
 			require.Equal(t, c, getChecks(t, s, task.ID))
 		}
-		put(&fleet.TaskChecks{Asked: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
+		put(&fleet.TaskChecks{Requested: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
 		task.Status, task.EndedAt, task.ReasonCode, task.RetryAt = fleet.TaskFailed, noon, fleet.CodeUsageWindow, noon.Add(time.Hour)
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
@@ -255,8 +255,8 @@ var historyCases = []testCase{
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		put(&fleet.Changes{
-			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, Files: 2, Insertions: 3, Deletions: 4, At: noon,
-			List: []fleet.FileChange{
+			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, FileCount: 2, Insertions: 3, Deletions: 4, At: noon,
+			FileChanges: []fleet.FileChange{
 				{Path: "new", From: "old", Kind: fleet.FileRenamed, Insertions: 3, Deletions: 4}, {Path: "bin", Kind: fleet.FileAdded, Binary: true},
 			},
 			LeftOut: []string{"large"},
@@ -281,8 +281,8 @@ var historyCases = []testCase{
 		put := func(uid string, r *fleet.Remains) {
 			update(t, s, func(tx fleet.Tx) error { return tx.Put(uid, r) })
 		}
-		put("u1", &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"})
-		require.Equal(t, &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, left("u1"))
+		put("u1", &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"})
+		require.Equal(t, &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"}, left("u1"))
 		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
 		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
 		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, left("u1"))

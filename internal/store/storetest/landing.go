@@ -20,10 +20,10 @@ var landingCases = []testCase{
 		}
 		require.Empty(t, landings(fleet.LandingFilter{}))
 		require.Empty(t, landings(fleet.LandingFilter{TaskIDs: []string{"t1", "t3"}}))
-		first := &fleet.Landing{TaskID: "t1", State: fleet.LandingBranch, Place: "local", Project: "Setup", Head: "h1", Files: 2, UpdatedAt: noon}
+		first := &fleet.Landing{TaskID: "t1", State: fleet.LandingBranch, Place: "local", Project: "Setup", Head: "h1", FileCount: 2, UpdatedAt: noon}
 		second := &fleet.Landing{
 			TaskID: "t2", State: fleet.LandingQueued, Head: "h2", Candidate: "c", EvidenceAt: noon.Add(time.Second), UpdatedAt: noon,
-			Request:   &fleet.LandingRequest{By: "alice", OnBehalf: fleet.OnBehalf{Kind: fleet.Human}, At: noon, Into: "main", Strategy: fleet.Squash, Batch: 1, Fix: true},
+			Request:   &fleet.LandingRequest{By: "alice", Authorization: fleet.Authorization{Kind: fleet.KindHuman}, At: noon, Into: "main", Strategy: fleet.Squash, Batch: 1, Fix: true},
 			Conflicts: []fleet.Conflict{{Path: "a b\n", Kind: "content", Hunks: "<<<<<<<\n"}}, Earlier: []string{"t1"},
 		}
 		update(t, s, func(tx fleet.Tx) error {

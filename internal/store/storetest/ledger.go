@@ -58,10 +58,10 @@ var ledgerCases = []testCase{
 		require.Len(t, entries, 6)
 		for i, want := range []*fleet.LedgerEntry{written[6], written[5], refused, written[3], written[1], written[0]} {
 			got := *entries[i]
-			got.N = 0
+			got.Seq = 0
 			require.Equal(t, *want, got)
 		}
-		require.Equal(t, entries[2:4], get(fleet.LedgerFilter{Budget: "day", Before: entries[1].N, Limit: 2}).Entries)
+		require.Equal(t, entries[2:4], get(fleet.LedgerFilter{Budget: "day", Before: entries[1].Seq, Limit: 2}).Entries)
 		require.Len(t, get(fleet.LedgerFilter{Budget: "day", Begin: noon, Limit: 10}).Entries, 5)
 		require.Len(t, get(fleet.LedgerFilter{Budget: "day", Begin: tomorrow, Limit: 10}).Entries, 1)
 	}},

@@ -14,7 +14,7 @@ var messageCases = []testCase{
 		a := addAgent(t, s)
 		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, DeliveredAt: noon.Add(time.Second)}
-		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
+		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, RefusalReason: fleet.ReasonNoRunningTask, RefusalText: "too late"}
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
 			for _, m := range []*fleet.Message{open, given, refused} {
@@ -40,14 +40,14 @@ var messageCases = []testCase{
 			return tx.Insert(two)
 		})
 		one.DeliveredAt = noon.Add(time.Minute)
-		two.Refused, two.RefusedText = fleet.ReasonUnimplemented, "it takes none"
+		two.RefusalReason, two.RefusalText = fleet.ReasonUnimplemented, "it takes none"
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Update(one))
 			return tx.Update(two)
 		})
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 		for _, m := range []fleet.Message{
-			{ID: "m1", DeliveredAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", DeliveredAt: noon}, {ID: "m3", DeliveredAt: noon},
+			{ID: "m1", DeliveredAt: noon}, {ID: "m1"}, {ID: "m2", RefusalReason: fleet.ReasonNoRunningTask}, {ID: "m2", DeliveredAt: noon}, {ID: "m3", DeliveredAt: noon},
 		} {
 			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
 		}
@@ -64,7 +64,7 @@ var messageCases = []testCase{
 			{ID: "m1", TaskID: "t1"},
 			{ID: "m2", TaskID: "none"},
 			{ID: "", TaskID: "t1"},
-			{ID: "m2", TaskID: "t1", DeliveredAt: noon, Refused: fleet.ReasonInternal},
+			{ID: "m2", TaskID: "t1", DeliveredAt: noon, RefusalReason: fleet.ReasonInternal},
 		} {
 			m.CreatedAt = noon
 			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))

@@ -100,7 +100,7 @@ var questionCases = []testCase{
 	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
-		for i, remember := range []fleet.Remember{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
+		for i, remember := range []fleet.RememberScope{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
 			q := newQuestion(fmt.Sprintf("t1-%d", i), "t1", a)
 			q.Kind, q.Rules = fleet.AskPermission, []string{"Bash(make *)"}
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(q) })

@@ -108,12 +108,12 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		Rules:   []fleet.AllowedRule{{Rule: "Bash(go test *)", By: owner, At: noon}, {Rule: "Write(日本*)", TaskID: "t1", By: owner, At: noon}},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, HasConversation: true, SessionID: "c0ffee", Conversation: "t7",
 		Config: &fleet.AgentConfig{
-			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,
+			Driver: "claude", SystemPrompt: "Be good.", Allow: []string{}, Reports: true,
 			MCPServers: []fleet.MCPServer{{Name: "search", Command: "npx", Env: map[string]string{"KEY": "${KEY}"}}},
 		},
-		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, Restart: 2, Restarted: 1,
+		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, RestartsRequested: 2, RestartsDone: 1,
 		Attempts: 3, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
-		Refused: fleet.ReasonInvalidArgument, RefusedField: "spec", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		RefusalReason: fleet.ReasonInvalidArgument, RefusalField: "spec", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 }
 

@@ -15,7 +15,7 @@ var sessionCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(full) })
 		require.EqualValues(t, 1, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
-		full.Messages, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
+		full.Turns, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
 		require.EqualValues(t, 2, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
@@ -134,7 +134,7 @@ var toolCases = []testCase{
 func newSession(id, owner, key string) *fleet.Session {
 	return &fleet.Session{
 		ID: id, Toolset: fleet.ToolsetSessions, Owner: owner, Name: "Jörg's", Key: key, Agent: "echo.yaml", Source: "files",
-		Title: "what to do", AgentUID: "u1", Messages: 1, CreatedAt: noon, UsedAt: noon.Add(time.Second),
+		Title: "what to do", AgentUID: "u1", Turns: 1, CreatedAt: noon, UsedAt: noon.Add(time.Second),
 	}
 }
 

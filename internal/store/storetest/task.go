@@ -42,7 +42,7 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		entry := func(n int) *fleet.QueueEntry {
 			return &fleet.QueueEntry{
-				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun,
+				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeRun,
 				After: []fleet.Dependency{{TaskID: "t0", AnyEnd: true, Result: true}},
 			}
 		}

@@ -13,11 +13,11 @@ import (
 var tokenCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Token{
-			Name: "Jörg", Kind: fleet.Controller, Scope: fleet.ScopeRun, Projects: []string{"Setup", "local/a, b"}, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
+			Name: "Jörg", Kind: fleet.KindController, Scope: fleet.ScopeRun, Projects: []string{"Setup", "local/a, b"}, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
 			RevokedAt: noon.Add(time.Minute), AgentUID: "u1", TaskID: "t1",
 		}
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
-		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}
+		agent.Kind, agent.CreatedAt = fleet.KindAgent, time.Time{}
 		for _, k := range []*fleet.Token{full, human, agent} {
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
@@ -91,7 +91,7 @@ var tokenCases = []testCase{
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(k) }))
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 		other := &fleet.Token{
-			Name: "bob", Kind: fleet.AgentKind, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
+			Name: "bob", Kind: fleet.KindAgent, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
 			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
 		}
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(other) })
@@ -114,7 +114,7 @@ var tokenCases = []testCase{
 }
 
 func newToken(name, hash string) *fleet.Token {
-	return &fleet.Token{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRead, Hash: hash, CreatedAt: noon}
+	return &fleet.Token{Name: name, Kind: fleet.KindHuman, Scope: fleet.ScopeRead, Hash: hash, CreatedAt: noon}
 }
 
 func getToken(t tb, s fleet.Store, name string) *fleet.Token {

@@ -154,11 +154,11 @@ func (c Config) spec(id string) string {
 
 // agentConfig returns the configuration of the agent.
 func (s *Service) agentConfig(c Config, id string) *fleet.AgentConfig {
-	ac := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
+	ac := &fleet.AgentConfig{Driver: c.Driver, Reports: true, MayEdit: c.Allow == nil, KeepFilesFor: max(c.Keep, 0)}
 	if c.Driver == "" {
 		return ac // the project defines the agent, and its spec is the system prompt
 	}
-	ac.System, ac.Model, ac.Command, ac.Allow, ac.Deny = systemPrompt(id), c.Model, c.Command, c.Allow, c.Deny
+	ac.SystemPrompt, ac.Model, ac.Command, ac.Allow, ac.Deny = systemPrompt(id), c.Model, c.Command, c.Allow, c.Deny
 	ac.Ask, ac.AskTimeout = c.Ask, c.AskTimeout
 	ac.PassEnv, ac.Document = c.PassEnv, c.Document
 	if s.needsDocument && ac.Document == "" {

@@ -54,7 +54,7 @@ func TestPromptOnce(t *testing.T) {
 			require.NoError(t, err)
 			h.WaitStored(func() bool { return created().UID != "" })
 			v := created()
-			texts := v.Spec + v.Config.System + v.Config.Document
+			texts := v.Spec + v.Config.SystemPrompt + v.Config.Document
 			require.NotContains(t, texts, contract, "the prompt has it")
 			require.Equal(t, 1, strings.Count(texts, "Your agent_id is "+a.ID))
 			require.NotContains(t, strings.ReplaceAll(texts, "If you have the tool append_payload", ""), "append_payload")

@@ -142,11 +142,11 @@ func (s *Service) modelDriver() string {
 // environment variable with the provider's key.
 func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.AgentConfig, error) {
 	c := &fleet.AgentConfig{Name: p.Name}
-	c.System, c.SystemOnly = config["system"].(string)
+	c.SystemPrompt, c.ReplacesSystemPrompt = config["system"].(string)
 	if p.Kind == KindCLI {
 		c.Driver, c.Command, c.PassEnv, c.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
 		c.Allow = p.Allow
-		c.SystemOnly = false // a program needs its own default prompt to work as an agent
+		c.ReplacesSystemPrompt = false // a program needs its own default prompt to work as an agent
 		return c, nil
 	}
 	doc, err := documentOf(p, key, config)
@@ -157,11 +157,11 @@ func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, conf
 	if key != "" {
 		c.PassEnv = []string{key}
 	}
-	c.Inside = slices.Clone(s.cfg.ToolHosts)
+	c.PrivateHosts = slices.Clone(s.cfg.ToolHosts)
 	for _, t := range tools {
 		c.Allow = append(c.Allow, t.Name)
 		if u, err := url.Parse(address(&t)); err == nil && who.Admin() && u.Hostname() != "" {
-			c.Inside = append(c.Inside, u.Hostname())
+			c.PrivateHosts = append(c.PrivateHosts, u.Hostname())
 		}
 	}
 	return c, nil

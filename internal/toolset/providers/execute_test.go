@@ -181,8 +181,8 @@ func TestDocument(t *testing.T) {
 		"temperature": 0.7, "max_tokens": 4096.0,
 	}, d["models"].(map[string]any)["model"])
 	require.Equal(t, "cagent", r.Driver)
-	require.Equal(t, odd, r.System)
-	require.True(t, r.SystemOnly)
+	require.Equal(t, odd, r.SystemPrompt)
+	require.True(t, r.ReplacesSystemPrompt)
 	require.Equal(t, []string{"ANTHROPIC_API_KEY"}, r.PassEnv)
 	require.Empty(t, r.Allow)
 	require.NotNil(t, r.Allow, "a nil Allow would mean all tools")
@@ -195,7 +195,7 @@ func TestDocument(t *testing.T) {
 		"provider": "provider", "model": "custom-1", "presence_penalty": -1.0,
 		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning_effort": "low"}}},
 	}, d["models"].(map[string]any)["model"])
-	require.False(t, r.SystemOnly)
+	require.False(t, r.ReplacesSystemPrompt)
 
 	_, d = document("ollama", nil)
 	require.Equal(t, map[string]any{"provider": map[string]any{"api_type": "openai_chatcompletions", "base_url": "http://127.0.0.1:11434/v1"}}, d["providers"])
@@ -212,7 +212,7 @@ func TestDocument(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "mycli", Prompt: "p", Config: map[string]any{"model": "big", "system": "be brief"}})
 	r = h.agentConfig()
 	require.Equal(t, &fleet.AgentConfig{
-		Name: "mycli", Driver: "command", Command: []string{"mycli", "--model", "{{.Model}}"}, Model: "big", System: "be brief", PassEnv: []string{"CUSTOM_KEY"},
+		Name: "mycli", Driver: "command", Command: []string{"mycli", "--model", "{{.Model}}"}, Model: "big", SystemPrompt: "be brief", PassEnv: []string{"CUSTOM_KEY"},
 	}, r)
 }
 

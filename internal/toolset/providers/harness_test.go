@@ -89,7 +89,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{h.clis}, state.Config{
 		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: waittest.Limit, Logger: logger,
-		Others: []fleet.Place{h.models},
+		OtherPlaces: []fleet.Place{h.models},
 	})
 	h.core = service.New(st)
 	rec := reconcile.New(st, nil)
@@ -144,7 +144,7 @@ func (h *harness) agentConfig() *fleet.AgentConfig {
 }
 
 func (h *harness) as(name string) context.Context {
-	p := fleet.Principal{Name: name, Kind: fleet.Controller, Scope: fleet.ScopeRun}
+	p := fleet.Principal{Name: name, Kind: fleet.KindController, Scope: fleet.ScopeRun}
 	if name == "root" {
 		p.Scope = fleet.ScopeAdmin
 	}

@@ -9,7 +9,7 @@ import (
 // admit returns LIMIT_REACHED if the principal has too many requests under way, or has begun too many in the last minute. It
 // counts the tasks of the requests in the store, so the limits hold for all servers together.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	h, err := tx.Holdings(principal, fleet.Limits{}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetProviders), Alone: true})
+	h, err := tx.Holdings(principal, fleet.Limits{}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetProviders), Exclusive: true})
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 		}
 		if found.Total >= limit {
 			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %[1]d: wait until a request has ended",
-				limit).AtLimit("concurrent requests", int64(limit), int64(limit)).After(fleet.BusyRetry)
+				limit).AtLimit("concurrent requests", int64(limit), int64(limit)).After(fleet.BusyRetryAfter)
 		}
 	}
 	limit := s.cfg.PerMinute

@@ -203,7 +203,7 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 // drivers has no such driver.
 func (p *Provider) findDriver(drivers []fleet.Driver) error {
 	// A driver for scripts would execute the caller's prompt. A driver with documents is for models.
-	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts || d.NeedsDocument })
+	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.RunsScripts || d.NeedsDocument })
 	if p.Driver == "" {
 		p.Driver = defaultDriver
 	}

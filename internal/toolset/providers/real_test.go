@@ -92,7 +92,7 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	require.NoError(t, err)
 	models := clis.Models()
 	st := state.New(store, []fleet.Place{clis}, state.Config{
-		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
+		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, OtherPlaces: []fleet.Place{models},
 	})
 	core := service.New(st)
 	rec := reconcile.New(st, nil)
@@ -141,7 +141,7 @@ func (r *real) program(name, script string) {
 }
 
 func (r *real) ctx() context.Context {
-	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 }
 
 func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {

@@ -224,7 +224,7 @@ func TestRegisterNeedsAnAdmin(t *testing.T) {
 	}
 
 	// A principal that is no longer an admin loses the tools that only an admin may have.
-	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: spec(t, `{"description": "d", "command": ["bash"]}`)})
 	require.NoError(t, err)
 	require.Contains(t, h.tools("alice", "claude"), "calc")

@@ -79,7 +79,7 @@ func (s *Service) checkDriver() error {
 
 // launch returns the request that starts an agent from the definition.
 func (s *Service) launch(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
-	c := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == fleet.DefinitionStore}
+	c := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, UntrustedDocument: d.Source == fleet.DefinitionStore}
 	project, err := s.applyPlace(c, p)
 	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: c, Project: project, Name: name}, err
 }

@@ -48,7 +48,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if errors.Is(err, conversation.ErrFull) {
 		err = fleet.Errorf(fleet.ReasonLimitReached,
 			"%d messages already wait for their turn in the session %q: send this message when they are answered", s.cfg.MaxWaiting, fleet.Shorten(id, 60)).
-			AtLimit("waiting", int64(s.cfg.MaxWaiting), int64(s.cfg.MaxWaiting)).After(fleet.BusyRetry)
+			AtLimit("waiting", int64(s.cfg.MaxWaiting), int64(s.cfg.MaxWaiting)).After(fleet.BusyRetryAfter)
 	}
 	if err != nil {
 		return nil, err

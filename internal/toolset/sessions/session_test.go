@@ -521,7 +521,7 @@ func TestAdminClosesASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.hired("alice", "papi")
-	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	x, err := w.svc.Create(root, "papi", "", "", sessions.Place{})
 	require.NoError(t, err)
 	sent := make(chan struct{})

@@ -26,7 +26,7 @@ func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 }
 
 func infoOf(v *service.SessionView) *Info {
-	info := &Info{Session: v.Session, Count: 2 * v.Messages, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
+	info := &Info{Session: v.Session, Count: 2 * v.Turns, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
 	if v.Turn() != nil {
 		info.Count-- // the agent has not answered the last message yet
 	}

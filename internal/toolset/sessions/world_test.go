@@ -127,7 +127,7 @@ func (w *world) open() {
 	w.store = store
 	st := state.New(store, []fleet.Place{w.fake}, state.Config{
 		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: log,
-		Others: []fleet.Place{models},
+		OtherPlaces: []fleet.Place{models},
 	})
 	w.core = service.New(st)
 	rec := reconcile.New(st, nil)
@@ -156,7 +156,7 @@ func (l logWriter) Write(p []byte) (int, error) {
 
 // as returns a context for calls of the principal.
 func (w *world) as(name string) context.Context {
-	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller})
+	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.KindController})
 }
 
 // begin opens a session.

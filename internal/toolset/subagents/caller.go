@@ -28,7 +28,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 		return caller{}, err
 	}
 	if p.AgentUID == "" {
-		return caller{name: p.Name, agent: p.Kind == fleet.AgentKind, owner: p}, nil
+		return caller{name: p.Name, agent: p.Kind == fleet.KindAgent, owner: p}, nil
 	}
 	a, err := s.fleet.AgentByUID(ctx, p.AgentUID)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.PrincipalOfAgent(a)}
 	c.owner.TaskID = p.TaskID // its subagents are in the tree of its task
 	if a.Config != nil && a.Config.Name != "" {
-		c.name, c.calls, c.depth = a.Config.Name, a.Config.Calls, a.Config.Depth+1
+		c.name, c.calls, c.depth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1
 	}
 	return c, nil
 }

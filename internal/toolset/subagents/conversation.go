@@ -20,7 +20,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	case errors.Is(err, conversation.ErrFull):
 		return fleet.Errorf(fleet.ReasonLimitReached,
 			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.config.MaxWaiting, r.definition.Name).
-			AtLimit("waiting", int64(r.config.MaxWaiting), int64(r.config.MaxWaiting)).After(fleet.BusyRetry)
+			AtLimit("waiting", int64(r.config.MaxWaiting), int64(r.config.MaxWaiting)).After(fleet.BusyRetryAfter)
 	case errors.Is(err, conversation.ErrLate):
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.definition.Name, r.config.QueueWait).With("agent_name", r.definition.Name)
 	case err != nil:
@@ -144,7 +144,7 @@ func sameConfig(a, b *fleet.AgentConfig) bool {
 		return a == b
 	}
 	withoutPrompt := func(r fleet.AgentConfig) (v any) {
-		r.System = ""
+		r.SystemPrompt = ""
 		text, _ := json.Marshal(r) // an agent's configuration is stored as JSON
 		_ = json.Unmarshal(text, &v)
 		return v
@@ -167,7 +167,7 @@ func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, erro
 	now := r.config.Now().UTC()
 	session := fleet.Session{
 		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.definition.Name, Key: r.conversation(),
-		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Messages: 1,
+		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Turns: 1,
 	}
 	l.Prompt = prompt
 	x, task, err := r.fleet.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})

@@ -53,7 +53,7 @@ func TestConversation(t *testing.T) {
 		old, err := tx.Session(fleet.SessionKey{ID: one.SessionID})
 		require.NoError(t, err)
 		require.Equal(t, "its definition has changed", old.CloseReason)
-		require.Equal(t, 4, old.Messages)
+		require.Equal(t, 4, old.Turns)
 		return nil
 	}))
 	w.waitUntil(func() bool { return len(w.agents()) == 2 })

@@ -65,11 +65,11 @@ func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 		return nil
 	}
 	c := &fleet.AgentConfig{
-		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, System: d.instructions(), SystemOnly: true,
+		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, SystemPrompt: d.instructions(), ReplacesSystemPrompt: true,
 		Allow: d.Allow, Deny: d.Deny, Ask: d.Ask, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
 	}
 	if depth+1 < maxDepth {
-		c.Calls = d.Calls
+		c.Subagents = d.Calls
 	}
 	return c
 }

@@ -197,7 +197,7 @@ func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.
 	w := &testService{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{host}, state.Config{
-		Others: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
+		OtherPlaces: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
 		PollInterval: 100 * time.Millisecond, Logger: log,
 	})
 	w.core = service.New(st)
@@ -350,16 +350,16 @@ func (w *testService) mustRun(name, prompt string) *subagents.Result {
 func (w *testService) ctx() context.Context { return asPrincipal(w.t.Context(), "alice") }
 
 func asPrincipal(ctx context.Context, name string) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Controller})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindController})
 }
 
 func asRoot(ctx context.Context) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 }
 
 // asAgent returns a context with the identity that the agent's token gives.
 func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
-	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent, AgentUID: a.UID, AgentName: a.Name}
 	return fleet.WithPrincipal(ctx, p)
 }
 

@@ -93,7 +93,7 @@ func TestNesting(t *testing.T) {
 	deeper, endDeeper := w.startHanging(asAgent(t.Context(), chain), "deeper")
 	defer endDeeper()
 	require.Equal(t, 2, deeper.Config.Depth)
-	require.Empty(t, deeper.Config.Calls, "an agent on the last level must not see subagents that it may not run")
+	require.Empty(t, deeper.Config.Subagents, "an agent on the last level must not see subagents that it may not run")
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
 	requireReason(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")

@@ -249,7 +249,7 @@ func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
 		d.Driver = "claude"
 	}
 	// A shell would execute the caller's prompt as a script.
-	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
+	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.RunsScripts })}
 	driver, ok := t.Driver(d.Driver)
 	if !ok {
 		return fmt.Errorf("driver is %q: it must be one of %s", fleet.Shorten(d.Driver, 40), strings.Join(t.DriverNames(), ", "))
@@ -258,7 +258,7 @@ func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
 	switch {
 	case driver.NeedsCommand && len(d.Command) == 0:
 		return fmt.Errorf("the driver %s needs a command: the program and its arguments", d.Driver)
-	case !driver.Tools && (d.Allow != nil || len(d.Deny) > 0), !driver.Asks && d.Ask != nil, !driver.MCPServers && len(d.MCPServers) > 0, !driver.Reports && len(d.Calls) > 0:
+	case !driver.EnforcesTools && (d.Allow != nil || len(d.Deny) > 0), !driver.Asks && d.Ask != nil, !driver.SupportsMCPServers && len(d.MCPServers) > 0, !driver.ReachesFleet && len(d.Calls) > 0:
 		return fmt.Errorf("the driver %s cannot enforce permissions or provide mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}
 	return nil
