@@ -13,8 +13,8 @@ import (
 // maxSummary limits the summary that a program can write to its file, in bytes.
 const maxSummary = 4000
 
-// maxSpent limits what a program can write to driver.SpentFile, in bytes.
-const maxSpent = 64 << 10
+// maxUsageFile limits what a program can write to driver.UsageFile, in bytes.
+const maxUsageFile = 64 << 10
 
 // maxStderr is how much of the end of a program's stderr is searched for the reason of a failure, in bytes.
 const maxStderr = 8 << 10
@@ -26,7 +26,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
-	spent, err := run.Head(shim.FilesDir+"/"+driver.UsageFile, maxSpent)
+	spent, err := run.Head(shim.FilesDir+"/"+driver.UsageFile, maxUsageFile)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read what the run has used", err)
 	}

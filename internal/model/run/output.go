@@ -15,7 +15,7 @@ import (
 // output is the pipe to the supervisor of the run, to which a run writes its outputs, one per line.
 type output struct {
 	limit     int64
-	spentPath string // path of driver.SpentFile; empty: it is not written
+	spentPath string // path of driver.UsageFile; empty: it is not written
 
 	spentMu sync.Mutex
 

@@ -16,12 +16,12 @@ type ConversationStore interface {
 // ConversationFileDriver is a driver whose program stores each conversation in its own file.
 type ConversationFileDriver interface {
 	// ConversationPattern returns a path/filepath pattern for the file in which the program stores a conversation when it has this
-	// environment and working directory. RecordID stands for the conversation's id. Record returns an empty string if
-	// the path is unknown.
+	// environment and working directory. ConversationIDPlaceholder stands for the conversation's id. The pattern is
+	// empty if the path is unknown.
 	ConversationPattern(environ []string, dir string) string
 }
 
-// ConversationIDPlaceholder is the placeholder for the id of a conversation in the result of Record.
+// ConversationIDPlaceholder is in a result of ConversationPattern in place of the id of a conversation.
 const ConversationIDPlaceholder = "{id}"
 
 // HomeFilesDriver is a driver whose program needs files in the agent's home.
@@ -48,7 +48,7 @@ func (c codex) ContinuesConversation() {}
 // ContinuesConversation implements ConversationDriver.
 func (a acpDriver) ContinuesConversation() {}
 
-// ConversationPattern implements ConversationFiles.
+// ConversationPattern implements ConversationFileDriver.
 func (c claudeCode) ConversationPattern(environ []string, dir string) string {
 	root, path := c.Conversations(environ, dir)
 	if path == "" {
@@ -57,7 +57,7 @@ func (c claudeCode) ConversationPattern(environ []string, dir string) string {
 	return Pattern(root) + "/" + path + "/" + ConversationIDPlaceholder + ".jsonl"
 }
 
-// ConversationPattern implements ConversationFiles. The last three directories are the year, month and day when the conversation
+// ConversationPattern implements ConversationFileDriver. The last three directories are the year, month and day when the conversation
 // started.
 func (c codex) ConversationPattern(environ []string, _ string) string {
 	root := lookUpVariable(environ, "CODEX_HOME")
@@ -86,14 +86,14 @@ func lookUpVariable(environ []string, name string) (value string) {
 
 var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// SessionPattern returns the pattern for the file of one session. record is a result of Record. SessionPattern returns an empty
-// string if record is empty or the session has no valid id.
-func SessionPattern(record, session string) string {
+// SessionPattern returns the pattern for the file of one session. pattern is a result of ConversationPattern. SessionPattern returns
+// an empty string if pattern is empty or the session has no valid id.
+func SessionPattern(pattern, session string) string {
 	id := parseConversation(session).id
-	if record == "" || !sessionIDPattern.MatchString(id) {
+	if pattern == "" || !sessionIDPattern.MatchString(id) {
 		return ""
 	}
-	return strings.ReplaceAll(record, ConversationIDPlaceholder, id)
+	return strings.ReplaceAll(pattern, ConversationIDPlaceholder, id)
 }
 
 // maxProjectName is the maximum length of a project directory's name. Claude Code replaces the end of a longer name by

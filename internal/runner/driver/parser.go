@@ -29,7 +29,7 @@ type Format struct {
 	// or if the agent had none.
 	LostReason string `json:"lost,omitempty"`
 	// ConversationPattern is a path/filepath pattern for the file in which the program stores the conversation of the run, with
-	// RecordID in place of the conversation's id. It is empty if the path is unknown.
+	// ConversationIDPlaceholder in place of the conversation's id. It is empty if the path is unknown.
 	ConversationPattern string `json:"record,omitempty"`
 	// Conversation is fleet.Run.Conversation.
 	Conversation string `json:"conversation,omitempty"`
@@ -81,7 +81,7 @@ type Exit struct {
 	Code   int    // the exit code; -1 if a signal ended the program
 	Signal string // the signal that ended the program
 	Stderr string // the end of the program's stderr, if stderr was kept separately
-	Usage  []byte // the content of SpentFile
+	Usage  []byte // the content of UsageFile
 }
 
 // Result is the result of a run.

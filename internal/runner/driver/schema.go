@@ -23,7 +23,7 @@ func withSchema(j Job) Job {
 	return j
 }
 
-// maxObjects is how many beginnings of an object ObjectIn tries.
+// maxObjects is how many beginnings of an object FindObject tries.
 const maxObjects = 100
 
 // FindObject returns the JSON object in the text of a message: the whole text, or else the last object that begins and ends at

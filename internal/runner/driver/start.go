@@ -20,7 +20,7 @@ type Command struct {
 	ConfirmsMessages bool   // the program confirms messages, see package mailbox
 	SplitStderr      bool   // the output is structured, so stderr must not be mixed into it
 	ReportsRequests  bool   // the output shows when a request to the model is active, so the run can be stopped between requests
-	EndsOnSIGTERM    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and SpentFile says what it has used
+	EndsOnSIGTERM    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and UsageFile says what it has used
 	Format           Format
 }
 

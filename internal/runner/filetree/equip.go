@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// HomeFiles is what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
+// HomeFiles are what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
 type HomeFiles struct {
 	Dir     string            `json:"dir"`
 	Dirs    []string          `json:"dirs,omitempty"`
@@ -51,8 +51,8 @@ func (c Caches) updateLinks(root *os.Root) {
 	}
 }
 
-// WriteHomeFiles creates and replaces the files of the equipment. It follows no link out of the directory. If the agent has replaced a
-// directory that is needed, Equip returns its path in replaced.
+// WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If the agent has replaced a
+// directory that is needed, WriteHomeFiles returns its path in replaced.
 func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 	root, err := os.OpenRoot(e.Dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 	return "", nil
 }
 
-// neededDirs returns the directories that the equipment needs.
+// neededDirs returns the directories that the files need.
 func (e HomeFiles) neededDirs() []string {
 	all := slices.Clone(e.Dirs)
 	for _, names := range []iter.Seq[string]{maps.Keys(e.Initial), maps.Keys(e.Managed), maps.Keys(e.Links)} {

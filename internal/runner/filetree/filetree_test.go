@@ -64,8 +64,8 @@ func TestDepth(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestEmpty checks that Empty removes read-only directories and many entries, and follows no links.
-func TestEmpty(t *testing.T) {
+// TestRemoveContents checks that RemoveContents removes read-only directories and many entries, and follows no links.
+func TestRemoveContents(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	sh(t, outside, "echo precious >file; mkdir dir; echo precious >dir/file")
@@ -100,7 +100,7 @@ func TestExamine(t *testing.T) {
 	require.Positive(t, s.Bytes)
 }
 
-// TestHide checks that git recognises no repository in a hidden directory, and all of them after Show.
+// TestHide checks that git recognises no repository in a hidden directory, and all of them after ShowRepositories.
 func TestHide(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func TestHide(t *testing.T) {
 		for repository in .git inner/.git bare; do git --git-dir=$repository config core.fsmonitor 'touch `+dir+`/ran; false'; done`)
 	before := sh(t, dir, "find . -name '*HEAD*' | sort; cd work; git status --porcelain; rm -f ../ran")
 	require.NoError(t, filetree.HideRepositories(dir))
-	require.NoError(t, filetree.HideRepositories(dir), "Hide can be repeated")
+	require.NoError(t, filetree.HideRepositories(dir), "it can be repeated")
 	for _, in := range []string{"work", "work/inner", "work/bare", "tmp/tree"} {
 		cmd := exec.Command("git", "-C", filepath.Join(dir, in), "status")
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hiddenSuffix is the suffix of files that Hide has renamed.
+// hiddenSuffix is the suffix of files that HideRepositories has renamed.
 const hiddenSuffix = ".of-kept-agent"
 
 // HideRepositories makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
-// such a repository names. It renames the files HEAD, without which a directory is not a repository. Show reverts that.
+// such a repository names. It renames the files HEAD, without which a directory is not a repository. ShowRepositories reverts that.
 func HideRepositories(dir string) error {
 	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		if strings.EqualFold(name, "HEAD") {
@@ -25,7 +25,7 @@ func HideRepositories(dir string) error {
 	})
 }
 
-// ShowRepositories reverts Hide.
+// ShowRepositories reverts HideRepositories.
 func ShowRepositories(dir string) error {
 	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		head := name[:len("HEAD")]

@@ -4,7 +4,7 @@ package filetree
 
 import "golang.org/x/sys/unix"
 
-// removeBatch is the number of entries that Empty reads at a time.
+// removeBatch is the number of entries that RemoveContents reads at a time.
 const removeBatch = 4096
 
 // RemoveContents removes everything in the directory, but not the directory itself.

@@ -16,7 +16,7 @@ type Survey struct {
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
 	// of each subdirectory.
 	Parts map[string]Part `json:"parts"`
-	// TooDeep is the number of Files whose paths are too long for a system call. DeepIn is the path of the first of these
+	// TooDeep is the number of Files whose paths are too long for a system call. TooDeepIn is the path of the first of these
 	// directories, shortened to two levels.
 	TooDeep   int64  `json:"deep,omitempty"`
 	TooDeepIn string `json:"deep_in,omitempty"`

@@ -78,8 +78,8 @@ func TestSizes(t *testing.T) {
 	require.Equal(t, []int64{4, gitfiles.NamedPipe, 0}, sizes)
 }
 
-// TestCopyLarge checks that only complete files with the right digest get their names.
-func TestCopyLarge(t *testing.T) {
+// TestCopyLFS checks that only complete files with the right digest get their names.
+func TestCopyLFS(t *testing.T) {
 	t.Parallel()
 	dir, have, to := t.TempDir(), t.TempDir(), t.TempDir()
 	digest := func(text string) string {
@@ -98,8 +98,8 @@ func TestCopyLarge(t *testing.T) {
 	require.Empty(t, gitfiles.LFSPath("../"+digest("one")))
 }
 
-// TestMend checks that the link is restored, and that locks are removed only in the git directory.
-func TestMend(t *testing.T) {
+// TestRepair checks that the link is restored, and that locks are removed only in the git directory.
+func TestRepair(t *testing.T) {
 	t.Parallel()
 	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", AllLocks: true}
 	outside := t.TempDir()

@@ -59,7 +59,7 @@ func CopyLFS(c LFSCopy) error {
 		}
 		m := lfsFilePattern.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() || LFSPath(m[1]) != path {
-			return nil //nolint:nilerr // see CopyLarge
+			return nil //nolint:nilerr // see CopyLFS
 		}
 		if _, err := os.Lstat(filepath.Join(c.Have, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -72,7 +72,7 @@ func CopyLFS(c LFSCopy) error {
 func copyLFSFile(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil //nolint:nilerr // see CopyLarge
+		return nil //nolint:nilerr // see CopyLFS
 	}
 	defer func() { _ = in.Close() }()
 	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > MaxLFSFile || isSparse(info) {

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package gitfiles reads and mends the files of git directories and working trees that agents wrote, without running git. An
+// Package gitfiles reads and repairs the files of git directories and working trees that agents wrote, without running git. An
 // agent decides what the files say, and may have replaced each by a link, a pipe or something huge.
 //
 // Package sandbox calls it in a confined process, and gives its results to package worktree, which checks them again.

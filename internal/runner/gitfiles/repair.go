@@ -20,7 +20,7 @@ type Tree struct {
 	AllLocks bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
 }
 
-// RepairResult is the state of the git directory after Mend.
+// RepairResult is the state of the git directory after Repair.
 type RepairResult struct {
 	Commit string `json:"commit"` // see Info
 }

@@ -73,19 +73,19 @@ func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
 	return onDirectory[filetree.Survey](ctx, "look", dir)
 }
 
-// HideRepositories makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
+// HideRepositories makes git recognise no repository in a directory that an agent wrote; see filetree.HideRepositories.
 func HideRepositories(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "hide", dir)
 	return err
 }
 
-// ShowRepositories reverts Hide.
+// ShowRepositories reverts HideRepositories.
 func ShowRepositories(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "show", dir)
 	return err
 }
 
-// WriteHomeFiles creates and replaces files in the home directory of an agent; see filetree.Equip.
+// WriteHomeFiles creates and replaces files in the home directory of an agent; see filetree.WriteHomeFiles.
 func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (replaced string, err error) {
 	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
 	return sizes, err
 }
 
-// RepairGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Mend.
+// RepairGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Repair.
 func RepairGit(ctx context.Context, t gitfiles.Tree) (gitfiles.RepairResult, error) {
 	write := []string{t.GitDir}
 	if t.Dir != "" {

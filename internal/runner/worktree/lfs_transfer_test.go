@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestPushLarge pushes commits with files of Git LFS. Their content must be at the other repository before the commits are.
-func TestPushLarge(t *testing.T) {
+// TestPushLFS pushes commits with files of Git LFS. Their content must be at the other repository before the commits are.
+func TestPushLFS(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git-lfs"); err != nil {
 		t.Skip("git-lfs is not installed")

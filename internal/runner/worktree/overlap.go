@@ -72,7 +72,7 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	return found, nil
 }
 
-// preview brings the contribution onto the branch.
+// preview merges the contribution into the branch, in the draft.
 func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) (w mergePreview, err error) {
 	w = mergePreview{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
 	base, err := d.base(ctx, c, onto, true)
@@ -123,7 +123,7 @@ func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string,
 	return first, conflict, nil
 }
 
-// overlap compares two works. It returns nil if they neither change the same lines nor are in conflict.
+// overlap compares two contributions. It returns nil if they neither change the same lines nor are in conflict.
 func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOverlap, error) {
 	if !a.changed || !b.changed {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// repair makes the tree usable for the next task: see gitfiles.Mend. It returns the commit of the agent's HEAD, or an empty text if
+// repair makes the tree usable for the next task: see gitfiles.Repair. It returns the commit of the agent's HEAD, or an empty text if
 // only git can find it. In a repository that people use too, it removes only locks that no running git can hold.
 func (t Tree) repair(ctx context.Context) (head string, err error) {
 	m := gitfiles.Tree{GitDir: t.GitDir, AllLocks: true}

@@ -147,7 +147,7 @@ func (t Tree) Problem() string {
 			link = agentfile.Other
 		}
 	}
-	if link != agentfile.File && (link != agentfile.Missing || !t.hasOwnGitDir()) { // mend creates a missing link
+	if link != agentfile.File && (link != agentfile.Missing || !t.hasOwnGitDir()) { // repair creates a missing link
 		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {

@@ -250,7 +250,7 @@ func TestFetch(t *testing.T) {
 	require.NoDirExists(t, mirror+"x")
 }
 
-func TestRemote(t *testing.T) {
+func TestIsRemote(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]bool{
 		"https://example.com/a/b.git": true, "ssh://git@example.com/a": true, "git@example.com:a/b.git": true, "host:path": true,
