@@ -97,7 +97,7 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 		if o.CoderUsers.Network == nil {
 			o.CoderUsers.Network = inbound.Network
 		}
-		if a.coderUsers, err = coderusers.New(c, a.service, o.CoderUsers); err != nil {
+		if a.coderUsers, err = coderusers.New(c, a.service.NameOf, o.CoderUsers); err != nil {
 			return nil, err
 		}
 		chain = append(chain, a.coderUsers)

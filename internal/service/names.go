@@ -22,7 +22,7 @@ type cachedName struct {
 
 // NameOf returns the name of the subject's principal. The first call for a subject chooses the name, which never changes.
 // If another subject already has the name, it gets a number: "coder:alice~2". NameOf also stores the subject's groups; see
-// identity.Names.
+// identity.NameOf.
 func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
 	return s.nameOf(ctx, who, true)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -27,12 +28,12 @@ func ToolName[Name ~string](method Name) string {
 	return strings.ToLower(camel.ReplaceAllString(string(method), "${1}_${2}"))
 }
 
-// Invoke calls a method. If the method answers with a stream, the answer is the last message if that is the result, and
+// Invoke calls a method. If the method responds with a stream, the response is the last message if that is the result, and
 // all messages merged otherwise.
-func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.MethodDescriptor, request, answer proto.Message) error {
+func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.MethodDescriptor, request, response proto.Message) error {
 	name := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 	if !m.IsStreamingServer() {
-		return conn.Invoke(ctx, name, request, answer)
+		return conn.Invoke(ctx, name, request, response)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,16 +46,16 @@ func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	}
 	last, _ := proto.GetExtension(m.Options(), fleetv1.E_LastIsResult).(bool)
 	for {
-		part := answer.ProtoReflect().New().Interface()
+		part := response.ProtoReflect().New().Interface()
 		if err := stream.RecvMsg(part); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 		if last {
-			proto.Reset(answer)
+			proto.Reset(response)
 		}
-		proto.Merge(answer, part)
+		proto.Merge(response, part)
 	}
 }
 
@@ -78,10 +79,7 @@ var pathField = regexp.MustCompile(`\{(\w+)\}`)
 // server.
 func NewRequest(ctx context.Context, base string, m protoreflect.MethodDescriptor, args map[string]any) (*http.Request, error) {
 	verb, path := Binding(m)
-	rest := map[string]any{}
-	for name, v := range args {
-		rest[name] = v
-	}
+	rest := maps.Clone(args)
 	path = pathField.ReplaceAllStringFunc(path, func(field string) string {
 		name := strings.Trim(field, "{}")
 		s, _ := rest[name].(string)

@@ -38,24 +38,20 @@ var errLineTooLong = errors.New("the line is too long")
 // continues with the next line.
 func readLines(ctx context.Context, in io.Reader, maxBytes int64, lines chan<- line) {
 	r := bufio.NewReader(in)
+	send := func(l line) bool {
+		select {
+		case lines <- l:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 	for {
 		message, err := readLine(r, maxBytes)
-		if len(message) > 0 || errors.Is(err, errLineTooLong) {
-			l := line{message: message}
-			if errors.Is(err, errLineTooLong) {
-				l.err = err
-			}
-			select {
-			case lines <- l:
-			case <-ctx.Done():
-				return
-			}
+		if len(message) > 0 && !send(line{message: message}) {
+			return
 		}
-		if err != nil && !errors.Is(err, errLineTooLong) {
-			select {
-			case lines <- line{err: err}:
-			case <-ctx.Done():
-			}
+		if err != nil && (!send(line{err: err}) || !errors.Is(err, errLineTooLong)) {
 			return
 		}
 	}

@@ -20,11 +20,13 @@ type pinger struct {
 	lastID  int
 	pending map[string]chan struct{} // open pings, by their id as JSON
 	ended   chan struct{}            // closed when no answer can come any more
-	closed  bool
+	close   func()                   // ends all waiting pings, and prevents new ones
 }
 
 func newPinger() *pinger {
-	return &pinger{pending: map[string]chan struct{}{}, ended: make(chan struct{})}
+	p := &pinger{pending: map[string]chan struct{}{}, ended: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.ended) })
+	return p
 }
 
 // ping sends a ping and waits for the answer.
@@ -65,15 +67,5 @@ func (p *pinger) pong(id string) {
 	if answered, ok := p.pending[id]; ok {
 		close(answered)
 		delete(p.pending, id)
-	}
-}
-
-// close ends all waiting pings, and prevents new ones.
-func (p *pinger) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.closed = true
-		close(p.ended)
 	}
 }

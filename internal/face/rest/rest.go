@@ -92,7 +92,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 			f.byKey[rt.key(verb)] = rt
 		}
 	}
-	if err := f.registerServices(conn); err != nil {
+	if err := f.registerServices(); err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
 	}
 	if f.pages, err = f.newPages(); err != nil {
@@ -102,7 +102,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 }
 
 // registerServices creates the gateway and registers every service with it.
-func (f *face) registerServices(conn grpc.ClientConnInterface) error {
+func (f *face) registerServices() error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithMiddlewares(f.checkRequests),
@@ -124,12 +124,12 @@ func (f *face) registerServices(conn grpc.ClientConnInterface) error {
 	// The gateway tries the routes one after the other, beginning with those that were registered last.
 	ctx := context.Background() // the generated functions require one and do not use it
 	if err := errors.Join(
-		fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)),
-		fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(conn)),
-		fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(conn)),
-		fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(conn)),
-		fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)),
-		fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, fleetv1.NewFleetServiceClient(conn)),
+		fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(f.conn)),
+		fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(f.conn)),
+		fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(f.conn)),
+		fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(f.conn)),
+		fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(f.conn)),
+		fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, fleetv1.NewFleetServiceClient(f.conn)),
 	); err != nil {
 		return err
 	}

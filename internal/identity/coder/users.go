@@ -30,7 +30,7 @@ const (
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
 type Users struct {
 	config        Config
-	names         identity.Names
+	nameOf        identity.NameOf
 	now           func() time.Time
 	client        *client
 	unknownTokens *unknownTokenLimiter
@@ -58,7 +58,7 @@ type Options struct {
 }
 
 // New returns the source. It makes no request. It returns an error if the configuration is invalid.
-func New(config Config, names identity.Names, o Options) (*Users, error) {
+func New(config Config, nameOf identity.NameOf, o Options) (*Users, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func New(config Config, names identity.Names, o Options) (*Users, error) {
 		o.Network = func(context.Context) netip.Prefix { return netip.Prefix{} }
 	}
 	return &Users{
-		config: config, names: names, now: o.Now, client: newClient(u, o.Transport),
+		config: config, nameOf: nameOf, now: o.Now, client: newClient(u, o.Transport),
 		unknownTokens: newUnknownTokenLimiter(), network: o.Network, cache: map[[sha256.Size]byte]*cacheEntry{},
 	}, nil
 }
@@ -194,7 +194,7 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	for _, g := range who.groups {
 		p.Groups = append(p.Groups, Source+":"+g)
 	}
-	p.Name, err = u.names.NameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name, Groups: p.Groups})
+	p.Name, err = u.nameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name, Groups: p.Groups})
 	return p, err
 }
 

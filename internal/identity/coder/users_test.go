@@ -23,17 +23,15 @@ import (
 
 const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
 
-// fakeNames gives each subject the name that the subject would get first.
-type fakeNames struct{}
-
-func (fakeNames) NameOf(_ context.Context, s fleet.Subject) (string, error) {
+// fakeNameOf gives each subject the name that the subject would get first.
+func fakeNameOf(_ context.Context, s fleet.Subject) (string, error) {
 	return s.PrincipalName(), nil
 }
 
 func newUsers(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
 	t.Helper()
 	c.URL = d.URL
-	u, err := coder.New(c, fakeNames{}, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
+	u, err := coder.New(c, fakeNameOf, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
 		network, _ := ctx.Value(networkKey{}).(netip.Prefix)
 		return network
 	}})
@@ -256,6 +254,6 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, c.Validate(), want)
 	}
 	require.NoError(t, coder.Config{}.Validate())
-	_, err := coder.New(coder.Config{}, fakeNames{}, coder.Options{})
+	_, err := coder.New(coder.Config{}, fakeNameOf, coder.Options{})
 	require.ErrorContains(t, err, "CODER_URL")
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"fleet/internal/fleet"
+	"fleet/internal/identity"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // be reachable when the server starts.
 type Issuer struct {
 	config  Config
-	nameOf  func(context.Context, fleet.Subject) (string, error)
+	nameOf  identity.NameOf
 	log     *slog.Logger
 	now     func() time.Time
 	client  *http.Client
@@ -56,9 +57,8 @@ type metadata struct {
 	endSessionURL string // the address at which the issuer ends a browser's session; "" if it has none
 }
 
-// New returns an Issuer. It sends no request. nameOf returns the name of a subject's principal, which never changes.
-// New returns an error if the configuration is invalid or the file with the client's secret cannot be read.
-func New(config Config, nameOf func(context.Context, fleet.Subject) (string, error), log *slog.Logger, now func() time.Time) (*Issuer, error) {
+// New returns an Issuer. It sends no request. It returns an error if the configuration is invalid or the file with the client's secret cannot be read.
+func New(config Config, nameOf identity.NameOf, log *slog.Logger, now func() time.Time) (*Issuer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

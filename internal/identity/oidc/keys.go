@@ -58,24 +58,17 @@ func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, errForged
 	}
-	if payload, known := k.verify(signed); payload != nil || known {
-		return payload, forgedIf(payload == nil)
+	payload, known := k.verify(signed)
+	if payload == nil && !known && k.limit.Allow() {
+		if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a caller who gives up says nothing about the issuer; client has a limit
+			return nil, err
+		}
+		payload, _ = k.verify(signed)
 	}
-	if !k.limit.Allow() {
+	if payload == nil {
 		return nil, errForged
 	}
-	if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a caller who gives up says nothing about the issuer; client has a limit
-		return nil, err
-	}
-	payload, _ := k.verify(signed)
-	return payload, forgedIf(payload == nil)
-}
-
-func forgedIf(forged bool) error {
-	if forged {
-		return errForged
-	}
-	return nil
+	return payload, nil
 }
 
 // keySet checks the signature of one token. It keeps the error of the check, because the library returns only the
