@@ -285,19 +285,12 @@ func eventsSchema() *openapi3.Schema {
 
 // binding returns the HTTP method and the path of the rule. verb is "" for a method that is not supported.
 func binding(rule *annotations.HttpRule) (verb, path string) {
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, p.Get
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, p.Post
-	case *annotations.HttpRule_Put:
-		return http.MethodPut, p.Put
-	case *annotations.HttpRule_Patch:
-		return http.MethodPatch, p.Patch
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, p.Delete
+	r := rule.ProtoReflect()
+	pattern := r.WhichOneof(r.Descriptor().Oneofs().ByName("pattern"))
+	if pattern == nil || pattern.Kind() != protoreflect.StringKind {
+		return "", ""
 	}
-	return "", ""
+	return strings.ToUpper(string(pattern.Name())), r.Get(pattern).String() // the fields are named after the HTTP methods
 }
 
 var pathField = regexp.MustCompile(`\{(\w+)\}`)

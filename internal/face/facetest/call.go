@@ -62,15 +62,12 @@ func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 // Binding returns the HTTP method and the path of a method, with {field} in place of each field in the path.
 func Binding(m protoreflect.MethodDescriptor) (verb, path string) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, p.Get
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, p.Post
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, p.Delete
+	r := rule.ProtoReflect()
+	pattern := r.WhichOneof(r.Descriptor().Oneofs().ByName("pattern"))
+	if pattern == nil {
+		return "", ""
 	}
-	return "", ""
+	return strings.ToUpper(string(pattern.Name())), r.Get(pattern).String() // the fields are named after the HTTP methods
 }
 
 var pathField = regexp.MustCompile(`\{(\w+)\}`)

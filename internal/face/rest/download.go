@@ -104,7 +104,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rangeWriter replaces the answer to an unsatisfiable range with an error object.
+// rangeWriter replaces the response to an unsatisfiable range with an error object.
 type rangeWriter struct {
 	http.ResponseWriter
 	replaced bool

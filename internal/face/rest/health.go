@@ -20,7 +20,7 @@ func serveAlive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
 }
 
-// serveReady answers 200 if the health service reports that the server is ready, and 503 otherwise. Both answers list the
+// serveReady answers 200 if the health service reports that the server is ready, and 503 otherwise. Both responses list the
 // degraded parts.
 func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
@@ -51,7 +51,7 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// degradedParts returns the list of degraded parts from the answer of the health service.
+// degradedParts returns the list of degraded parts from the response of the health service.
 func degradedParts(answer []byte) json.RawMessage {
 	var body struct {
 		Degraded json.RawMessage `json:"degraded"`

@@ -52,20 +52,13 @@ func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
 
 func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	rt := &route{hasBody: rule.GetBody() == "*", method: m}
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		rt.verb, rt.template = http.MethodGet, p.Get
-	case *annotations.HttpRule_Post:
-		rt.verb, rt.template = http.MethodPost, p.Post
-	case *annotations.HttpRule_Put:
-		rt.verb, rt.template = http.MethodPut, p.Put
-	case *annotations.HttpRule_Patch:
-		rt.verb, rt.template = http.MethodPatch, p.Patch
-	case *annotations.HttpRule_Delete:
-		rt.verb, rt.template = http.MethodDelete, p.Delete
-	default:
+	pattern := rule.ProtoReflect().WhichOneof(rule.ProtoReflect().Descriptor().Oneofs().ByName("pattern"))
+	if pattern == nil || pattern.Kind() != protoreflect.StringKind {
 		return nil, errors.New("the proto has no HTTP rule for it")
+	}
+	// The fields of an HttpRule are named after the HTTP methods.
+	rt := &route{
+		verb: strings.ToUpper(string(pattern.Name())), template: rule.ProtoReflect().Get(pattern).String(), hasBody: rule.GetBody() == "*", method: m,
 	}
 	parts := strings.Split(rt.template, "{")
 	ok := !strings.ContainsAny(parts[0], "}*")

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,16 +26,15 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 		return x, "correct the settings below oidc", err
 	}
 	defer i.Stop()
-	dates := &dateRecorder{next: http.DefaultTransport}
-	i.client.Transport = dates
-	defer func() { x.Clock = dates.last() }()
 
 	var about struct {
 		Issuer string   `json:"issuer"`
 		Keys   string   `json:"jwks_uri"`
 		Scopes []string `json:"scopes_supported"`
 	}
-	if err := getJSON(ctx, i.client, strings.TrimSuffix(i.config.Issuer, "/")+"/.well-known/openid-configuration", &about); err != nil {
+	header, err := getJSON(ctx, i.client, strings.TrimSuffix(i.config.Issuer, "/")+"/.well-known/openid-configuration", &about)
+	x.Clock, _ = http.ParseTime(header.Get("Date")) // zero if there is no date
+	if err != nil {
 		return x, "check oidc.issuer, the network and the issuer: nobody can sign in until the issuer answers", err
 	}
 	if about.Issuer != i.config.Issuer {
@@ -53,31 +51,4 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 		}
 	}
 	return x, "", nil
-}
-
-// dateRecorder is a transport that remembers the date of the last response.
-type dateRecorder struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	at   time.Time
-}
-
-// RoundTrip implements http.RoundTripper.
-func (d *dateRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := d.next.RoundTrip(r)
-	if err == nil {
-		if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-			d.mu.Lock()
-			d.at = at
-			d.mu.Unlock()
-		}
-	}
-	return resp, err
-}
-
-// last returns the date of the last response that had one.
-func (d *dateRecorder) last() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.at
 }

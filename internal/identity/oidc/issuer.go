@@ -66,9 +66,9 @@ func New(config Config, nameOf identity.NameOf, log *slog.Logger, now func() tim
 	if err != nil {
 		return nil, err
 	}
-	life, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	return &Issuer{
-		config: config, nameOf: nameOf, log: log, now: now, ctx: life, cancel: stop,
+		config: config, nameOf: nameOf, log: log, now: now, ctx: ctx, cancel: cancel,
 		client: &http.Client{Timeout: requestTimeout}, limit: rate.NewLimiter(rate.Every(fetchInterval), fetchBurst),
 	}, nil
 }

@@ -106,7 +106,7 @@ func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool
 // fetch fetches the issuer's keys and replaces the current keys with them.
 func (k *keys) fetch(ctx context.Context) error {
 	var set struct{ Keys []json.RawMessage }
-	if err := getJSON(ctx, k.client, k.url, &set); err != nil {
+	if _, err := getJSON(ctx, k.client, k.url, &set); err != nil {
 		return err
 	}
 	var fetched []jose.JSONWebKey
@@ -125,22 +125,22 @@ func (k *keys) fetch(ctx context.Context) error {
 	return nil
 }
 
-// getJSON requests the URL and decodes the answer into to.
-func getJSON(ctx context.Context, c *http.Client, url string, to any) error {
+// getJSON requests the URL and decodes the response into to. It returns the header of the response; nil if there was none.
+func getJSON(ctx context.Context, c *http.Client, url string, to any) (http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := c.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", url, resp.Status)
+		return resp.Header, fmt.Errorf("%s answered %s", url, resp.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocumentBytes)).Decode(to); err != nil {
-		return fmt.Errorf("%s did not answer with JSON: %w", url, err)
+		return resp.Header, fmt.Errorf("%s did not answer with JSON: %w", url, err)
 	}
-	return nil
+	return resp.Header, nil
 }
