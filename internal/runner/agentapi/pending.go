@@ -31,11 +31,7 @@ func (t *transcript) removePending(l *pendingMessage) {
 }
 
 // hasPending reports whether a message is waiting for the run.
-func (t *transcript) hasPending() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.pending) > 0
-}
+func (t *transcript) hasPending() bool { return t.pendingCount() > 0 }
 
 // isPending reports whether a message with this text waits for the run or is being delivered.
 func (t *transcript) isPending(text string) bool {

@@ -156,9 +156,7 @@ func (t *transcript) recordMessage(id string, at time.Time) {
 }
 
 func (t *transcript) hasMessage(id string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.messageTimes[id]
+	_, ok := t.messageTime(id)
 	return ok
 }
 

@@ -237,24 +237,6 @@ result`, ask)
 	}
 }
 
-// lockedBuffer is a buffer for several goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lockedBuffer) bytes() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Clone(l.all.Bytes())
-}
-
 // FuzzLine checks that no line of Claude Code makes Fleet write a line that is not JSON, allow a tool, or fail.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":1}}`))
@@ -263,7 +245,7 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"result","user_message_uuids":["a"]}`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		written := &lockedBuffer{}
+		written := &output{lines: make(chan string, 100)}
 		c := newConversation(&Job{ID: "run", RunDir: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
 		asking, cancel := context.WithCancel(t.Context())
 		c.handleLine(asking, data)
@@ -276,7 +258,9 @@ func FuzzLine(f *testing.F) {
 			defer c.in.mu.Unlock()
 			return !c.in.writing
 		})
-		for l := range bytes.Lines(written.bytes()) {
+		written.mu.Lock()
+		defer written.mu.Unlock()
+		for l := range bytes.Lines(written.all.Bytes()) {
 			require.True(t, json.Valid(l), "%q", l)
 			require.NotContains(t, string(l), `"behavior":"allow"`)
 		}

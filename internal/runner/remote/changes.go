@@ -57,44 +57,26 @@ func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.Comp
 }
 
 // Changes implements fleet.Runner.
-func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
-	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		response, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentToProto(w.agent), Run: runWithID(r)}))
-		if err == nil {
-			c = changesFromProto(response.Msg.GetChanges())
-		}
-		return err
-	})
-	return c, err
+func (w runner) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
+	m, err := call(ctx, w, w.client.rpc.Changes, &runnerv1.ChangesRequest{Agent: agentToProto(w.agent), Run: runWithID(r)})
+	return changesFromProto(m.GetChanges()), err
 }
 
 // Compare implements fleet.Runner.
-func (w runner) Compare(ctx context.Context, base, commit string) (c *fleet.Changes, err error) {
-	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Compare(ctx, connect.NewRequest(&runnerv1.CompareRequest{Agent: agentToProto(w.agent), Base: base, Commit: commit}))
-		if err == nil {
-			c = changesFromProto(re.Msg.GetChanges())
-		}
-		return err
-	})
-	return c, err
+func (w runner) Compare(ctx context.Context, base, commit string) (*fleet.Changes, error) {
+	m, err := call(ctx, w, w.client.rpc.Compare, &runnerv1.CompareRequest{Agent: agentToProto(w.agent), Base: base, Commit: commit})
+	return changesFromProto(m.GetChanges()), err
 }
 
 // Patch implements fleet.Runner.
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		response, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
-			Agent: agentToProto(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
-		}))
-		if err == nil {
-			text, more = response.Msg.GetText(), response.Msg.GetMore()
-			if len(text) > limit {
-				text, more = text[:limit], true
-			}
-		}
-		return err
+	m, err := call(ctx, w, w.client.rpc.Patch, &runnerv1.PatchRequest{
+		Agent: agentToProto(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
 	})
-	return text, more, err
+	if text = m.GetText(); len(text) > limit {
+		return text[:limit], true, err
+	}
+	return text, m.GetMore(), err
 }
 
 func changesToProto(c *fleet.Changes) *runnerv1.Changes {

@@ -31,16 +31,13 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 // Output implements fleet.Runner. It checks the numbers, because an agent can replace its runner.
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
 	limit = min(limit, maxPatch)
-	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Output(ctx, connect.NewRequest(&runnerv1.OutputRequest{
-			Agent: agentToProto(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
-		}))
-		if err == nil {
-			p = pageFromProto(re.Msg, limit)
-		}
-		return err
+	m, err := call(ctx, w, w.client.rpc.Output, &runnerv1.OutputRequest{
+		Agent: agentToProto(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
 	})
-	return p, err
+	if err != nil {
+		return p, err
+	}
+	return pageFromProto(m, limit), nil
 }
 
 // pageFromProto returns the page in a response, with consistent numbers.

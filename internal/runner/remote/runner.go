@@ -18,6 +18,18 @@ type runner struct {
 	agent  fleet.Agent
 }
 
+// call calls the method, and repeats the call until the runner answers or was unreachable for too long.
+func call[Req, Res any](ctx context.Context, w runner, method func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req) (res *Res, err error) {
+	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
+		re, err := method(ctx, connect.NewRequest(req))
+		if err == nil {
+			res = re.Msg
+		}
+		return err
+	})
+	return res, err
+}
+
 // Dispatch implements fleet.Runner.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
@@ -37,30 +49,20 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 
 // Interrupt implements fleet.Runner.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Kill: kill}))
-		return err
-	})
+	_, err := call(ctx, w, w.client.rpc.Interrupt, &runnerv1.InterruptRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Kill: kill})
+	return err
 }
 
 // Send implements fleet.Runner.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
-	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
-			Agent: agentToProto(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed,
-		}))
-		return err
-	})
+	_, err := call(ctx, w, w.client.rpc.Send, &runnerv1.SendRequest{Agent: agentToProto(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed})
+	return err
 }
 
 // Answer implements fleet.Runner.
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		_, err := w.client.rpc.Answer(ctx, connect.NewRequest(&runnerv1.AnswerRequest{
-			Agent: agentToProto(w.agent), Run: runWithID(r), Question: questionToProto(q),
-		}))
-		return err
-	})
+	_, err := call(ctx, w, w.client.rpc.Answer, &runnerv1.AnswerRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Question: questionToProto(q)})
+	return err
 }
 
 // runWithID returns a dispatched run with only the fields that calls after Dispatch need.
