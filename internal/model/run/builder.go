@@ -40,22 +40,23 @@ type builder struct {
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
-	model, instruction := c.Model, c.Instruction
+	model, instructions := c.Model, []string{c.Instruction}
 	if name == b.main {
 		if b.agentConfig.Model != "" {
 			model = b.agentConfig.Model
 		}
-		instruction = strings.Join(nonEmpty(instruction, b.run.job.Spec, b.agentConfig.SystemPrompt), "\n\n")
+		instructions = append(instructions, b.run.job.Spec, b.agentConfig.SystemPrompt)
 		if b.agentConfig.ReplacesSystemPrompt {
-			instruction = b.agentConfig.SystemPrompt
+			instructions = []string{b.agentConfig.SystemPrompt}
 		}
 		if m := b.run.job.Options.Model; m != "" {
 			model = m
 		}
-		instruction = strings.Join(nonEmpty(instruction, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema)), "\n\n")
+		instructions = append(instructions, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema))
 	}
 	// The library would also search parent directories, and follow links out of the directory.
-	instruction = strings.Join(nonEmpty(append([]string{instruction}, tool.ReadFiles(b.work, b.run.job.NoSymlinks, c.AddPromptFiles, definition.MaxDocument)...)...), "\n\n")
+	instructions = append(instructions, tool.ReadFiles(b.work, b.run.job.NoSymlinks, c.AddPromptFiles, definition.MaxDocument)...)
+	instructions = slices.DeleteFunc(instructions, func(s string) bool { return strings.TrimSpace(s) == "" })
 	opts := []agent.Opt{
 		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
 		agent.WithNumHistoryItems(c.NumHistoryItems),
@@ -79,11 +80,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 	if err != nil {
 		return nil, err
 	}
-	return agent.New(name, instruction, append(opts, agent.WithToolSets(sets...))...), nil
-}
-
-func nonEmpty(all ...string) []string {
-	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
+	return agent.New(name, strings.Join(instructions, "\n\n"), append(opts, agent.WithToolSets(sets...))...), nil
 }
 
 // model creates a client that makes at most the given number of requests to a model in a run. The name is the name of a
