@@ -28,18 +28,13 @@ type cloned struct {
 func newCloned(t *testing.T, name, origin string) cloned {
 	t.Helper()
 	c := cloned{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}
-	c.sh("git clone -q " + origin + " " + c.clone() + "; cd " + c.clone() + "; git config user.name " + name + "; git config user.email " + name + "@example.com")
+	shell(t, "git clone -q "+origin+" "+c.clone()+"; cd "+c.clone()+"; git config user.name "+name+"; git config user.email "+name+"@example.com")
 	return c
 }
 
 func (c cloned) clone() string { return filepath.Join(c.dir, "work") }
 
-// sh executes a script.
-func (c cloned) sh(script string) string {
-	c.t.Helper()
-	return shell(c.t, script)
-}
-
+// shell executes a script and returns its output.
 func shell(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()

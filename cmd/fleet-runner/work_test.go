@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -44,14 +43,12 @@ func TestAuthor(t *testing.T) {
 	defer cancel()
 	dir := filepath.Join(w.dir, "work")
 	// Without useConfigOnly, git guesses an author on some machines.
-	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && git -C "+dir+" config user.useConfigOnly true").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	shell(t, "git init -q -b main "+dir+"; git -C "+dir+" config user.useConfigOnly true")
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
 	commit := "git commit -q --allow-empty -m one; git log -1 --format='%an <%ae>'"
 	_, o := w.runTask(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "papi (Fleet) <fleet@localhost>", o.Summary, "%+v", o)
-	out, err = exec.CommandContext(ctx, "sh", "-c", "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	shell(t, "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com")
 	_, o = w.runTask(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "Ada <ada@example.com>", o.Summary, "%+v", o)
 }
@@ -72,9 +69,7 @@ func TestWork(t *testing.T) {
 	require.Nil(t, c, "there must be no changes without a repository")
 
 	dir := filepath.Join(w.dir, "work")
-	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && cd "+dir+" && git config user.name a && git config user.email a@example.com && "+
-		"echo one >file && git add file && git commit -qm one").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	shell(t, "git init -q -b main "+dir+"; cd "+dir+"; git config user.name a; git config user.email a@example.com; echo one >file; git add file; git commit -qm one")
 	r := fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "echo two >file; git commit -qam two; echo new >made"}
 	_, o = w.runTask(ctx, a, r, "")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -101,10 +96,9 @@ func TestWork(t *testing.T) {
 	require.NoError(t, a.Bundle(ctx, &bundle))
 	path := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(path, bundle.Bytes(), 0o600))
-	out, err = exec.CommandContext(ctx, "git", "bundle", "list-heads", path).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), c.Commit+" "+c.Ref)
-	require.Contains(t, string(out), "refs/heads/main")
+	heads := shell(t, "git bundle list-heads "+path)
+	require.Contains(t, heads, c.Commit+" "+c.Ref)
+	require.Contains(t, heads, "refs/heads/main")
 }
 
 // TestAgentClientProtocol runs an agent program that speaks the Agent Client Protocol and asks for a permission.
