@@ -33,15 +33,15 @@ type builder struct {
 	run         *run
 	def         *definition.Definition
 	agentConfig *fleet.AgentConfig
-	main        string
-	work        string
+	mainAgent   string
+	workDir     string
 	rules       rules
-	sets        []*guard // created toolsets
+	guards      []*guard // created toolsets
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
 	model, instructions := c.Model, []string{c.Instruction}
-	if name == b.main {
+	if name == b.mainAgent {
 		if b.agentConfig.Model != "" {
 			model = b.agentConfig.Model
 		}
@@ -55,7 +55,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 		instructions = append(instructions, b.run.job.Brief, b.run.job.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.job.Options.OutputSchema))
 	}
 	// The library would also search parent directories, and follow links out of the directory.
-	instructions = append(instructions, tool.ReadFiles(b.work, b.run.job.NoSymlinks, c.AddPromptFiles, definition.MaxDocument)...)
+	instructions = append(instructions, tool.ReadFiles(b.workDir, b.run.job.NoSymlinks, c.AddPromptFiles, definition.MaxDocument)...)
 	instructions = slices.DeleteFunc(instructions, func(s string) bool { return strings.TrimSpace(s) == "" })
 	opts := []agent.Opt{
 		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
@@ -157,7 +157,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	var sets []tools.ToolSet
 	add := func(what string, s tools.ToolSet, approved bool) {
 		g := &guard{ToolSet: s, name: what, run: r, rules: b.rules, approved: approved}
-		sets, b.sets = append(sets, g), append(b.sets, g)
+		sets, b.guards = append(sets, g), append(b.guards, g)
 	}
 	for _, t := range c.Toolsets {
 		s, err := callWithTimeout(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
@@ -168,7 +168,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		s = teamloader.WithInstructions(s, t.Instruction)
 		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.settings.Approve, t.Type))
 	}
-	if name == b.main {
+	if name == b.mainAgent {
 		for _, m := range b.agentConfig.MCPServers {
 			// The operator has configured the host, so it need not be public.
 			s, err := b.mcpServer(ctx, m, r.secrets, dial.Host(m.URL))
@@ -217,7 +217,7 @@ func describeToolset(t *latest.Toolset) string {
 // toolset creates a toolset of the definition. The programs of the toolset get a minimal environment, the variables in
 // PassEnv, and the variables of the toolset's definition.
 func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
-	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.secrets}
+	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.workDir}, EnvProviderForTests: b.run.secrets}
 	var env []string
 	switch t.Type {
 	case "shell", "script", "lsp", "mcp", "filesystem":
@@ -229,13 +229,13 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	}
 	switch {
 	case t.Type == "filesystem":
-		return tool.NewFiles(b.work, b.run.job.NoSymlinks, t, env, b.run.settings.MaxToolOutput), nil
+		return tool.NewFiles(b.workDir, b.run.job.NoSymlinks, t, env, b.run.settings.MaxToolOutput), nil
 	case t.Type == "shell":
 		return builtin.NewShellTool(env, rc, t.Sandbox), nil
 	case t.Type == "script":
 		for n, s := range t.Shell {
 			if s.WorkingDir == "" {
-				s.WorkingDir = b.work
+				s.WorkingDir = b.workDir
 				t.Shell[n] = s
 			}
 		}
@@ -245,9 +245,9 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		}
 		return tool.NewScripts(s, t.Shell), nil
 	case t.Type == "lsp":
-		return builtin.NewLSPTool(t.Command, t.Args, env, b.work), nil
+		return builtin.NewLSPTool(t.Command, t.Args, env, b.workDir), nil
 	case t.Type == "mcp" && t.Command != "":
-		return tool.MCPCommand(t.Name, t.Command, t.Args, env, b.work), nil
+		return tool.MCPCommand(t.Name, t.Command, t.Args, env, b.workDir), nil
 	case t.Type == "mcp" && t.Remote.URL != "":
 		js := js.NewJsExpander(b.run.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
@@ -263,5 +263,5 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	case t.Type == "memory":
 		return tool.NewMemories(b.run.job.Memory, t.Path), nil
 	}
-	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.work, rc)
+	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.workDir, rc)
 }

@@ -23,7 +23,7 @@ type conversation struct {
 	session.Store
 	path        string
 	id          string
-	written     int
+	savedCount  int
 	writeFailed bool        // a write has failed
 	onError     func(error) // called when a write fails
 }
@@ -39,7 +39,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 			return nil, nil, err
 		}
 	}
-	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
+	return &conversation{Store: session.NewInMemorySessionStore(), path: path, savedCount: len(items)}, items, nil
 }
 
 // readItems returns the items. If the last line is incomplete, completeSize is the length of the file without that line, in
@@ -85,7 +85,7 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 // save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns, so
 // that a crash of the machine does not let the agent forget what its tools may have done. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
-	items := s.Messages[c.written:]
+	items := s.Messages[c.savedCount:]
 	if c.writeFailed || len(items) == 0 {
 		return
 	}
@@ -94,7 +94,7 @@ func (c *conversation) save(s *session.Session) {
 		c.onError(err)
 		return
 	}
-	c.written += len(items)
+	c.savedCount += len(items)
 }
 
 func (c *conversation) append(items []session.Item) error {

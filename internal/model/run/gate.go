@@ -24,12 +24,12 @@ type gate struct {
 	quit      <-chan struct{} // closed when the run must end
 	onWait    func()          // called when a request has waited for a larger allowance for a while
 
-	mu       sync.Mutex
-	requests int
-	untaken  []requestUsage            // usage that takeUsage has not returned yet
-	total    fleet.Usage               // usage of all answered requests
-	usd      float64                   // cost of total
-	active   map[*exchange]*gatedModel // active requests
+	mu         sync.Mutex
+	requests   int
+	unreported []requestUsage            // usage that takeUsage has not returned yet
+	total      fleet.Usage               // usage of all answered requests
+	usd        float64                   // cost of total
+	active     map[*exchange]*gatedModel // active requests
 }
 
 // spent returns the usage and cost of the run, active requests included.
@@ -67,7 +67,7 @@ func (g *gate) end(x *exchange, u *requestUsage) {
 	g.mu.Lock()
 	delete(g.active, x)
 	if u != nil {
-		g.untaken = append(g.untaken, *u)
+		g.unreported = append(g.unreported, *u)
 		g.total.Model = u.model
 		g.total.InputTokens += u.inputTotal()
 		g.total.OutputTokens += u.output
@@ -83,8 +83,8 @@ func (g *gate) end(x *exchange, u *requestUsage) {
 func (g *gate) takeUsage() []requestUsage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u := g.untaken
-	g.untaken = nil
+	u := g.unreported
+	g.unreported = nil
 	return u
 }
 

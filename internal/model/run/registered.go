@@ -21,7 +21,7 @@ import (
 func (b *builder) mcpServer(ctx context.Context, m fleet.MCPServer, env *secrets, allowedHosts ...string) (tools.ToolSet, error) {
 	vars, err := expandAll(ctx, env, m.Env)
 	if err == nil && m.Command != "" {
-		return tool.MCPCommand(m.Name, m.Command, m.Args, append(b.run.environ(b.agentConfig.PassEnv), environment.ToValues(vars)...), b.work), nil
+		return tool.MCPCommand(m.Name, m.Command, m.Args, append(b.run.environ(b.agentConfig.PassEnv), environment.ToValues(vars)...), b.workDir), nil
 	}
 	headers, e := expandAll(ctx, env, m.Headers)
 	if err = errors.Join(err, e); err != nil {
@@ -52,7 +52,7 @@ func (b *builder) registeredTools(ctx context.Context) ([]tools.ToolSet, error) 
 			}
 			own.Add(t, tool.HTTP(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.PrivateHosts...))
 		case len(t.Command) > 0:
-			own.Add(t, tool.Command(t.Command, b.work, b.run.environ(nil), b.run.settings.MaxToolOutput))
+			own.Add(t, tool.Command(t.Command, b.workDir, b.run.environ(nil), b.run.settings.MaxToolOutput))
 		default:
 			return nil, fmt.Errorf("tool %q has no implementation", t.Name)
 		}

@@ -258,7 +258,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	defer r.stopTools(c)
 	w := &watcher{run: r}
-	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
+	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.mainAgent), runtime.WithSessionStore(conversation), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.job.Work), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
 	if err != nil {
 		return "", err
@@ -292,7 +292,7 @@ func (r *run) stopTools(c *agentTeam) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, g := range c.sets {
+	for _, g := range c.guards {
 		wg.Go(func() {
 			if err := g.Stop(ctx); err != nil {
 				r.log.WarnContext(ctx, "cannot stop an agent's tools", "error", err)

@@ -19,8 +19,8 @@ const defaultMaxTokens int64 = 32000
 // loader makes network requests and gives every tool the whole environment of the process.
 type agentTeam struct {
 	*team.Team
-	agent string // the agent that receives the prompt
-	sets  []*guard
+	mainAgent string // the agent that receives the prompt
+	guards    []*guard
 }
 
 // newTeam creates the agents of the run's definition, with their models and toolsets.
@@ -37,7 +37,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{run: r, def: d, agentConfig: agentConfig, main: name, work: r.job.Work, rules: newRules(d.Config.Permissions, agentConfig)}
+	b := &builder{run: r, def: d, agentConfig: agentConfig, mainAgent: name, workDir: r.job.Work, rules: newRules(d.Config.Permissions, agentConfig)}
 	agents := map[string]*agent.Agent{}
 	var all []*agent.Agent
 	for _, n := range d.Agents {
@@ -54,7 +54,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 		agent.WithSubAgents(agentsNamed(agents, c.SubAgents)...)(agents[n])
 		agent.WithHandoffs(agentsNamed(agents, c.Handoffs)...)(agents[n])
 	}
-	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(b.rules.deny)), name, b.sets}, nil
+	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(b.rules.deny)), name, b.guards}, nil
 }
 
 func agentsNamed(agents map[string]*agent.Agent, names []string) []*agent.Agent {

@@ -38,7 +38,7 @@ type client struct {
 	lineReader *lineReader
 	conn       *acp.Connection
 	dir        string
-	stopped    <-chan struct{} // closed when the run must end
+	quit       <-chan struct{} // closed when the run must end
 	agent      string          // the program's own name
 	version    string          // the program's version, as the program reports it
 	meta       map[string]any  // what a new session needs besides the protocol's fields
@@ -63,7 +63,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 	if err != nil {
 		return err
 	}
-	c := &client{job: j, out: out, program: p, dir: dir, stopped: ctx.Done(), calls: map[string]call{}}
+	c := &client{job: j, out: out, program: p, dir: dir, quit: ctx.Done(), calls: map[string]call{}}
 	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), onUpdate: c.handleUpdate, onClaudeEvent: c.passClaudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts

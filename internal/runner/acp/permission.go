@@ -46,7 +46,7 @@ func (c *client) answerPermission(ctx context.Context, params json.RawMessage) (
 		allowed, why = c.askPeople(ctx, p.Call, why)
 		c.addOpenRequests(-1)
 		select {
-		case <-c.stopped:
+		case <-c.quit:
 			return permissionOutcome(""), nil
 		default:
 		}
@@ -75,7 +75,7 @@ func (c *client) askPeople(ctx context.Context, p call, why string) (allowed boo
 	defer cancel()
 	go func() {
 		select {
-		case <-c.stopped:
+		case <-c.quit:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -12,9 +12,9 @@ import (
 
 // latestView holds the newest view of the conversation, for one reader.
 type latestView struct {
-	mu    sync.Mutex
-	view  *view
-	fresh chan struct{}
+	mu      sync.Mutex
+	view    *view
+	changed chan struct{}
 }
 
 func (d *latestView) put(v *view) {
@@ -22,7 +22,7 @@ func (d *latestView) put(v *view) {
 	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
 	d.mu.Unlock()
 	select {
-	case d.fresh <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
@@ -72,7 +72,7 @@ func (f *follower) markLost() {
 // stream follows the run while AgentAPI's event stream works.
 func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
-	d := &latestView{fresh: make(chan struct{}, 1)}
+	d := &latestView{changed: make(chan struct{}, 1)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -89,7 +89,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		select {
 		case <-ctx.Done():
 			return o, false, ctx.Err()
-		case <-d.fresh:
+		case <-d.changed:
 			f.setView(d.get())
 		case <-over:
 			return o, false, nil

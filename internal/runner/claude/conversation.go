@@ -35,12 +35,12 @@ const maxLine = 32 << 20
 
 // conversation is the state of a run. Only the goroutine of run uses it.
 type conversation struct {
-	job     *Job
-	out     io.Writer
-	in      *input
-	mailbox *mailbox.Receiver
-	ask     *question.Server
-	meter   *meter
+	job            *Job
+	out            io.Writer
+	in             *input
+	mailbox        *mailbox.Receiver
+	questionServer *question.Server
+	meter          *meter
 
 	sentRequests int                           // number of requests to Claude Code
 	interruptID  string                        // id of the request that interrupts the turn
@@ -67,7 +67,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 	c.waitLimit.Stop()
 	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
 	if j.RunDir != "" {
-		c.ask = question.NewServer(j.RunDir)
+		c.questionServer = question.NewServer(j.RunDir)
 	}
 	return c
 }
@@ -143,7 +143,7 @@ func (c *conversation) read(from io.Reader, lines chan<- []byte) {
 // sendPrompt sends the first message. Claude Code prints nothing before it has a message.
 func (c *conversation) sendPrompt() {
 	initialize := map[string]any{"subtype": "initialize"}
-	if c.ask != nil {
+	if c.questionServer != nil {
 		initialize["sdkMcpServers"] = []string{AskServer}
 	}
 	if c.job.System != "" {
@@ -405,8 +405,8 @@ func (c *conversation) handleTurnEnd(l line) {
 // handleRequest answers a request of Claude Code. It does not wait for people.
 func (c *conversation) handleRequest(asking context.Context, id string, r request) {
 	switch {
-	case r.Subtype == "mcp_message" && c.ask != nil && r.Server == AskServer:
-		c.ask.HandleMessage(asking, r.Message, func(reply json.RawMessage) {
+	case r.Subtype == "mcp_message" && c.questionServer != nil && r.Server == AskServer:
+		c.questionServer.HandleMessage(asking, r.Message, func(reply json.RawMessage) {
 			c.in.send(controlResponse(id, map[string]any{"mcp_response": reply}))
 		})
 	case r.Subtype == "can_use_tool" && c.job.RunDir != "":

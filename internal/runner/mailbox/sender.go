@@ -19,11 +19,11 @@ type Sender struct {
 	conn  *os.File
 	onAck func(id string)
 
-	mu      sync.Mutex
-	written int                      // number of messages
-	pending map[string]chan struct{} // closed when the message was taken, by its id
-	closed  bool
-	ended   chan struct{} // closed when the mailbox accepts no more messages
+	mu           sync.Mutex
+	writtenCount int                      // number of messages
+	pending      map[string]chan struct{} // closed when the message was taken, by its id
+	closed       bool
+	ended        chan struct{} // closed when the mailbox accepts no more messages
 }
 
 // NewSender returns a Sender that uses the socket. It calls onAck once for each message that the program has taken.
@@ -47,7 +47,7 @@ func (s *Sender) Send(m Message) error {
 			s.mu.Unlock()
 			return err
 		}
-		s.written++
+		s.writtenCount++
 		taken = make(chan struct{})
 		s.pending[m.ID] = taken
 	}
@@ -107,7 +107,7 @@ func (s *Sender) handle(r receipt) {
 			close(taken)
 		}
 	}
-	if r.Close && r.ReadCount == s.written && !s.closed {
+	if r.Close && r.ReadCount == s.writtenCount && !s.closed {
 		s.closed = true
 		_ = s.write(senderLine{Closed: true})
 	}

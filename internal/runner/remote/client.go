@@ -104,7 +104,7 @@ func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := sign(req, s.client.config.Key, who.agent, current.instance, s.client.config.Now().Add(current.offset+requestLifetime)); err != nil {
+		if err := sign(req, s.client.config.Key, who.agent, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
 			return nil, err
 		}
 	}

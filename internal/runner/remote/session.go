@@ -13,10 +13,10 @@ import (
 
 // session is the result of a handshake.
 type session struct {
-	options  []string // options of tasks that the runner supports
-	features []string // what else it can do
-	instance string
-	offset   time.Duration // how far the runner's clock is ahead of Fleet's clock
+	options   []string // options of tasks that the runner supports
+	features  []string // what else it can do
+	instance  string
+	clockSkew time.Duration // how far the runner's clock is ahead of Fleet's clock
 }
 
 func (s *session) has(feature string) bool { return slices.Contains(s.features, feature) }
@@ -42,10 +42,10 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
-	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
-	if current.offset.Abs() > maxSkew {
+	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), clockSkew: m.GetNow().AsTime().Sub(c.config.Now())}
+	if current.clockSkew.Abs() > maxSkew {
 		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.offset.Round(time.Second))
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.clockSkew.Round(time.Second))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import "context"
 // turn allows one call for an agent at a time, as fleet.Runner requires. A caller whose connection broke may repeat its
 // call before the server notices that the first call was abandoned.
 type turn struct {
-	held   chan struct{}      // contains a value while a call has the turn
-	giveUp context.CancelFunc // cancels the newest call
+	running chan struct{}      // contains a value while a call has the turn
+	cancel  context.CancelFunc // cancels the newest call
 }
 
 // takeTurn waits for the agent's turn. It cancels any other call that has the turn or waits for it. The caller of that call
@@ -16,15 +16,15 @@ func (s *Server) takeTurn(ctx context.Context, uid string) (_ context.Context, d
 	s.mu.Lock()
 	t := s.turns[uid]
 	if t == nil {
-		t = &turn{held: make(chan struct{}, 1), giveUp: func() {}}
+		t = &turn{running: make(chan struct{}, 1), cancel: func() {}}
 		s.turns[uid] = t
 	}
-	t.giveUp()
-	t.giveUp = cancel
+	t.cancel()
+	t.cancel = cancel
 	s.mu.Unlock()
 	select {
-	case t.held <- struct{}{}:
-		return ctx, func() { cancel(); <-t.held }, nil
+	case t.running <- struct{}{}:
+		return ctx, func() { cancel(); <-t.running }, nil
 	case <-ctx.Done():
 		cancel()
 		return nil, nil, ctx.Err()

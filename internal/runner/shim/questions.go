@@ -50,14 +50,14 @@ type questions struct {
 	pipe   *os.File
 	done   chan struct{} // closed when serve has ended
 
-	mu         sync.Mutex
-	journal    *os.File
-	incomplete bool                     // the journal's last line is incomplete
-	written    int                      // the journal's size in bytes
-	idsByName  map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
-	open       map[string]*openQuestion // by id
-	closed     map[string]string        // statuses of closed questions, by id
-	finished   bool                     // finish was called
+	mu          sync.Mutex
+	journal     *os.File
+	incomplete  bool                     // the journal's last line is incomplete
+	journalSize int                      // the journal's size in bytes
+	idsByName   map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
+	open        map[string]*openQuestion // by id
+	closed      map[string]string        // statuses of closed questions, by id
+	finished    bool                     // finish was called
 }
 
 // openQuestion is a question that waits for its answer.
@@ -171,7 +171,7 @@ func (a *questions) ask(name string) {
 
 // hasRoom reports whether the journal has room for another question.
 func (a *questions) hasRoom() bool {
-	return len(a.open)+len(a.closed) < maxRecorded && a.written < maxJournal
+	return len(a.open)+len(a.closed) < maxRecorded && a.journalSize < maxJournal
 }
 
 // removeAnswer removes an answer that the child has read.
@@ -274,7 +274,7 @@ func (a *questions) record(r question.Record) error {
 		b = append([]byte{'\n'}, b...)
 	}
 	n, err := a.journal.Write(b)
-	a.written += n
+	a.journalSize += n
 	a.incomplete = err != nil && (n > 0 || a.incomplete)
 	if err == nil {
 		a.onGrow()
