@@ -36,7 +36,7 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.snap.Listing().List(p, r, place)
+	rows, err := s.snap.AgentLists().List(p, r, place)
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (s *Service) selectedItems(ctx context.Context, p fleet.Principal, op bulkO
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.snap.Listing().List(p, fleet.ListAgentsRequest{Selector: selector}, "")
+	rows, err := s.snap.AgentLists().List(p, fleet.ListAgentsRequest{Selector: selector}, "")
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 }
 
 // EarlierResult returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
-// slow checks, for example of a place. The result of a fast check can be given to Once with Refused instead. Once decides
+// slow checks, for example of a place. The result of a fast check can be given to Once as Refusal instead. Once decides
 // whether the call is executed.
 func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -85,7 +85,7 @@ func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult
 }
 
 // Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
-// fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refused if that is set.
+// fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refusal if that is set.
 func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (result CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 // that p may see and that this server does not have.
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	all := s.places.States()
-	for _, name := range s.snap.Listing().PlacesOf(p) {
+	for _, name := range s.snap.AgentLists().PlacesOf(p) {
 		if s.places.Configured(name) == nil {
 			all = append(all, s.places.Of(&fleet.Agent{Place: name}).State())
 		}

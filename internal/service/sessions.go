@@ -11,7 +11,7 @@ import (
 type SessionView struct {
 	*fleet.Session
 	Agent  *fleet.Agent // nil if the store no longer has it
-	Active *fleet.Task  // the agent's active task, which may belong to another session or to none; nil if the agent is idle
+	Active *fleet.Task  // may belong to another session or to none; nil if the agent is idle
 }
 
 // Turn returns the running turn of the session; nil if there is none.
@@ -127,7 +127,7 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks
 	return tasks, err
 }
 
-// SessionRequest describes a session to open, with an agent that exists or with one that is launched for it.
+// SessionRequest describes a session to open. Its agent exists, or is launched for it.
 type SessionRequest struct {
 	Session fleet.Session  // AgentUID is the session's agent, unless Launch is set
 	Launch  *LaunchRequest // launches the session's agent, and may have the first turn; nil for an existing agent

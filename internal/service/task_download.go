@@ -20,7 +20,7 @@ type Download struct {
 	Size   int64             // of the whole payload, in bytes
 	SHA256 [sha256.Size]byte // of the whole payload
 	Text   bool              // whether the whole payload is text in UTF-8
-	Packed int               // size of the compressed form, in bytes
+	Packed int               // of the compressed form, in bytes
 }
 
 // DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no

@@ -30,7 +30,7 @@ type Snapshot struct {
 	stale   map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
 	unseen  map[string]struct{}           // uids of new agents that were not loaded yet
 	sorted  []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
-	listing *listing                      // the listing of sorted; nil until it is requested
+	lists   *agentLists                   // the lists of sorted; nil until they are requested
 	untaken map[string]struct{}           // uids of the agents that TakeChanged returns next
 	shares  *Shares
 
@@ -221,8 +221,8 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 		delete(s.stale, uid)
 		delete(s.unseen, uid)
 	}
-	if s.listing != nil { // callers hold the old one
-		s.sorted, s.listing = slices.Clone(s.sorted), nil
+	if s.lists != nil { // callers hold the old one
+		s.sorted, s.lists = slices.Clone(s.sorted), nil
 	}
 	replaced := map[string]bool{}
 	for _, v := range views {
@@ -359,15 +359,15 @@ func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 }
 
 // All returns every agent, by name and owner.
-func (s *Snapshot) All() []*fleet.AgentView { return s.Listing().views }
+func (s *Snapshot) All() []*fleet.AgentView { return s.AgentLists().views }
 
-// Listing returns the current revision of the fleet.
-func (s *Snapshot) Listing() *listing {
+// AgentLists returns the lists of the current revision of the fleet.
+func (s *Snapshot) AgentLists() *agentLists {
 	s.mu.RLock()
-	listed := s.listing
+	lists := s.lists
 	s.mu.RUnlock()
-	if listed != nil {
-		return listed
+	if lists != nil {
+		return lists
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,8 +378,8 @@ func (s *Snapshot) Listing() *listing {
 		}
 		slices.SortFunc(s.sorted, ByName)
 	}
-	if s.listing == nil {
-		s.listing = &listing{views: s.sorted, shares: s.shares}
+	if s.lists == nil {
+		s.lists = &agentLists{views: s.sorted, shares: s.shares}
 	}
-	return s.listing
+	return s.lists
 }

@@ -8,9 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// listing is one revision of the fleet, with the lists that callers have requested. Callers who may see the same agents and
-// use the same filter share a list and everything that was derived from it. The next revision gets a new listing.
-type listing struct {
+// agentLists are the lists of agents that callers have requested of one revision of the fleet. Callers who may see the same agents and
+// use the same filter share a list and everything that was derived from it. The next revision gets new ones.
+type agentLists struct {
 	views  []*fleet.AgentView // every agent, by name and owner; never changed
 	shares *Shares
 
@@ -41,7 +41,7 @@ type listKey struct {
 
 // List returns the agents that the principal may see and the request selects. The request's project must be an exact name.
 // If place is not empty, List returns only agents of that place.
-func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentPage, error) {
+func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentPage, error) {
 	offset, count, err := r.Window(0)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 }
 
 // selected returns the agents that the principal may see and the filter selects.
-func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
+func (l *agentLists) selected(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) &&
@@ -90,11 +90,12 @@ func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, selecto
 }
 
 // key returns the key of the agents that the principal may see.
-func (l *listing) key(p fleet.Principal) listKey {
-	if p.Admin() {
-		return listKey{all: true}
+func (l *agentLists) key(p fleet.Principal) listKey {
+	key := listKey{all: p.Admin(), projects: strings.Join(p.Projects, "\n")}
+	if key.all {
+		return key
 	}
-	key := listKey{owner: p.Name, projects: strings.Join(p.Projects, "\n")}
+	key.owner = p.Name
 	if len(l.shares.SharedWith(p)) > 0 {
 		key.groups = strings.Join(p.Groups, "\x00")
 	}
@@ -103,7 +104,7 @@ func (l *listing) key(p fleet.Principal) listKey {
 
 // keep remembers the list under the key, and returns it. If another key has an equal list, keep uses that list instead, so
 // that both keys share its encodings. For example, an admin and an owner see equal lists if all agents belong to that owner.
-func (l *listing) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
+func (l *agentLists) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := leastKept
@@ -129,7 +130,7 @@ func (l *listing) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 }
 
 // PlacesOf returns the names of the places of the agents that the principal may see, sorted.
-func (l *listing) PlacesOf(p fleet.Principal) []string {
+func (l *agentLists) PlacesOf(p fleet.Principal) []string {
 	key := l.key(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agents returns a listing with one agent for each owner. Each owner has a place of its own.
-func agents(owners ...string) *listing {
-	l := &listing{shares: &Shares{}}
+// agents returns lists with one agent for each owner. Each owner has a place of its own.
+func agents(owners ...string) *agentLists {
+	l := &agentLists{shares: &Shares{}}
 	for i, owner := range owners {
 		l.views = append(l.views, &fleet.AgentView{Agent: fleet.Agent{UID: fmt.Sprint(i), Name: fmt.Sprint("a", i), Owner: owner, Place: "at-" + owner}})
 	}
@@ -19,7 +19,7 @@ func agents(owners ...string) *listing {
 }
 
 // rows returns the agents that the principal gets for the request.
-func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentPage {
+func rows(t *testing.T, l *agentLists, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentPage {
 	t.Helper()
 	got, err := l.List(p, r, "")
 	require.NoError(t, err)
@@ -33,6 +33,7 @@ func TestListsAreShared(t *testing.T) {
 	l := agents("alice", "bob", "alice")
 	root, alice, bob := fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, fleet.Principal{Name: "alice"}, fleet.Principal{Name: "bob"}
 	require.Equal(t, l.views, rows(t, l, root, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, rows(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin, Projects: []string{"web"}}, fleet.ListAgentsRequest{}).Agents, "an admin that is restricted to a project")
 	require.Equal(t, []*fleet.AgentView{l.views[0], l.views[2]}, rows(t, l, alice, fleet.ListAgentsRequest{}).Agents)
 	require.Equal(t, []*fleet.AgentView{l.views[1]}, rows(t, l, bob, fleet.ListAgentsRequest{}).Agents)
 	require.Empty(t, rows(t, l, fleet.Principal{Name: "carol"}, fleet.ListAgentsRequest{}).Agents)
