@@ -60,8 +60,8 @@ func (t Table) exact(model string) (fleet.Price, bool) {
 	return fleet.Price{}, false
 }
 
-// List has the prices of a server: the published ones, and before them its own, which can change while the list is used. In JSON, it
-// is the table of its own prices. A nil List has the published prices.
+// List has the prices of a server: its own, which can change while the list is used, and the published ones of all other models. In JSON,
+// it is the table of its own prices. A nil List has the published prices.
 type List struct{ own atomic.Pointer[Table] }
 
 // NewList returns a list with these prices of its own.

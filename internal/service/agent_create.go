@@ -58,7 +58,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	case old != nil && !v.DeletedAt.IsZero():
 		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
 	}
-	return s.readyAnswer(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+	return s.readyResult(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
@@ -164,8 +164,8 @@ func agentExists(name string) *fleet.Error {
 		With("agent_name", name).With("field", "name")
 }
 
-// readyAnswer answers a call that has waited for the agent to become ready.
-func (s *Service) readyAnswer(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
+// readyResult returns the result of a call that has waited for the agent to become ready.
+func (s *Service) readyResult(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
 	switch {
 	case v.State == fleet.StateRunning && v.Settled():
 		return v, done, nil
@@ -200,7 +200,7 @@ func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(
 	if err != nil {
 		return nil, "", err
 	}
-	return s.readyAnswer(v, done(v))
+	return s.readyResult(v, done(v))
 }
 
 // refusedError returns the error with which the place refused to create the agent.

@@ -126,7 +126,7 @@ var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 // ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. It includes
 // calls of this process that have just ended. The interceptor lets only admins call it.
 func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
-	limit, err := limitIn(r.Limit, 100, MaxAuditLines)
+	limit, err := limitOr(r.Limit, 100, MaxAuditLines)
 	if err != nil {
 		return nil, "", err
 	}

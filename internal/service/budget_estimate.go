@@ -11,7 +11,7 @@ import (
 
 // estimates caches what tasks of each kind of agent have used. An entry is removed when another task of its kind ends.
 type estimates struct {
-	mu    sync.Mutex // held while a transaction reads estimates, so that what it reads is not older than what it forgets
+	mu    sync.Mutex // held while a transaction reads estimates, so that it does not read older data than it removes
 	known map[agentKind]kindEstimate
 }
 
@@ -49,7 +49,7 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 		})
 	})
 	if err != nil {
-		clear(e.known) // what was to be forgotten may be in it
+		clear(e.known) // it may have entries that should have been removed
 	}
 	return err
 }

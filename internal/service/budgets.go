@@ -171,7 +171,7 @@ type BudgetLedger struct {
 	Next    int64 // Before of the next entries; 0 if there are none
 }
 
-// These limit the entries of a ledger in one answer.
+// These limit the entries of a ledger in one response.
 const (
 	defaultLedgerEntries = 50
 	maxLedgerEntries     = 500

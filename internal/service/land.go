@@ -49,8 +49,8 @@ func (r *LandRequest) validate() error {
 	return nil
 }
 
-// LandTasks puts the work of tasks into the queue of the branch: it lands as soon as it is its turn, if it can be combined with the
-// branch and passes the checks of the project. With DryRun, nothing changes, and the results say what can be combined.
+// LandTasks queues the work of tasks for the branch: it lands when its turn comes, if it can be combined with the branch and passes the
+// checks of the project. With DryRun, nothing changes, and the results say what can be combined.
 func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Service) workByIDs(ctx context.Context, ids string) (work []*LandingVie
 	return work, err
 }
 
-// landable returns the ids of the completed tasks that match and whose work nobody has found wrong, oldest first.
+// landable returns the ids of the completed tasks that match and whose work needs no changes, oldest first.
 func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest) ([]string, error) {
 	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
 	if err != nil {

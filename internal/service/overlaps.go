@@ -18,8 +18,8 @@ type Overlaps struct {
 // MaxCompared is the number of tasks whose work ShowOverlaps compares.
 const MaxCompared = 100
 
-// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned, as if it
-// came into the branch. An empty into is the branch at which the work of the project begins.
+// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned, as if it were
+// merged into the branch. An empty into is the branch at which the work of the project begins.
 func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Overlaps, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ const MaxPrincipals = 1000
 // own limits. It returns those whose names come after the cursor, sorted by name, and the cursor of the next page; "" on the
 // last page. A nil limit means 100. The interceptor lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
-	most, err := limitIn(limit, 100, MaxPrincipals)
+	most, err := limitOr(limit, 100, MaxPrincipals)
 	if err != nil {
 		return nil, "", err
 	}

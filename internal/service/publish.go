@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -55,10 +56,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	if err := s.collectWork(ctx, repo, t); err != nil {
 		return nil, err
 	}
-	branch := r.Branch
-	if branch == "" {
-		branch = strings.TrimPrefix(l.Branch, "refs/heads/")
-	}
+	branch := cmp.Or(r.Branch, strings.TrimPrefix(l.Branch, "refs/heads/"))
 	if branch == "" || strings.HasPrefix(branch, "refs/") {
 		return nil, invalid("branch", "the agent has worked on no branch: name the branch to push to")
 	}
@@ -68,28 +66,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	}
 	published := &fleet.Publication{Remote: pushed.Remote, URL: pushed.URL, Branch: branch, Commit: l.Head, At: s.now()}
 	if r.PullRequest {
-		into := r.Into
-		if into == "" {
-			b, err := repo.Branch(ctx, "")
-			if err != nil {
-				return nil, err
-			}
-			into = b.Name
-		}
-		c, err := s.combination(ctx, t, &fleet.Landing{Request: &fleet.LandingRequest{}, Earlier: l.Earlier}, "")
-		if err != nil {
-			return nil, err
-		}
-		title, text, _ := strings.Cut(c.Message, "\n")
-		if r.Title != "" {
-			title = r.Title
-		}
-		if r.Text != "" {
-			text = r.Text
-		}
-		if published.PullRequest, err = s.cfg.PullRequest(ctx, fleet.PullRequest{
-			URL: pushed.URL, Branch: branch, Into: into, Title: title, Text: strings.TrimSpace(text), Draft: r.Draft,
-		}); err != nil {
+		if published.PullRequest, err = s.openPullRequest(ctx, r, repo, t, l, pushed.URL, branch); err != nil {
 			return nil, err
 		}
 	}
@@ -111,4 +88,24 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 		return nil, err
 	}
 	return s.landingView(ctx, t.ID)
+}
+
+// openPullRequest opens a pull request for the branch at the URL, and returns its address.
+func (s *Service) openPullRequest(ctx context.Context, r PublishRequest, repo fleet.Repository, t *fleet.Task, l *fleet.Landing, url, branch string) (string, error) {
+	into := r.Into
+	if into == "" {
+		b, err := repo.Branch(ctx, "")
+		if err != nil {
+			return "", err
+		}
+		into = b.Name
+	}
+	c, err := s.combination(ctx, t, &fleet.Landing{Request: &fleet.LandingRequest{}, Earlier: l.Earlier}, "")
+	if err != nil {
+		return "", err
+	}
+	title, text, _ := strings.Cut(c.Message, "\n")
+	return s.cfg.PullRequest(ctx, fleet.PullRequest{
+		URL: url, Branch: branch, Into: into, Title: cmp.Or(r.Title, title), Text: strings.TrimSpace(cmp.Or(r.Text, text)), Draft: r.Draft,
+	})
 }

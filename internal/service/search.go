@@ -31,7 +31,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 	if err != nil {
 		return nil, err
 	}
-	most, err := limitIn(limit, defaultFound, MaxFound)
+	most, err := limitOr(limit, defaultFound, MaxFound)
 	if err != nil {
 		return nil, err
 	}

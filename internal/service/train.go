@@ -80,7 +80,7 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 	}
 }
 
-// trainRetry is after what time a train goes on that could not move its branch; each further time is twice as long, up to maxTrainRetry.
+// trainRetry is how long a train that could not move its branch waits. The wait doubles with each failure, up to maxTrainRetry.
 const trainRetry, maxTrainRetry = 10 * time.Second, time.Minute
 
 // prepareBatch returns the work that lands together next, in the order of the requests. It leaves out blocked branches. It takes work out of

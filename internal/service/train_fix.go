@@ -16,8 +16,8 @@ func conflictText(branch string, conflicts []fleet.Conflict) string {
 	return fmt.Sprintf("it conflicts with %s in %s", branch, fleet.JoinNames(paths))
 }
 
-// checkWords says how the check ended, as the end of a sentence.
-func checkWords(c fleet.CheckResult) string {
+// checkEnding says how the check failed, as the end of a sentence.
+func checkEnding(c fleet.CheckResult) string {
 	switch {
 	case c.ExitCode != nil:
 		return fmt.Sprintf("failed with exit code %d", *c.ExitCode)
@@ -30,7 +30,7 @@ func checkWords(c fleet.CheckResult) string {
 // maxTaskOutput limits how much of a check's output a task quotes, in bytes.
 const maxTaskOutput = 4 << 10
 
-// conflictTask returns the description of the task that ends the conflicts.
+// conflictTask returns the description of the task that resolves the conflicts.
 func conflictTask(title string, b fleet.Branch, conflicts []fleet.Conflict) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "# Conflicts of %q with %s\n# Resolve the conflicts of this work of yours with the branch, so that it can land there.\n", title, b.Name)
@@ -67,7 +67,7 @@ const maxConflictTask = 32 << 10
 func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "# Failed check of %q on %s\n# Make a check pass that fails when this work of yours is combined with the branch, so that it can land there.\n", title, b.Name)
-	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkWords(c))
+	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkEnding(c))
 	quoteLines(&t, c.Command)
 	t.WriteString("# and wrote:\n")
 	quoteLines(&t, lastBytes(c.Output, maxTaskOutput))

@@ -8,11 +8,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// mayHaveLanded are the states of work that people may have brought into the branch themselves.
+// mayHaveLanded are the states of work that people may have merged into the branch themselves.
 var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingConflict}
 
-// ObserveLandings finds out which open work people have brought into the branches of the projects themselves, for the projects whose
-// repositories are here. It looks only where the branch has changed since the last call, and not in workspaces, which it would keep awake.
+// ObserveLandings finds out which open work people have merged into the branches of the projects themselves, for the projects whose
+// repositories are here. It skips branches that have not changed since the last call, and workspaces, which it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	open := map[fleet.Train][]*fleet.Landing{}
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {

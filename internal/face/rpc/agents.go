@@ -33,7 +33,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
 	l, err := f.svc.ListAgents(ctx, fleet.ListAgentsRequest{
 		Project: r.GetProject(), Role: r.GetRole(), Status: fleet.Status(nameIn(r.GetStatus())), Selector: r.GetSelector(),
-		PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
+		PageRequest: pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if access != fleet.AccessOwn {
 		a.Access = accessOf(access).Enum()
 	}
-	a.Spec, err = fleet.TextFrom(a.Spec, intOf(r.SpecOffset), "spec_offset")
+	a.Spec, err = fleet.TextFrom(a.Spec, intIn(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.StaleReason)), Rules: listOf(v.AllowedRules(), ruleOf)}, err
 }
@@ -144,7 +144,7 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(projects, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(projects, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(roles, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(roles, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

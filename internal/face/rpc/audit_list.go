@@ -12,7 +12,7 @@ import (
 
 // ListAudit lists the audit log.
 func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fleetv1.ListAuditResponse, error) {
-	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit), AuditFilter: fleet.AuditFilter{
+	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intIn(r.Limit), AuditFilter: fleet.AuditFilter{
 		Principal: r.GetPrincipal(), Method: r.GetMethod(), AgentName: r.GetAgentName(), Outcome: r.GetOutcome(),
 	}}
 	var err error

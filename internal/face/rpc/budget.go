@@ -51,7 +51,7 @@ func (f *Fleet) ListBudgets(ctx context.Context, r *fleetv1.ListBudgetsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (f *Fleet) ListBudgets(ctx context.Context, r *fleetv1.ListBudgetsRequest) 
 
 // ShowBudget shows a budget with its ledger.
 func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*fleetv1.ShowBudgetResponse, error) {
-	req := service.ShowBudgetRequest{Name: r.GetName(), All: r.GetAll(), Limit: intOf(r.Limit)}
+	req := service.ShowBudgetRequest{Name: r.GetName(), All: r.GetAll(), Limit: intIn(r.Limit)}
 	if c := r.GetCursor(); c != "" {
 		n, err := strconv.ParseInt(c, 10, 64)
 		if err != nil || n < 0 {

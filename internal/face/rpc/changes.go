@@ -10,7 +10,7 @@ import (
 
 // ShowTaskChanges shows what a task changed.
 func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
-	page := cursorPageOf(r.GetCursor(), r.Limit)
+	page := cursorPageIn(r.GetCursor(), r.Limit)
 	if _, _, err := page.Window(0); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	case r.PatchOffset != nil:
 		return nil, partOfPatch("patch_offset")
 	}
-	since, err := sinceOf(r.GetSince())
+	since, err := sinceIn(r.GetSince())
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,10 @@ func fileChangeOf(file fleet.FileChange) *fleetv1.FileChange {
 }
 
 func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
-	if err := portionOf(r.PatchOffset, r.PatchLimit, nil).Validate("patch_"); err != nil {
+	if err := portionIn(r.PatchOffset, r.PatchLimit, nil).Validate("patch_"); err != nil {
 		return nil, err
 	}
-	since, err := sinceOf(r.GetSince())
+	since, err := sinceIn(r.GetSince())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest
 	return resp, nil
 }
 
-func sinceOf(s fleetv1.ShowTaskChangesRequest_Since) (service.ChangesSince, error) {
+func sinceIn(s fleetv1.ShowTaskChangesRequest_Since) (service.ChangesSince, error) {
 	switch s {
 	case fleetv1.ShowTaskChangesRequest_since_unspecified, fleetv1.ShowTaskChangesRequest_task:
 		return service.SinceTask, nil

@@ -7,7 +7,7 @@ import (
 
 // checksIn returns the checks of the request.
 func checksIn(r *fleetv1.StartAgentTaskRequest) fleet.Checks {
-	return fleet.Checks{Commands: r.GetChecks(), Timeout: timeLimitIn(r.CheckTimeoutSeconds), Retries: intOf(r.Retries)}
+	return fleet.Checks{Commands: r.GetChecks(), Timeout: timeLimitIn(r.CheckTimeoutSeconds), Retries: intIn(r.Retries)}
 }
 
 func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {

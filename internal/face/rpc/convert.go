@@ -16,7 +16,7 @@ import (
 )
 
 // textOf returns s as valid UTF-8, which protobuf requires. Agents can write invalid UTF-8, and one such text would
-// make the whole answer fail.
+// make the whole response fail.
 func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Enum values of the API have the names of the core's values, so the generated tables translate them.
@@ -70,7 +70,7 @@ func optional[T comparable](v T) *T {
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
-func intOf(n *int32) *int {
+func intIn(n *int32) *int {
 	if n == nil {
 		return nil
 	}

@@ -66,7 +66,7 @@ func attachmentsIn(all []*fleetv1.NewAttachment) []fleet.Attachment {
 
 func optionsIn(r *fleetv1.StartAgentTaskRequest) (fleet.TaskOptions, error) {
 	o := fleet.TaskOptions{
-		Model: r.GetModel(), Effort: r.GetEffort(), MaxTurns: intOf(r.MaxTurns), MaxCostUSD: r.MaxCostUsd, AppendSystemPrompt: r.GetAppendSystemPrompt(),
+		Model: r.GetModel(), Effort: r.GetEffort(), MaxTurns: intIn(r.MaxTurns), MaxCostUSD: r.MaxCostUsd, AppendSystemPrompt: r.GetAppendSystemPrompt(),
 	}
 	if r.OutputSchema != nil {
 		b, err := json.Marshal(r.OutputSchema.AsMap()) // the keys are sorted, so that a repeated request is recognised

@@ -16,7 +16,7 @@ func (f *Fleet) ListCredentials(ctx context.Context, r *fleetv1.ListCredentialsR
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

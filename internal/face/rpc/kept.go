@@ -14,7 +14,7 @@ func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

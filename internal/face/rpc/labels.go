@@ -37,7 +37,7 @@ func labelsIn(m map[string]string) fleet.Labels {
 	return m
 }
 
-// labelsOf returns nil, which answers leave out, for no labels.
+// labelsOf returns nil, which responses leave out, if there are no labels.
 func labelsOf(l fleet.Labels) *structpb.Struct {
 	if len(l) == 0 {
 		return nil

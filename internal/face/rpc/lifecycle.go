@@ -40,7 +40,7 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 
 // AgentList lists contracts.
 func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
-	list, err := l.svc.List(ctx, pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit))
+	list, err := l.svc.List(ctx, pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}

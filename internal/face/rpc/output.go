@@ -14,7 +14,7 @@ const maxOffset = 1 << 53
 
 // ShowTaskOutput shows a part of the raw output of a task.
 func (f *Fleet) ShowTaskOutput(ctx context.Context, r *fleetv1.ShowTaskOutputRequest) (*fleetv1.ShowTaskOutputResponse, error) {
-	if err := portionOf(nil, r.Limit, r.Tail).Validate(""); err != nil {
+	if err := portionIn(nil, r.Limit, r.Tail).Validate(""); err != nil {
 		return nil, err
 	}
 	offset := r.GetOffset()

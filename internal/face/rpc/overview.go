@@ -38,7 +38,7 @@ func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
 
 // SearchFleet finds agents, tasks and questions by a text.
 func (f *Fleet) SearchFleet(ctx context.Context, r *fleetv1.SearchFleetRequest) (*fleetv1.SearchFleetResponse, error) {
-	found, err := f.svc.Search(ctx, r.GetText(), intOf(r.Limit))
+	found, err := f.svc.Search(ctx, r.GetText(), intIn(r.Limit))
 	if err != nil {
 		return nil, err
 	}

@@ -4,17 +4,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pageOf returns the requested page of a list, which a number or a cursor names.
-func pageOf(page, size *int32, cursor string, limit *int32) fleet.PageRequest {
-	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size), Cursor: cursor, Limit: intOf(limit)}
+// pageIn returns the requested page of a list, which begins at a page number or after a cursor.
+func pageIn(page, size *int32, cursor string, limit *int32) fleet.PageRequest {
+	return fleet.PageRequest{Page: intIn(page), PageSize: intIn(size), Cursor: cursor, Limit: intIn(limit)}
 }
 
-// cursorPageOf returns the requested part of a list, which begins after the cursor.
-func cursorPageOf(cursor string, limit *int32) fleet.PageRequest {
-	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
+// cursorPageIn returns the requested part of a list, which begins after the cursor.
+func cursorPageIn(cursor string, limit *int32) fleet.PageRequest {
+	return fleet.PageRequest{Cursor: cursor, Limit: intIn(limit)}
 }
 
-// portionOf returns the requested part of a payload.
-func portionOf(offset, limit, tail *int32) *fleet.PortionRequest {
-	return &fleet.PortionRequest{Offset: intOf(offset), Limit: intOf(limit), Tail: intOf(tail)}
+// portionIn returns the requested part of a payload.
+func portionIn(offset, limit, tail *int32) *fleet.PortionRequest {
+	return &fleet.PortionRequest{Offset: intIn(offset), Limit: intIn(limit), Tail: intIn(tail)}
 }

@@ -27,7 +27,7 @@ func (f *Fleet) CreatePool(ctx context.Context, r *fleetv1.CreatePoolRequest) (*
 // UpdatePool changes a pool.
 func (f *Fleet) UpdatePool(ctx context.Context, r *fleetv1.UpdatePoolRequest) (*fleetv1.UpdatePoolResponse, error) {
 	u := service.UpdatePoolRequest{
-		Name: r.GetName(), MinIdle: intOf(r.MinIdle), MaxAgents: intOf(r.MaxAgents), MaxCreating: intOf(r.MaxCreating), RequestID: r.GetRequestId(),
+		Name: r.GetName(), MinIdle: intIn(r.MinIdle), MaxAgents: intIn(r.MaxAgents), MaxCreating: intIn(r.MaxCreating), RequestID: r.GetRequestId(),
 	}
 	if r.MaxIdleSeconds != nil {
 		u.MaxIdle = new(time.Duration(r.GetMaxIdleSeconds()) * time.Second)
@@ -54,7 +54,7 @@ func (f *Fleet) DeletePool(ctx context.Context, r *fleetv1.DeletePoolRequest) (*
 
 // ListPools lists pools.
 func (f *Fleet) ListPools(ctx context.Context, r *fleetv1.ListPoolsRequest) (*fleetv1.ListPoolsResponse, error) {
-	pools, total, next, err := f.svc.ListPools(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit)})
+	pools, total, next, err := f.svc.ListPools(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit)})
 	if err != nil {
 		return nil, err
 	}

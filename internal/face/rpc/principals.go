@@ -9,7 +9,7 @@ import (
 
 // ListPrincipals lists a page of the principals.
 func (f *Fleet) ListPrincipals(ctx context.Context, r *fleetv1.ListPrincipalsRequest) (*fleetv1.ListPrincipalsResponse, error) {
-	page, next, err := f.svc.ListPrincipals(ctx, r.GetCursor(), intOf(r.Limit))
+	page, next, err := f.svc.ListPrincipals(ctx, r.GetCursor(), intIn(r.Limit))
 	if err != nil {
 		return nil, err
 	}

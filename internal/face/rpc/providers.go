@@ -27,7 +27,7 @@ func NewProviders(svc *providers.Service) *Providers { return &Providers{svc: sv
 func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteAgentRequestRequest) (*fleetv1.ExecuteAgentRequestResponse, error) {
 	a, err := s.svc.Execute(ctx, providers.ExecuteRequest{
 		Agent: r.GetAgentName(), Prompt: r.GetPrompt(), Context: r.GetContext().AsMap(), Capabilities: r.GetCapabilities(),
-		Timeout: intOf(r.Timeout), Config: r.GetConfig().AsMap(), RequestID: r.GetRequestId(),
+		Timeout: intIn(r.Timeout), Config: r.GetConfig().AsMap(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(list, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(list, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func dependenciesIn(all []*fleetv1.Dependency) (after []fleet.Dependency) {
 
 // UpdateQueuedTask changes a pending task.
 func (f *Fleet) UpdateQueuedTask(ctx context.Context, r *fleetv1.UpdateQueuedTaskRequest) (*fleetv1.UpdateQueuedTaskResponse, error) {
-	q := service.UpdateQueuedTaskRequest{TaskID: r.GetTaskId(), Priority: intOf(r.Priority), Exclusive: r.Exclusive, RequestID: r.GetRequestId()}
+	q := service.UpdateQueuedTaskRequest{TaskID: r.GetTaskId(), Priority: intIn(r.Priority), Exclusive: r.Exclusive, RequestID: r.GetRequestId()}
 	var err error
 	if q.NotBefore, err = optionalTimeIn("not_before", r.GetNotBefore()); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (f *Fleet) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*flee
 // ListQueue lists pending tasks.
 func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fleetv1.ListQueueResponse, error) {
 	l, err := f.svc.ListQueue(ctx, service.QueueRequest{
-		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
+		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func (f *Fleet) DeleteSchedule(ctx context.Context, r *fleetv1.DeleteScheduleReq
 
 // ListSchedules lists schedules.
 func (f *Fleet) ListSchedules(ctx context.Context, r *fleetv1.ListSchedulesRequest) (*fleetv1.ListSchedulesResponse, error) {
-	all, total, next, err := f.svc.ListSchedules(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: cursorPageOf(r.GetCursor(), r.Limit)})
+	all, total, next, err := f.svc.ListSchedules(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit)})
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
 
 // GetAgentSessionHistory returns the messages of a session.
 func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAgentSessionHistoryRequest) (*fleetv1.GetAgentSessionHistoryResponse, error) {
-	all, err := s.svc.History(ctx, r.GetAgentSessionId(), intOf(r.Limit))
+	all, err := s.svc.History(ctx, r.GetAgentSessionId(), intIn(r.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSe
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

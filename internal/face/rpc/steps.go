@@ -12,7 +12,7 @@ import (
 
 // ListTaskSteps lists the steps of a task.
 func (f *Fleet) ListTaskSteps(ctx context.Context, r *fleetv1.ListTaskStepsRequest) (*fleetv1.ListTaskStepsResponse, error) {
-	if err := portionOf(nil, r.Limit, nil).Validate(""); err != nil {
+	if err := portionIn(nil, r.Limit, nil).Validate(""); err != nil {
 		return nil, err
 	}
 	q := service.StepsRequest{TaskID: r.GetTaskId(), Cursor: r.GetCursor(), Before: r.GetBefore(), Limit: int(r.GetLimit())}

@@ -46,12 +46,12 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Paginate(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Paginate(all, cursorPageIn(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
 	if r.GetCursor() != "" {
-		broken = nil // only the first answer lists the broken subagents
+		broken = nil // only the first response lists the broken subagents
 	}
 	return &fleetv1.ListSubagentsResponse{
 		Subagents: listOf(part, subagentOf), TotalCount: int32Of(len(all)), NextCursor: optional(next),

@@ -71,7 +71,7 @@ func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageR
 
 // ShowAgentTaskHistory shows a page of tasks.
 func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
-	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit))
+	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
 		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(),
-		Status: fleet.TaskStatus(nameIn(r.GetStatus())), Source: fleet.Source(nameIn(r.GetSource())), PageRequest: pageOf(r.Page, r.PageSize, r.GetCursor(), r.Limit),
+		Status: fleet.TaskStatus(nameIn(r.GetStatus())), Source: fleet.Source(nameIn(r.GetSource())), PageRequest: pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit),
 	}
 	var err error
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
 		return nil, err
 	}
 	every := r.GetToolset() == fleetv1.ListTasksRequest_every || r.GetLastAgent() && r.GetToolset() == fleetv1.ListTasksRequest_toolset_unspecified
-	if toolset := toolsetOf(r.GetToolset()); !every {
+	if toolset := toolsetIn(r.GetToolset()); !every {
 		q.Toolset = &toolset
 	}
 	h, err := f.svc.ListTasks(ctx, q)
@@ -105,8 +105,8 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}, nil
 }
 
-// toolsetOf returns the core's name of the toolset. An unspecified toolset means the fleet's own.
-func toolsetOf(t fleetv1.ListTasksRequest_Toolset) fleet.Toolset {
+// toolsetIn returns the core's name of the toolset. An unspecified toolset means the fleet's own.
+func toolsetIn(t fleetv1.ListTasksRequest_Toolset) fleet.Toolset {
 	switch t {
 	case fleetv1.ListTasksRequest_toolset_unspecified, fleetv1.ListTasksRequest_fleet:
 		return fleet.ToolsetFleet
@@ -125,7 +125,7 @@ func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*
 
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
-	payload := portionOf(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
+	payload := portionIn(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
 	if err := payload.Validate("payload_"); err != nil { // even if no payload is requested
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 		return nil, err
 	}
 	d := detailOf(t)
-	d.Description, err = fleet.TextFrom(d.Description, intOf(r.DescriptionOffset), "description_offset")
+	d.Description, err = fleet.TextFrom(d.Description, intIn(r.DescriptionOffset), "description_offset")
 	return &fleetv1.ShowTaskResponse{Task: d}, err
 }
 

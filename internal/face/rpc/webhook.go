@@ -34,7 +34,7 @@ func (f *Fleet) UpdateWebhook(ctx context.Context, r *fleetv1.UpdateWebhookReque
 
 // ListWebhooks lists webhooks.
 func (f *Fleet) ListWebhooks(ctx context.Context, r *fleetv1.ListWebhooksRequest) (*fleetv1.ListWebhooksResponse, error) {
-	all, total, next, err := f.svc.ListWebhooks(ctx, cursorPageOf(r.GetCursor(), r.Limit))
+	all, total, next, err := f.svc.ListWebhooks(ctx, cursorPageIn(r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (f *Fleet) ListDeliveries(ctx context.Context, r *fleetv1.ListDeliveriesReq
 		return nil, err
 	}
 	all, next, err := f.svc.ListDeliveries(ctx, service.ListDeliveriesRequest{
-		Webhook: r.GetName(), Status: fleet.DeliveryStatus(nameIn(r.GetStatus())), Since: since, PageRequest: cursorPageOf(r.GetCursor(), r.Limit),
+		Webhook: r.GetName(), Status: fleet.DeliveryStatus(nameIn(r.GetStatus())), Since: since, PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 	if err != nil {
 		return nil, err
 	}
-	running := v.Turn() // not v.Active, since an agent of the fleet may run a task outside the session
+	running := v.Turn() // not v.ActiveTask, since an agent of the fleet may run a task outside the session
 	if running == nil {
 		return nil, nil
 	}

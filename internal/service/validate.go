@@ -12,8 +12,8 @@ func invalid(field, format string, args ...any) *fleet.Error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
 }
 
-// limitIn returns the limit of a list in the request, or the standard one if it has none.
-func limitIn(limit *int, standard, most int) (int, error) {
+// limitOr returns the limit of a list in the request, or the standard one if it has none.
+func limitOr(limit *int, standard, most int) (int, error) {
 	switch {
 	case limit == nil:
 		return standard, nil
