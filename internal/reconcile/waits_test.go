@@ -425,7 +425,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
 		}
 	}
 	if shown != nil {
-		require.Equal(w.T, got[shown.Queued.Position-1], w.line(*shown.Queued))
+		require.Equal(w.T, got[shown.QueueItem.Position-1], w.line(*shown.QueueItem))
 	}
 	want := w.explain(now)
 	if !slices.Equal(want, got) {

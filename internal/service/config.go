@@ -10,9 +10,9 @@ import (
 
 // ReloadResult describes a reload of the configuration.
 type ReloadResult struct {
-	File    string        // the file that was read; empty if there is none
-	Changes []string      // what has changed, by the names of the settings
-	Closed  []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.ClosedReason
+	File         string        // the file that was read; empty if there is none
+	Changes      []string      // what has changed, by the names of the settings
+	ClosedAgents []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.ClosedReason
 }
 
 // ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or
@@ -31,7 +31,7 @@ func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	done := ReloadResult{File: file, Changes: changes}
 	for _, v := range s.snap.All() {
 		if v.Host.ClosedReason != "" && v.DeletedAt.IsZero() && s.places.Configured(v.Place) != nil {
-			done.Closed = append(done.Closed, v.Agent)
+			done.ClosedAgents = append(done.ClosedAgents, v.Agent)
 		}
 	}
 	return done, nil
@@ -43,8 +43,8 @@ func (r ReloadResult) Message() string {
 	if len(r.Changes) > 0 {
 		message = "Changed: " + strings.Join(r.Changes, ", ") + "."
 	}
-	if len(r.Closed) > 0 {
-		message += fmt.Sprintf(" Agents that accept no tasks, because their project or role is gone: %s.", countedNames(r.Closed))
+	if len(r.ClosedAgents) > 0 {
+		message += fmt.Sprintf(" Agents that accept no tasks, because their project or role is gone: %s.", countedNames(r.ClosedAgents))
 	}
 	return message
 }

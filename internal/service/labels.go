@@ -37,7 +37,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 		return task.AgentName, task.Labels, nil
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
-	c.Refused = err
+	c.Refusal = err
 	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (e *fleet.Event, err error) {
 		before := a.Labels
 		if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {

@@ -53,7 +53,7 @@ func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, 
 		return nil, err
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
-	c.Refused = err
+	c.Refusal = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {

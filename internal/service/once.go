@@ -27,7 +27,7 @@ type Call struct {
 	RequestID string // chosen by the caller; empty if the call is executed each time
 	Body      any    // the request without its id: a different request with the same id is refused
 	Caller    string // the caller that has chosen the id; empty means the principal
-	Refused   error  // why the call is refused if it was not executed before; nil if nothing was found against it
+	Refusal   error  // why the call is refused if it was not executed before; nil if nothing was found against it
 }
 
 // CallResult names what a call made or changed.
@@ -95,7 +95,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 	if c.RequestID != "" {
 		key, err = c.key(p)
 	} else {
-		err = c.Refused
+		err = c.Refusal
 	}
 	if err != nil {
 		return CallResult{}, false, err
@@ -112,8 +112,8 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 				return nil
 			}
 		}
-		if c.Refused != nil {
-			return c.Refused
+		if c.Refusal != nil {
+			return c.Refusal
 		}
 		var err error
 		if result, err = fn(tx); err != nil || c.RequestID == "" {

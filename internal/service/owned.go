@@ -180,7 +180,7 @@ func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do
 	}
 	key := ""
 	if found, err := k.find(ctx, p, ref); err != nil {
-		c.Refused = err
+		c.Refusal = err
 	} else {
 		key = k.key(found)
 	}
@@ -200,7 +200,7 @@ func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 		return err
 	}
 	found, err := k.find(ctx, p, ref)
-	c.Refused = err
+	c.Refusal = err
 	_, _, err = k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		x, err := k.read(tx, k.key(found))
 		if err == nil && (x == nil || !k.visible(x, p)) {

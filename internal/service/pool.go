@@ -30,10 +30,10 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 	}
 	c := Call{Method: "CreatePool", RequestID: r.RequestID, Body: r}
 	n, err := s.draftWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
-	c.Refused = err
+	c.Refusal = err
 	if err == nil {
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
-		c.Refused = checkReach(p, pool.Place, pool.Project)
+		c.Refusal = checkReach(p, pool.Place, pool.Project)
 	}
 	pool.Owner, pool.By = p.Name, fleet.Authorization{Kind: p.Kind, Scope: p.Scope}
 	pool.CreatedAt = s.now()

@@ -51,7 +51,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	to, err := find(ctx, p, r)
-	c.Refused = err
+	c.Refusal = err
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	}
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
-	c.Refused = err
+	c.Refusal = err
 	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessRun, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
 		before := len(a.Rules)
 		a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })

@@ -45,9 +45,9 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	}
 	sched.Owner, sched.Until, sched.CreatedAt = p.Name, now, now
 	if !sched.At.IsZero() && !sched.At.After(now) {
-		c.Refused = invalid("at", "at is in the past: give a later time")
+		c.Refusal = invalid("at", "at is in the past: give a later time")
 	} else {
-		c.Refused = s.setTask(ctx, p, &sched, r.Task)
+		c.Refusal = s.setTask(ctx, p, &sched, r.Task)
 	}
 	return s.schedules().change(ctx, c, sched.Key(), func(tx fleet.Tx, old *fleet.Schedule) (*fleet.Schedule, string, error) {
 		all, err := tx.Resources(fleet.ResourceFilter{Kind: fleet.ScheduleKind})
@@ -145,7 +145,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	c := Call{Method: "UpdateSchedule", RequestID: r.RequestID, Body: r}
 	old, err := s.schedules().find(ctx, p, r.Name)
 	if err != nil {
-		c.Refused, old = err, &fleet.Schedule{}
+		c.Refusal, old = err, &fleet.Schedule{}
 	}
 	task := fleet.Schedule{Name: old.Name}
 	var refused error

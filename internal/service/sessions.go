@@ -10,16 +10,16 @@ import (
 // SessionView is a session with its agent, and the agent's active task.
 type SessionView struct {
 	*fleet.Session
-	Agent  *fleet.Agent // nil if the store no longer has it
-	Active *fleet.Task  // may belong to another session or to none; nil if the agent is idle
+	Agent      *fleet.Agent // nil if the store no longer has it
+	ActiveTask *fleet.Task  // may belong to another session or to none; nil if the agent is idle
 }
 
 // Turn returns the running turn of the session; nil if there is none.
 func (v *SessionView) Turn() *fleet.Task {
-	if v.Active == nil || v.Active.SessionID != v.ID {
+	if v.ActiveTask == nil || v.ActiveTask.SessionID != v.ID {
 		return nil
 	}
-	return v.Active
+	return v.ActiveTask
 }
 
 func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) {
@@ -27,7 +27,7 @@ func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err err
 	if v.Agent, err = tx.Agent(x.AgentUID); err != nil {
 		return nil, err
 	}
-	v.Active, err = tx.ActiveTask(x.AgentUID)
+	v.ActiveTask, err = tx.ActiveTask(x.AgentUID)
 	return v, err
 }
 

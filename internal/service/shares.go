@@ -90,7 +90,7 @@ func (s *Service) changeShares(
 		return nil, "", err
 	}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
-	c := Call{Method: method, RequestID: r.RequestID, Body: r, Refused: err}
+	c := Call{Method: method, RequestID: r.RequestID, Body: r, Refusal: err}
 	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) { return change(p, a) })
 	if err != nil {
 		return nil, "", err

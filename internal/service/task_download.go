@@ -16,11 +16,11 @@ import (
 // Download is the payload of a task, which can be read once. Only its compressed form is in memory.
 type Download struct {
 	io.Reader
-	Task   *fleet.Task
-	Size   int64             // of the whole payload, in bytes
-	SHA256 [sha256.Size]byte // of the whole payload
-	Text   bool              // whether the whole payload is text in UTF-8
-	Packed int               // of the compressed form, in bytes
+	Task       *fleet.Task
+	Size       int64             // of the whole payload, in bytes
+	SHA256     [sha256.Size]byte // of the whole payload
+	IsText     bool              // whether the whole payload is text in UTF-8
+	PackedSize int               // of the compressed form, in bytes
 }
 
 // DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no
@@ -41,7 +41,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	if packed == nil {
 		return nil, noPayload(d.Task)
 	}
-	d.Packed = len(packed)
+	d.PackedSize = len(packed)
 	if err := d.examine(packed); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (d *Download) examine(packed []byte) error {
 		return fmt.Errorf("read the payload of task %s: it is larger than its %d bytes", d.Task.ID, d.Task.PayloadSize)
 	}
 	sum.Sum(d.SHA256[:0])
-	d.Text = text.valid()
+	d.IsText = text.valid()
 	return nil
 }
 

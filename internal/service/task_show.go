@@ -17,7 +17,7 @@ type TaskDetails struct {
 	Preview     string             // end of its output while it is running
 	Checks      *fleet.TaskChecks  // nil if it has none
 	Attachments []fleet.Attachment // without their contents
-	Queued      *QueueItem         // nil unless it is pending
+	QueueItem   *QueueItem         // nil unless it is pending
 	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
 	Entry       fleet.QueueEntry   // zero if it was not queued
 	TreeCostUSD float64            // of the task and all tasks below it
@@ -71,7 +71,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		shown.Payload, err = payload.Of(body, "payload_")
 	}
 	if err == nil && shown.Status == fleet.TaskPending {
-		shown.Queued, err = s.waitsOf(ctx, shown.Task)
+		shown.QueueItem, err = s.waitsOf(ctx, shown.Task)
 	}
 	if err != nil {
 		return nil, err

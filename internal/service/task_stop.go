@@ -33,7 +33,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 
 func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) (*fleet.Task, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
-	c.Refused = err
+	c.Refusal = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {

@@ -44,7 +44,7 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 		UID: s.NewID(), Name: r.Name, Owner: p.Name, URL: r.URL, Topics: r.Topics, Selector: r.Selector, Kind: p.Kind, Scope: p.Scope, Projects: p.Projects, ByToken: p.TokenHash != "",
 		Keys: []fleet.WebhookKey{{Salt: rand.Text()}}, CreatedAt: now,
 	}
-	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refused: s.checkWebhook(w)}
+	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refusal: s.checkWebhook(w)}
 	salt := w.Keys[0].Salt
 	result, err := s.webhooks().change(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})

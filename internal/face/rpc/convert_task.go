@@ -85,7 +85,7 @@ func detailOf(t *service.TaskDetails) *fleetv1.TaskDetail {
 	d.Checks, d.Output, d.Changes = checksOf(t.Checks), objectOf(t.Output), changesOf(t.Changes)
 	d.Usage, d.Models = taskUsageOf(t.Usage), listOf(t.Spending.Models, modelUsageOf)
 	d.ContextTokens, d.ContextWindow = optional(int32Of(int(t.Spending.Context))), optional(int32Of(int(t.Spending.Window)))
-	d.Queue, d.Landing = queuedOf(t.Queued), landingOf(t.Landing)
+	d.Queue, d.Landing = queuedOf(t.QueueItem), landingOf(t.Landing)
 	if t.Delegation.Children > 0 {
 		d.TreeCostUsd = new(t.TreeCostUSD)
 	}

@@ -28,12 +28,12 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 		return err
 	}
 	contentType, extension := textContent, ".txt"
-	if !d.Text {
+	if !d.IsText {
 		contentType, extension = "application/octet-stream", ".bin"
 	}
 	return sendContent(out, contentType, &fleetv1.PayloadInfo{
 		Offset: r.GetOffset(), Size: d.Size, Sha256: hex.EncodeToString(d.SHA256[:]), FileName: "task-" + d.Task.ID + extension,
-	}, d.Packed, d)
+	}, d.PackedSize, d)
 }
 
 // DownloadAgentBundle sends a git bundle of the work that the agent has not pushed.

@@ -96,7 +96,7 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 	if requestID != "" && !x.ClosedAt.IsZero() {
 		return x, nil
 	}
-	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.InProgress(id) {
+	if x.ClosedAt.IsZero() && s.idle(x) && v.ActiveTask == nil && !s.turns.InProgress(id) {
 		closed, err := s.closeUnused(ctx, x, s.idleReason())
 		if err != nil {
 			return nil, err
