@@ -86,14 +86,12 @@ func TestAccess(t *testing.T) {
 	}
 	var f *testFleet
 	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return grouped{&f} } }})
-	s := &story{names: map[string]string{}, testFleet: f}
-	x := s.sharedAgent(t, "papi")
-	s.end(t, "papi")
-	x.task = s.names["task"]
-	ask(t, s, "papi")
-	x.question = s.names["question"]
-
-	require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": "papi", "task_description": "done", "hold": true}, By: "alice"}))
+	x := f.sharedAgent(t, "papi")
+	f.completeTask(t, "papi")
+	x.task = f.names["task"]
+	f.askQuestion(t, "papi")
+	x.question = f.names["question"]
+	f.prepare(t, heldTask("papi"))
 
 	names := slices.Sorted(maps.Keys(methods))
 	creating := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !creates(name) })
@@ -103,14 +101,13 @@ func TestAccess(t *testing.T) {
 		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
 		for _, face := range []string{"grpc", "rest", "mcp"} {
 			if needed != "caller" && offers(face, methods[name]) {
-				s.checkAccess(t, face, name, needed, x)
+				f.checkAccess(t, face, name, needed, x)
 			}
 		}
 	}
-	s.allowed(t)
+	f.checkAllowed(t)
 	for _, by := range append([]string{"alice"}, others...) {
-		r, err := s.callGRPC(t.Context(), callOf("rotate_own_token", map[string]any{}, by))
-		require.NoError(t, err)
+		r := f.call(t, "grpc", "rotate_own_token", by, nil)
 		require.Nil(t, r.err, "%s", r.err)
 		b, err := json.Marshal(r.answer)
 		require.NoError(t, err)
@@ -124,7 +121,7 @@ func creates(name string) bool {
 }
 
 // checkAccess checks who may call the method over the face. x are objects of alice.
-func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
+func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x target) {
 	t.Helper()
 	what := name + " over " + face
 	call := func(by string) reply {
@@ -146,9 +143,7 @@ func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
 		if name == "list_tasks" {
 			args["status"], args["source"] = "completed", "human"
 		}
-		r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
-		require.NoError(t, err, "%s by %s", what, by)
-		return r
+		return f.call(t, face, name, by, args)
 	}
 	switch needed {
 	case "alike":
@@ -209,8 +204,8 @@ func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
 	}
 }
 
-// allowed calls every method that changes something as each caller who may, on every face, with a new agent for each call.
-func (s *story) allowed(t *testing.T) {
+// checkAllowed calls every method that changes something as each caller who may, on every face, with a new agent for each call.
+func (f *testFleet) checkAllowed(t *testing.T) {
 	t.Helper()
 	n := 0
 	for _, name := range slices.Sorted(maps.Keys(accessNeeded)) {
@@ -221,26 +216,26 @@ func (s *story) allowed(t *testing.T) {
 					continue
 				}
 				n++
-				s.allows(t, face, name, by, fmt.Sprintf("a%d", n))
+				f.checkAllows(t, face, name, by, fmt.Sprintf("a%d", n))
 			}
 		}
 	}
 }
 
-// allows checks that the caller may call the method, which changes a new agent or something of it.
-func (s *story) allows(t *testing.T, face, name, by, agent string) {
+// checkAllows checks that the caller may call the method, which changes a new agent or something of it.
+func (f *testFleet) checkAllows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
-	x := s.sharedAgent(t, agent)
+	x := f.sharedAgent(t, agent)
 	switch name {
 	case "start_agent_task", "queue_task", "run_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels", "review_task", "land_tasks", "publish_task", "abandon_task", "settle_fan_out":
-		s.end(t, agent)
-		x.task = s.names["task"]
+		f.completeTask(t, agent)
+		x.task = f.names["task"]
 	case "update_queued_task", "hold_task", "release_task", "raise_task_budget":
-		require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}))
-		x.task = s.names["task"]
+		f.prepare(t, heldTask(agent))
+		x.task = f.names["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":
-		ask(t, s, agent)
-		x.question = s.names["question"]
+		f.askQuestion(t, agent)
+		x.question = f.names["question"]
 	}
 	args := x.attack(t, methods[name])
 	delete(args, "request_id")
@@ -250,47 +245,44 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	if name == "answer_question" {
 		args["answer"] = "yes"
 	}
-	r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
-	require.NoError(t, err)
+	r := f.call(t, face, name, by, args)
 	require.False(t, refused(r), "%s by %s over %s: %s", name, by, face, r.err)
 }
 
-func callOf(name string, args map[string]any, by string) call {
-	return call{method: methods[name], args: args, by: by}
+// heldTask is a step in which alice queues a task that does not start, and saves its id.
+func heldTask(agent string) step {
+	return step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}
 }
 
 // sharedAgent creates an agent of alice and shares it with the viewers and the runners.
-func (s *story) sharedAgent(t *testing.T, name string) target {
+func (f *testFleet) sharedAgent(t *testing.T, name string) target {
 	t.Helper()
-	for _, st := range []step{
-		{Agent: map[string]any{"name": name}, By: "alice"},
-		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "viewer", "access": "view"}, By: "alice"},
-		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "runner", "access": "run"}, By: "alice"},
-		{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:viewer", "access": "view"}, By: "alice"},
-		{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:runner", "access": "run"}, By: "alice"},
-	} {
-		require.NoError(t, s.do(t.Context(), st))
+	f.prepare(t, step{Agent: name, By: "alice"})
+	for person, access := range map[string]string{"viewer": "view", "runner": "run"} {
+		f.prepare(t,
+			step{Call: "share_agent", With: map[string]any{"agent_name": name, "person": person, "access": access}, By: "alice"},
+			step{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:" + person, "access": access}, By: "alice"},
+		)
 	}
 	return target{agent: name + "@alice", task: "none", contract: "none", session: "none", question: "none"}
 }
 
-// end runs a task of the agent to its end, and saves the id of the task.
-func (s *story) end(t *testing.T, agent string) {
+// completeTask runs a task of the agent to its end, and saves the id of the task.
+func (f *testFleet) completeTask(t *testing.T, agent string) {
 	t.Helper()
-	require.NoError(t, s.do(t.Context(), step{
+	f.prepare(t, step{
 		Task: map[string]any{"agent_name": agent, "task_description": "echo classified\npayload classified\nchange a.txt work\ndone", "ends": true},
 		By:   "alice", Save: map[string]string{"task": "task.id"},
-	}))
+	})
 }
 
-// ask starts a task in which the agent asks a question, and saves the id of the question.
-func ask(t *testing.T, s *story, agent string) {
+// askQuestion starts a task in which the agent asks a question, and saves the id of the question.
+func (f *testFleet) askQuestion(t *testing.T, agent string) {
 	t.Helper()
-	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{
+	f.prepare(t, step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, By: "alice"}, step{
 		Call: "list_questions", With: map[string]any{"agent_name": agent}, By: "alice", Until: map[string]any{"total_count": json.Number("1")},
 		Save: map[string]string{"question": "questions.0.id"},
-	}))
+	})
 }
 
 // notFound are the reasons that a caller gets if an object does not exist, or must seem not to exist.

@@ -34,40 +34,35 @@ func TestAgentToken(t *testing.T) {
 			if tokens != nil {
 				by = "alice"
 			}
-			s := &story{testFleet: f, names: map[string]string{}}
 			for _, name := range []string{"self", "other"} {
-				require.NoError(t, s.do(t.Context(), step{
-					Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"},
-				}))
+				f.prepare(t, step{Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"}})
 				f.secrets[name] = (<-reports).Token
 			}
-			f.everyMethodAs(t, "self")
-			f.toolsShownTo(t, "self")
-			s.reports(t, by)
+			f.checkRefused(t, "self")
+			f.checkTools(t, "self")
+			f.checkReports(t, by)
 		})
 	}
 }
 
-// everyMethodAs calls every method that agents may not call with the token, and checks that the call is refused.
-func (f *testFleet) everyMethodAs(t *testing.T, name string) {
+// checkRefused calls every method that agents may not call with the token, and checks that the call is refused.
+func (f *testFleet) checkRefused(t *testing.T, name string) {
 	t.Helper()
-	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", question: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11-1"}
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
 			m := methods[method]
 			if says(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
 				continue
 			}
-			r, err := faces[face](f, t.Context(), call{method: m, args: x.attack(t, m), by: name})
-			require.NoError(t, err, "%s on %s", method, face)
+			r := f.call(t, face, method, name, nothing.attack(t, m))
 			require.NotNil(t, r.err, "%s on %s", method, face)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
 		}
 	}
 }
 
-// toolsShownTo checks that the list of tools for an agent has exactly the tools that its token allows.
-func (f *testFleet) toolsShownTo(t *testing.T, name string) {
+// checkTools checks that the list of tools for an agent has exactly the tools that its token allows.
+func (f *testFleet) checkTools(t *testing.T, name string) {
 	t.Helper()
 	for toolset, want := range map[string][]string{
 		"lifecycle": {"agent_complete", "agent_status", "append_payload"},
@@ -79,37 +74,30 @@ func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 	}
 }
 
-// reports makes the agent "self" report on its own task, and checks that it cannot report on the task of another agent.
-func (s *story) reports(t *testing.T, owner string) {
+// checkReports makes the agent "self" report on its own task, and checks that it cannot report on the task of another agent.
+func (f *testFleet) checkReports(t *testing.T, owner string) {
 	t.Helper()
-	do := func(face, method string, args map[string]any) reply {
-		expanded, _ := s.expand(args).(map[string]any)
-		r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: expanded, by: "self"})
-		require.NoError(t, err)
-		return r
-	}
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		r := do(face, "agent_status", map[string]any{"agent_ids": []any{"${self}", "${other}"}})
-		require.Empty(t, mismatches(s.expect(map[string]any{"agents": []any{
+		r := f.call(t, face, "agent_status", "self", map[string]any{"agent_ids": []any{"${self}", "${other}"}})
+		require.Empty(t, mismatches(f.expect(map[string]any{"agents": []any{
 			map[string]any{"status": "running"}, map[string]any{"agent_id": "${other}", "error": "<says not found>"},
 		}}), r.answer, false))
 		for method, args := range map[string]map[string]any{
 			"agent_complete": {"agent_id": "${other}", "summary": "not mine"}, "append_payload": {"agent_id": "${other}", "chunk": "not mine"},
 		} {
-			require.Equal(t, "AGENT_NOT_FOUND", do(face, method, args).err.Reason)
+			require.Equal(t, "AGENT_NOT_FOUND", f.call(t, face, method, "self", args).err.Reason)
 		}
 	}
-	require.Nil(t, do("mcp", "append_payload", map[string]any{"agent_id": "${self}", "chunk": "mine"}).err)
-	require.Nil(t, do("mcp", "agent_complete", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
+	require.Nil(t, f.call(t, "mcp", "append_payload", "self", map[string]any{"agent_id": "${self}", "chunk": "mine"}).err)
+	require.Nil(t, f.call(t, "mcp", "agent_complete", "self", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
 	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is used again after its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
-			x := target{agent: "papi", task: s.names["self"], contract: s.names["self"], session: s.names["self"]}
-			r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: x.attack(t, methods[method]), by: "self"})
-			require.NoError(t, err)
+			x := target{agent: "papi", task: f.names["self"], contract: f.names["self"], session: f.names["self"]}
+			r := f.call(t, face, method, "self", x.attack(t, methods[method]))
 			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)
 		}
 	}
-	require.NoError(t, s.do(t.Context(), step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${self}", "${other}"}}, By: owner, Until: map[string]any{
+	f.prepare(t, step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${self}", "${other}"}}, By: owner, Until: map[string]any{
 		"agents": []any{map[string]any{"status": "completed", "summary": "mine"}, map[string]any{"status": "running"}},
-	}}))
+	}})
 }

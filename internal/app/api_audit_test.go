@@ -1,13 +1,10 @@
 package app
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,25 +13,14 @@ import (
 )
 
 // logLines is a writer that keeps a JSON log.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type logLines struct{ lockedBuffer }
 
 // of returns the lines of the log with the message.
 func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for s := bufio.NewScanner(bytes.NewReader(l.text.Bytes())); s.Scan(); {
+	for text := range bytes.Lines(l.Bytes()) {
 		var line map[string]any
-		require.NoError(t, json.Unmarshal(s.Bytes(), &line))
+		require.NoError(t, json.Unmarshal(text, &line))
 		if line["msg"] == message {
 			delete(line, "time")
 			lines = append(lines, line)
@@ -51,18 +37,13 @@ func TestAudit(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
 	})
-	do := func(face, method string, args map[string]any) {
-		t.Helper()
-		_, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: "alice"})
-		require.NoError(t, err)
-	}
-	do("grpc", "create_agent", map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "secret spec", "request_id": "r-1"})
-	do("rest", "start_agent_task", map[string]any{"agent_name": "nobody", "task_description": "secret task"})
-	do("mcp", "delete_agent", map[string]any{"agent_name": "papi"})
-	do("mcp", "agent_start", map[string]any{"contract": "secret contract"})
-	do("grpc", "invoke_agent", map[string]any{"agent": "no such", "message": "secret message"})
-	do("rest", "create_token", map[string]any{"name": "mallory"})
-	do("rest", "list_agents", map[string]any{})
+	f.call(t, "grpc", "create_agent", "alice", map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "secret spec", "request_id": "r-1"})
+	f.call(t, "rest", "start_agent_task", "alice", map[string]any{"agent_name": "nobody", "task_description": "secret task"})
+	f.call(t, "mcp", "delete_agent", "alice", map[string]any{"agent_name": "papi"})
+	f.call(t, "mcp", "agent_start", "alice", map[string]any{"contract": "secret contract"})
+	f.call(t, "grpc", "invoke_agent", "alice", map[string]any{"agent": "no such", "message": "secret message"})
+	f.call(t, "rest", "create_token", "alice", map[string]any{"name": "mallory"})
+	f.call(t, "rest", "list_agents", "alice", nil)
 
 	lines := log.of(t, "audit")
 	var got []string
@@ -86,11 +67,9 @@ func TestAudit(t *testing.T) {
 		"grpc InvokeAgent no such AGENT_NOT_FOUND",
 		"rest CreateToken mallory PERMISSION_DENIED",
 	}, got)
-	require.NotContains(t, log.text.String(), "secret")
+	require.NotContains(t, log.String(), "secret")
 
-	r, err := faces["rest"](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "a-wrong-token"})
-	require.NoError(t, err)
-	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+	require.Equal(t, "UNAUTHENTICATED", f.call(t, "rest", "list_agents", "a-wrong-token", nil).err.Reason)
 	stored, _, err := f.service.ListAudit(t.Context(), service.ListAuditRequest{})
 	require.NoError(t, err)
 	kept := make([]string, len(stored))
@@ -117,19 +96,9 @@ func TestFailedLogins(t *testing.T) {
 	const each = 20
 	for range each {
 		for _, face := range []string{"grpc", "rest"} {
-			r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "not-a-token"})
-			require.NoError(t, err)
-			require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+			require.Equal(t, "UNAUTHENTICATED", f.call(t, face, "list_agents", "not-a-token", nil).err.Reason)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp",
-			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`))
-		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer not-a-token")
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		resp, err := f.http.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
+		f.post(t, "/mcp", "Bearer not-a-token", listAgentsTool)
 	}
 	require.NoError(t, f.stop())
 	single := log.of(t, "login failed")
@@ -143,7 +112,7 @@ func TestFailedLogins(t *testing.T) {
 	require.Equal(t, "ListAgents", single[0]["method"])
 	require.Equal(t, "UNAUTHENTICATED", single[0]["outcome"])
 	require.NotEmpty(t, single[0]["remote"])
-	require.NotContains(t, log.text.String(), "not-a-token")
+	require.NotContains(t, log.String(), "not-a-token")
 }
 
 // TestFailedCalls checks that the audit log counts all failed calls, and has lines of their own only for the first hundred
@@ -156,9 +125,7 @@ func TestFailedCalls(t *testing.T) {
 		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
 	})
 	create := func(by, name string) reply {
-		r, err := f.callGRPC(t.Context(), call{method: methods["create_agent"], args: map[string]any{"name": name, "project": "Setup", "spec": "x"}, by: by})
-		require.NoError(t, err)
-		return r
+		return f.call(t, "grpc", "create_agent", by, map[string]any{"name": name, "project": "Setup", "spec": "x"})
 	}
 	const calls = 150
 	for range calls {

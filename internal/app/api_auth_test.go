@@ -2,7 +2,7 @@ package app
 
 import (
 	"context"
-	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,8 +44,8 @@ func TestNoTokensNeedsLoopback(t *testing.T) {
 		}
 	}
 
-	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "0.0.0.0:0", t.TempDir(), []string{"fake"}
+	cfg := testConfig(t)
+	cfg.GRPC = "0.0.0.0:0"
 	a, err := Open(t.Context(), cfg, Options{})
 	require.NoError(t, err)
 	_, err = a.Listen("test")
@@ -53,8 +53,8 @@ func TestNoTokensNeedsLoopback(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// startedBy starts a task with the context's metadata, waits for its end, and returns its source.
-func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
+// sourceOfTask starts a task with the context's metadata, waits for its end, and returns its source.
+func sourceOfTask(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
 	t.Helper()
 	r, err := c.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: "done"})
 	require.NoError(t, err)
@@ -64,20 +64,11 @@ func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, 
 	return r.GetTask().GetSource().String()
 }
 
-// restStart starts a task over REST with the headers, and returns the response body.
-func (f *testFleet) restStart(t *testing.T, header map[string]string) string {
+// startTaskREST starts a task over REST with the headers, and returns the response body.
+func (f *testFleet) startTaskREST(t *testing.T, header map[string]string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"done"}`))
-	require.NoError(t, err)
-	for k, v := range header {
-		r.Header.Set(k, v)
-	}
-	resp, err := f.http.Do(r)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return string(b)
+	_, body := f.send(t, http.MethodPost, f.url("/v1/agents/papi/tasks"), `{"task_description":"done"}`, header)
+	return body
 }
 
 // forged are headers that would change the caller or its face if the server trusted them.
@@ -89,24 +80,19 @@ var forged = map[string]string{
 // TestForgedMetadata checks that only the token determines the caller and the source of a task.
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.KindController}}})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{Agent: "robo", By: "bot"}))
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.KindController}}}, step{Agent: "papi", By: "alice"}, step{Agent: "robo", By: "bot"})
 	c := fleetv1.NewFleetServiceClient(f.conn)
 	for _, face := range []string{"mcp", "rest", "grpc", "cli", ""} {
 		alice := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "fleet-face", face)
-		require.Equal(t, "human", startedBy(alice, t, c, "papi"), face)
+		require.Equal(t, "human", sourceOfTask(alice, t, c, "papi"), face)
 		bot := metadata.AppendToOutgoingContext(f.as(t.Context(), "bot"), "fleet-face", face)
-		require.Equal(t, "ai_controller", startedBy(bot, t, c, "robo"), face)
+		require.Equal(t, "ai_controller", sourceOfTask(bot, t, c, "robo"), face)
 	}
 	header := map[string]string{"Authorization": f.authorization("alice")}
-	for k, v := range forged {
-		header[k] = v
-	}
-	require.Contains(t, f.restStart(t, header), `"source":"human"`)
+	maps.Copy(header, forged)
+	require.Contains(t, f.startTaskREST(t, header), `"source":"human"`)
 	delete(header, "Authorization")
-	require.Contains(t, f.restStart(t, header), `"error":"UNAUTHENTICATED"`)
+	require.Contains(t, f.startTaskREST(t, header), `"error":"UNAUTHENTICATED"`)
 
 	for name, values := range map[string][]string{
 		"two tokens":       {f.authorization("alice"), f.authorization("bot")},
@@ -130,19 +116,15 @@ func TestForgedMetadata(t *testing.T) {
 // web client cannot forge it.
 func TestFacesWithoutTokens(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
-	require.NoError(t, s.do(t.Context(), step{Agent: "sony"}))
-	require.Equal(t, "human", startedBy(t.Context(), t, fleetv1.NewFleetServiceClient(f.conn), "sony"))
-	require.Contains(t, f.restStart(t, forged), `"source":"human"`)
-	r, err := s.callMCP(t.Context(), call{method: methods["start_agent_task"], args: map[string]any{"agent_name": "sony", "task_description": "done"}})
-	require.NoError(t, err)
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Agent: "sony"})
+	require.Equal(t, "human", sourceOfTask(t.Context(), t, fleetv1.NewFleetServiceClient(f.conn), "sony"))
+	require.Contains(t, f.startTaskREST(t, forged), `"source":"human"`)
+	r := f.call(t, "mcp", "start_agent_task", "", map[string]any{"agent_name": "sony", "task_description": "done"})
 	require.Nil(t, r.err)
 	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer, false))
 }
 
-// TestOpenToAll checks that all calls need a token, except health, reflection and the list of tools.
+// TestOpenToAll checks that health and reflection need no token. TestCredentials checks the other calls.
 func TestOpenToAll(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -160,25 +142,4 @@ func TestOpenToAll(t *testing.T) {
 		services = append(services, s.GetName())
 	}
 	require.Subset(t, services, []string{"fleet.v1.FleetService", "fleet.v1.TokenService", "grpc.health.v1.Health"})
-
-	for name, m := range methods {
-		for face := range faces {
-			if !offers(face, m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // all callers may call these
-				continue
-			}
-			args := map[string]any{}
-			for i := range m.Input().Fields().Len() { // the path requires these fields
-				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "question_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
-					args[f] = "x"
-				}
-			}
-			r, err := faces[face](f, t.Context(), call{method: m, args: args})
-			require.NoError(t, err, "%s on %s", name, face)
-			require.NotNil(t, r.err, "%s on %s", name, face)
-			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s: %s", name, face, r.err)
-			if r.header != nil {
-				require.Equal(t, `Bearer realm="fleet"`, r.header.Get("WWW-Authenticate"), name)
-			}
-		}
-	}
 }

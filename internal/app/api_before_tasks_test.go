@@ -1,11 +1,10 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,20 +44,18 @@ var newSince = map[string][]change{
 // handshake, the list of tools, and the calls of the tools that can be answered with a task.
 func TestClientsBeforeTasks(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}}, step{Agent: "papi", By: "alice"})
 	x := &exchanges{testFleet: f}
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
 
 	for _, path := range []string{"/mcp", "/mcp/all"} {
-		x.legacy(t, "initialize at "+path, path, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
+		x.record(t, "initialize at "+path, path, nil, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
 		x.modern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
 		x.tools(t, path)
 	}
 	clients := map[string]func(t *testing.T, tool string, args map[string]any){
 		"legacy": func(t *testing.T, tool string, args map[string]any) {
 			t.Helper()
-			x.legacy(t, "legacy "+tool, "/mcp/all", "tools/call", map[string]any{"name": tool, "arguments": args})
+			x.record(t, "legacy "+tool, "/mcp/all", nil, "tools/call", map[string]any{"name": tool, "arguments": args})
 		},
 		"modern": func(t *testing.T, tool string, args map[string]any) {
 			t.Helper()
@@ -71,12 +68,12 @@ func TestClientsBeforeTasks(t *testing.T) {
 	}
 	for _, name := range []string{"legacy", "modern", "forms"} {
 		call := clients[name]
-		require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+		f.prepare(t, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}})
 		for _, script := range []string{"say working\ndone the answer", "fail out of luck"} {
 			call(t, "run_subagent", map[string]any{"agent_name": "web-search", "prompt": script})
 			call(t, "execute_agent_request", map[string]any{"agent_name": "claude", "prompt": script})
 			call(t, "invoke_agent", map[string]any{"agent": "echo", "message": script})
-			call(t, "send_message", map[string]any{"agent_session_id": s.names["session"], "message": script})
+			call(t, "send_message", map[string]any{"agent_session_id": f.names["session"], "message": script})
 		}
 		call(t, "execute_agent_request", map[string]any{"agent_name": "nobody", "prompt": "p"})
 		call(t, "run_subagent", map[string]any{"agent_name": "web-search"})
@@ -84,14 +81,14 @@ func TestClientsBeforeTasks(t *testing.T) {
 
 		// Work that is reviewed and lands.
 		for _, tool := range []string{"work", "more"} {
-			require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, By: "alice", Save: map[string]string{tool: "task.id"}}))
+			f.prepare(t, step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, By: "alice", Save: map[string]string{tool: "task.id"}})
 		}
-		call(t, "review_task", map[string]any{"task_id": s.names["work"], "verdict": "approve"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{s.names["work"]}, "dry_run": true})
-		call(t, "review_task", map[string]any{"task_id": s.names["more"], "verdict": "request_changes", "text": "done"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{s.names["work"]}})
+		call(t, "review_task", map[string]any{"task_id": f.names["work"], "verdict": "approve"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.names["work"]}, "dry_run": true})
+		call(t, "review_task", map[string]any{"task_id": f.names["more"], "verdict": "request_changes", "text": "done"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.names["work"]}})
 		call(t, "land_tasks", map[string]any{})
-		require.NoError(t, s.do(t.Context(), step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, By: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}}))
+		f.prepare(t, step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, By: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}})
 	}
 	x.check(t)
 }
@@ -104,42 +101,27 @@ const (
 // exchanges are requests of clients without the extension, with their answers.
 type exchanges struct {
 	*testFleet
-	names   []string
+	keys    []string // names of the exchanges, in order
 	answers []string
 }
 
-// send sends a request and keeps the whole response.
-func (x *exchanges) send(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) []byte {
+// record sends a request, and keeps and returns the whole response.
+func (x *exchanges) record(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "r", "method": method, "params": params})
 	require.NoError(t, err)
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+x.HTTPAddr()+path, bytes.NewReader(body))
-	require.NoError(t, err)
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Accept", "application/json, text/event-stream")
-	q.Header.Set("Authorization", x.authorization("alice"))
-	for k, v := range header {
-		q.Header.Set(k, v)
-	}
-	resp, err := x.http.Do(q)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, resp.Body.Close()) }()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	all := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": x.authorization("alice")}
+	maps.Copy(all, header)
+	resp, text := x.send(t, http.MethodPost, x.url(path), string(body), all)
 	x.keep(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
 	return text
 }
 
 func (x *exchanges) keep(name, answer string) {
-	for n := 2; slices.Contains(x.names, name); n++ {
+	for n := 2; slices.Contains(x.keys, name); n++ {
 		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
 	}
-	x.names, x.answers = append(x.names, name), append(x.answers, strings.TrimSpace(answer))
-}
-
-func (x *exchanges) legacy(t *testing.T, name, path, method string, params map[string]any) []byte {
-	t.Helper()
-	return x.send(t, name, path, nil, method, params)
+	x.keys, x.answers = append(x.keys, name), append(x.answers, strings.TrimSpace(answer))
 }
 
 func (x *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
@@ -150,18 +132,18 @@ func (x *exchanges) modern(t *testing.T, name, path, method, header string, para
 	if header != "" {
 		h["Mcp-Name"] = header
 	}
-	x.send(t, name, path, h, method, params)
+	x.record(t, name, path, h, method, params)
 }
 
 // tools lists the tools, and keeps those that can be answered with a task, and which members tools have.
 func (x *exchanges) tools(t *testing.T, path string) {
 	t.Helper()
-	text := x.legacy(t, "unused", path, "tools/list", map[string]any{})
-	x.names, x.answers = x.names[:len(x.names)-1], x.answers[:len(x.answers)-1]
+	text := x.record(t, "unused", path, nil, "tools/list", map[string]any{})
+	x.keys, x.answers = x.keys[:len(x.keys)-1], x.answers[:len(x.answers)-1]
 	var r struct {
 		Result map[string]json.RawMessage
 	}
-	require.NoError(t, json.Unmarshal(text, &r), "%s", text)
+	require.NoError(t, json.Unmarshal([]byte(text), &r), text)
 	var tools []map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(r.Result["tools"], &tools))
 	var raw []json.RawMessage
@@ -202,7 +184,7 @@ func (x *exchanges) check(t *testing.T) {
 	t.Helper()
 	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
 	got := map[string]string{}
-	for i, name := range x.names {
+	for i, name := range x.keys {
 		got[name] = scrubbed(x.answers[i])
 	}
 	if *recordGolden {

@@ -28,16 +28,16 @@ func (rawCodec) Name() string { return "proto" }
 // Fleet's code runs. Nothing must change, and the server must continue.
 func TestInvalidMessageBytes(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
 	for name, request := range map[string]string{
 		"a task that is not UTF-8": "\x0a\x04papi\x12\x03a\xffb",
 		"an agent that is not":     "\x0a\x01\xff\x12\x01a",
 		"cut off":                  "\x0a\x7fpapi",
 		"no field number":          "\x00\x00",
 	} {
-		err := s.conn.Invoke(t.Context(), fleetv1.FleetService_StartAgentTask_FullMethodName, []byte(request), new([]byte), grpc.ForceCodecV2(rawCodec{}))
+		err := f.conn.Invoke(t.Context(), fleetv1.FleetService_StartAgentTask_FullMethodName, []byte(request), new([]byte), grpc.ForceCodecV2(rawCodec{}))
 		require.Equal(t, codes.Internal, status.Code(err), "%s: %v", name, err)
 		require.ErrorContains(t, err, "unmarshal", name)
 	}
-	require.NoError(t, s.do(t.Context(), step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 0}}))
+	f.prepare(t, step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 0}})
 }

@@ -49,13 +49,8 @@ func TestCoderUsers(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
 			f, _ := newCoderFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
-			do := func(by, method string, args map[string]any) reply {
-				r, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: by})
-				require.NoError(t, err)
-				return r
-			}
 			agent := func(by string) map[string]any {
-				r := do(by, "create_agent", map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "s"})
+				r := f.call(t, face, "create_agent", by, map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "s"})
 				require.Nil(t, r.err, "%s", r.err)
 				a, _ := r.answer.(map[string]any)["agent"].(map[string]any)
 				return a
@@ -63,14 +58,14 @@ func TestCoderUsers(t *testing.T) {
 			require.Equal(t, "coder:alice", agent(coderAlice)["owner"])
 			require.Equal(t, "alice", agent("alice")["owner"], "the token must be another principal, who can have an agent of the same name")
 			for by, n := range map[string]int{coderAlice: 1, "alice": 1, coderRoot: 2} {
-				r := do(by, "list_agents", map[string]any{})
+				r := f.call(t, face, "list_agents", by, nil)
 				require.Nil(t, r.err)
 				list, _ := r.answer.(map[string]any)["agents"].([]any)
 				require.Len(t, list, n, by)
 			}
-			require.Equal(t, "UNAUTHENTICATED", do("aliceALICE-alicealicealicealice00", "list_agents", map[string]any{}).err.Reason)
+			require.Equal(t, "UNAUTHENTICATED", f.call(t, face, "list_agents", "aliceALICE-alicealicealicealice00", nil).err.Reason)
 
-			r := do(coderAlice, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "done"})
+			r := f.call(t, face, "start_agent_task", coderAlice, map[string]any{"agent_name": "papi", "task_description": "done"})
 			require.Nil(t, r.err)
 			task, _ := r.answer.(map[string]any)["task"].(map[string]any)
 			want := "human"
@@ -169,18 +164,15 @@ func TestCoderNames(t *testing.T) {
 // TestCoderTokenIsNotKept checks that neither the log nor any file of the server has a session token.
 func TestCoderTokenIsNotKept(t *testing.T) {
 	t.Parallel()
-	log := &logLines{}
+	log := &lockedBuffer{}
 	f, _ := newCoderFleet(t, fleetConfig{Options: func(o *Options) { o.Log = log }})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, token := range []string{coderAlice, "aliceALICE-alicealicealicealice00"} {
-			_, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: token})
-			require.NoError(t, err)
+			f.call(t, face, "list_agents", token, nil)
 		}
 	}
 	const secret = "alicealicealicealice00"
-	log.mu.Lock()
-	require.NotContains(t, log.text.String(), secret)
-	log.mu.Unlock()
+	require.NotContains(t, log.String(), secret)
 	require.NoError(t, filepath.WalkDir(f.cfg.Data, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err

@@ -21,18 +21,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newStory returns a story on a new fleet that has one agent, papi.
-func newStory(t *testing.T, c fleetConfig) *story {
-	t.Helper()
-	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
-	return s
-}
-
 // together makes the same call n times concurrently, on gRPC, REST and MCP in turn.
-func (s *story) together(t *testing.T, n int, method string, with map[string]any) []reply {
+func (f *testFleet) together(t *testing.T, n int, method string, with map[string]any) []reply {
 	t.Helper()
-	c, err := s.callOf(method, with, "")
+	c, err := f.callOf(method, "", with)
 	require.NoError(t, err)
 	replies, errs := make([]reply, n), make([]error, n)
 	begin := make(chan struct{})
@@ -41,7 +33,7 @@ func (s *story) together(t *testing.T, n int, method string, with map[string]any
 		face := []string{"grpc", "rest", "mcp"}[i%3]
 		calls.Go(func() {
 			<-begin
-			replies[i], errs[i] = faces[face](s.testFleet, t.Context(), c)
+			replies[i], errs[i] = faces[face](f, t.Context(), c)
 		})
 	}
 	close(begin)
@@ -54,14 +46,14 @@ func (s *story) together(t *testing.T, n int, method string, with map[string]any
 
 func TestConcurrentStarts(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	s.world.HoldRuns()
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
+	f.world.HoldRuns()
 	won := ""
-	for _, r := range s.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
+	for _, r := range f.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
 		if r.err == nil {
 			require.Empty(t, won, "two calls started a task")
-			require.NoError(t, s.keep(map[string]string{"won": "task.id"}, r.answer))
-			won = s.names["won"]
+			require.NoError(t, f.keep(map[string]string{"won": "task.id"}, r.answer))
+			won = f.names["won"]
 			continue
 		}
 		require.Equal(t, "AGENT_BUSY", r.err.Reason, "%s", r.err)
@@ -69,31 +61,31 @@ func TestConcurrentStarts(t *testing.T) {
 		require.NotEmpty(t, r.err.Details["task_id"])
 	}
 	require.NotEmpty(t, won, "no call started a task")
-	require.NoError(t, s.do(t.Context(), step{
+	f.prepare(t, step{
 		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
 		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
-	}))
-	s.until(t, func() bool { return s.world.Deliveries(won) > 0 })
-	require.Equal(t, 1, s.world.Dispatches(won), "the task must be dispatched once")
+	})
+	waittest.UntilSignalled(t, f.listed, func() bool { return f.world.Deliveries(won) > 0 })
+	require.Equal(t, 1, f.world.Dispatches(won), "the task must be dispatched once")
 }
 
 func TestConcurrentRequestID(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	s.world.HoldRuns()
-	replies := s.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
+	f.world.HoldRuns()
+	replies := f.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
 	for _, r := range replies {
 		require.Nil(t, r.err, "%s", r.err)
 		require.Equal(t, replies[0].answer, r.answer)
 	}
-	require.NoError(t, s.do(t.Context(), step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 1}}))
+	f.prepare(t, step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 1}})
 }
 
 func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
 	made := 0
-	for _, r := range s.together(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
+	for _, r := range f.together(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
 		if r.err == nil {
 			made++
 			continue
@@ -101,17 +93,16 @@ func TestConcurrentCreates(t *testing.T) {
 		require.Equal(t, "AGENT_EXISTS", r.err.Reason, "%s", r.err)
 	}
 	require.Equal(t, 1, made)
-	require.Len(t, s.world.Workspaces(), 2)
+	require.Len(t, f.world.Workspaces(), 2)
 }
 
 func TestConcurrentStops(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}}))
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}})
 	stopped := 0
-	for _, r := range s.together(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
+	for _, r := range f.together(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
 		if r.err == nil {
-			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": s.names["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
+			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.names["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
 			stopped++
 			continue
 		}
@@ -135,21 +126,20 @@ func flood() string {
 // reader finally gets all events in order.
 func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": flood()}, Save: map[string]string{"task": "task.id"}}))
-	task := s.names["task"]
-	slow, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": flood()}, Save: map[string]string{"task": "task.id"}})
+	task := f.names["task"]
+	slow, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
 	require.NoError(t, err)
 	first, err := slow.Recv()
 	require.NoError(t, err)
 
-	s.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "text/event-stream", "")
-	s.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "application/x-ndjson", "")
-	s.stuck(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
+	f.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "text/event-stream", "")
+	f.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "application/x-ndjson", "")
+	f.stuck(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"watch_fleet","arguments":{"follow":true,"task_id":%q},"_meta":{"progressToken":"p"}}}`, task))
 
-	s.world.Release("gate")
-	require.NoError(t, s.do(t.Context(), step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{task}}, Until: map[string]any{"done": true}}))
+	f.world.Release("gate")
+	f.prepare(t, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{task}}, Until: map[string]any{"done": true}})
 
 	var text strings.Builder
 	seq := int64(0)
@@ -170,10 +160,10 @@ func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 }
 
 // stuck sends a request and reads only the start of the answer. The connection stays open until the test ends.
-func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
+func (f *testFleet) stuck(t *testing.T, verb, path, accept, body string) {
 	t.Helper()
 	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", s.HTTPAddr())
+	conn, err := d.DialContext(t.Context(), "tcp", f.HTTPAddr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	tcp, ok := conn.(*net.TCPConn)
@@ -194,8 +184,8 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
-			s := newStory(t, fleetConfig{})
-			c, err := s.callOf("watch_fleet", map[string]any{"cursor": "now", "agent_name": "papi", "follow": true, "max_events": 1}, "")
+			f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
+			c, err := f.callOf("watch_fleet", "", map[string]any{"cursor": "now", "agent_name": "papi", "follow": true, "max_events": 1})
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 			defer cancel()
@@ -203,17 +193,17 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 			var r reply
 			go func() {
 				defer close(answered)
-				r, err = faces[face](s.testFleet, ctx, c)
+				r, err = faces[face](f, ctx, c)
 			}()
 			for i := 0; ; i++ { // the test cannot find out when the server has received the call, so it creates events until the follower gets one
-				s.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
+				f.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
 				select {
 				case <-answered:
 					require.NoError(t, err)
 					require.Nil(t, r.err)
 					require.Empty(t, mismatches(map[string]any{"events": []any{map[string]any{"type": "agent_changed", "agent_name": "papi"}}}, r.answer, false))
 					return
-				case <-s.listed:
+				case <-f.listed:
 				case <-ctx.Done():
 					require.Fail(t, "the follower gets no event")
 				}
@@ -226,39 +216,23 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 // client to retry.
 func TestShutdownEndsCalls(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}}))
-	task := s.names["task"]
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}})
+	task := f.names["task"]
 
-	stream, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
+	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
 	require.NoError(t, err)
 	_, err = stream.Recv()
 	require.NoError(t, err)
-	events := s.open(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
-	lines := s.open(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
+	events := f.open(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
+	lines := f.open(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
 
-	ended := map[string]chan reply{}
-	underWay := make(chan struct{}, 3)
-	s.world.Delay("Log", time.Hour) // hangs until the call is cancelled
+	ended := map[string]<-chan reply{}
+	f.world.Delay("Log", time.Hour) // hangs until the call is cancelled
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		ended[face] = make(chan reply, 1)
-		go func() {
-			c, err := s.callOf("show_agent_log", map[string]any{"agent_name": "papi"}, "")
-			if err == nil {
-				underWay <- struct{}{}
-				var r reply
-				if r, err = faces[face](s.testFleet, context.WithoutCancel(t.Context()), c); err == nil {
-					ended[face] <- r
-				}
-			}
-			close(ended[face])
-		}()
+		ended[face] = f.callInBackground(context.WithoutCancel(t.Context()), face, call{method: methods["show_agent_log"], args: map[string]any{"agent_name": "papi"}})
 	}
-	for range ended {
-		<-underWay
-	}
-	s.until(t, func() bool { return s.world.Calls("Log") == 3 })
-	require.NoError(t, s.stop())
+	waittest.UntilSignalled(t, f.listed, func() bool { return f.world.Calls("Log") == 3 })
+	require.NoError(t, f.stop())
 
 	for err == nil {
 		_, err = stream.Recv()
@@ -278,27 +252,13 @@ func TestShutdownEndsCalls(t *testing.T) {
 	}
 }
 
-// until waits until ok returns true. It calls ok at once, and again each time the fleet lists the agents of its fake
-// place. It fails the test after waittest.Limit.
-func (s *story) until(t *testing.T, ok func() bool) {
-	t.Helper()
-	timeout := time.After(waittest.Limit)
-	for !ok() {
-		select {
-		case <-s.listed:
-		case <-timeout:
-			require.Fail(t, "the condition is not met in time")
-		}
-	}
-}
-
 // open opens a REST stream and waits for its first data.
-func (s *story) open(t *testing.T, path, accept string) io.Reader {
+func (f *testFleet) open(t *testing.T, path, accept string) io.Reader {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+s.HTTPAddr()+path, nil)
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+f.HTTPAddr()+path, nil)
 	require.NoError(t, err)
 	r.Header.Set("Accept", accept)
-	resp, err := s.http.Do(r)
+	resp, err := f.http.Do(r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	_, err = io.ReadFull(resp.Body, make([]byte, 1))
@@ -317,8 +277,8 @@ func lastLine(t *testing.T, r io.Reader) string {
 // TestProgress checks that the client of a tool call gets the events of the agent as progress before the answer.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, fleetConfig{})
-	c, err := s.mcp(t.Context(), "", "fleet")
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
+	c, err := f.mcp(t.Context(), "", "fleet")
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var said []string

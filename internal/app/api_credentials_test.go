@@ -34,6 +34,9 @@ func TestCredentials(t *testing.T) {
 				if !offers(face, m) || slices.Contains(openMethods, name) {
 					continue
 				}
+				if face == "rest" && m.IsStreamingServer() {
+					f.attempt(t, "sse", name, "", "UNAUTHENTICATED")
+				}
 				for by, want := range map[string]string{
 					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
 					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalOutside(m),
@@ -61,12 +64,14 @@ const noID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 // accepted, whatever the answer is.
 func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
 	t.Helper()
-	r, err := faces[face](f, t.Context(), call{method: methods[name], args: nothing.attack(t, methods[name]), by: by})
-	require.NoError(t, err, "%s by %q", name, by)
+	r := f.call(t, face, name, by, nothing.attack(t, methods[name]))
 	switch {
 	case want != "":
 		require.NotNil(t, r.err, "%s by %q", name, by)
 		require.Equal(t, want, r.err.Reason, "%s by %q: %s", name, by, r.err)
+		if want == "UNAUTHENTICATED" && r.header != nil {
+			require.Equal(t, `Bearer realm="fleet"`, r.header.Get("WWW-Authenticate"), "%s by %q", name, by)
+		}
 		if want == "PERMISSION_DENIED" {
 			require.Regexp(t, "needs scope|of the projects Setup only", r.err.Message, "%s by %q", name, by)
 		}

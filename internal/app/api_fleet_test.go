@@ -3,9 +3,11 @@ package app
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,18 +74,26 @@ type testFleet struct {
 	http    *http.Client
 	conn    *grpc.ClientConn
 	gates   map[string]*fake.Gate
-	file    string       // the configuration file that the fleet reads when it is reloaded
-	stop    func() error // stops the server and waits for it
+	file    string            // the configuration file that the fleet reads when it is reloaded
+	names   map[string]string // texts that steps and cases have saved
+	stop    func() error      // stops the server and waits for it
 
 	mu   sync.Mutex
 	mcps map[string]*client.Client // MCP clients, by name of the token and toolset
 }
 
-// newTestFleet returns a fleet on SQLite. In `make test-postgres`, it is on Postgres.
-func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
+// testConfig returns the configuration of a server at free loopback addresses, with a data directory of its own and the fake place.
+func testConfig(t *testing.T) Config {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{fakePlace}
+	return cfg
+}
+
+// newTestFleet returns a fleet that has executed the steps. It is on SQLite, and in `make test-postgres` on Postgres.
+func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
+	t.Helper()
+	cfg := testConfig(t)
 	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
@@ -107,7 +117,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	}
 
 	f := &testFleet{
-		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, mcps: map[string]*client.Client{},
+		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, names: map[string]string{}, mcps: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	c.World.Before = f.seeLists(c.World.Before)
@@ -170,6 +180,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	f.conn, err = grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
 	require.NoError(t, err)
+	f.prepare(t, given...)
 	return f
 }
 
@@ -243,6 +254,47 @@ func (f *testFleet) authorization(name string) string {
 	}
 	return "Bearer " + name
 }
+
+// url returns the URL of the path at the address of REST and MCP.
+func (f *testFleet) url(path string) string { return "http://" + f.HTTPAddr() + path }
+
+// send sends an HTTP request, and returns the response and its body.
+func (f *testFleet) send(t *testing.T, verb, url, body string, header map[string]string) (resp *http.Response, content string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), verb, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	resp, err = f.http.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(b)
+}
+
+// get sends a GET, and returns the status and the body of the response. authorization is the Authorization header, if it is not empty.
+func (f *testFleet) get(t *testing.T, url, authorization string) (status int, body string) {
+	t.Helper()
+	header := map[string]string{}
+	if authorization != "" {
+		header["Authorization"] = authorization
+	}
+	resp, body := f.send(t, http.MethodGet, url, "", header)
+	return resp.StatusCode, body
+}
+
+// post sends a POST with a JSON body to REST or MCP.
+func (f *testFleet) post(t *testing.T, path, authorization, body string) (resp *http.Response, content string) {
+	t.Helper()
+	return f.send(t, http.MethodPost, f.url(path), body, map[string]string{
+		"Authorization": authorization, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+	})
+}
+
+// listAgentsTool is the MCP message that calls the tool list_agents.
+const listAgentsTool = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`
 
 // as returns a context for gRPC calls with the token of that name.
 func (f *testFleet) as(ctx context.Context, name string) context.Context {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -48,15 +49,9 @@ func TestCallerIsCheckedBeforeBody(t *testing.T) {
 
 	// Over MCP, all callers may list tools. So the server reads small messages of unknown callers, but no large
 	// messages.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(strings.Repeat(" ", 1<<20)))
-	require.NoError(t, err)
-	resp, err := f.http.Do(r)
-	require.NoError(t, err)
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	resp, body := f.send(t, http.MethodPost, f.url("/mcp"), strings.Repeat(" ", 1<<20), nil)
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-	require.Contains(t, string(b), `"error":"UNAUTHENTICATED"`)
+	require.Contains(t, body, `"error":"UNAUTHENTICATED"`)
 }
 
 // withoutBody sends the header of a POST without its body, and returns the answer.
@@ -83,11 +78,9 @@ func TestOtherUsersAreRefused(t *testing.T) {
 		t.Skip("only on Linux can a server find out which user owns a connection")
 	}
 	another := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
-	list := call{method: methods["list_agents"], args: map[string]any{}}
 	f := newTestFleet(t, fleetConfig{Options: another})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		r, err := faces[face](f, t.Context(), list)
-		require.NoError(t, err)
+		r := f.call(t, face, "list_agents", "", nil)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, "PERMISSION_DENIED", r.err.Reason, face)
 		for _, says := range []string{
@@ -97,13 +90,12 @@ func TestOtherUsersAreRefused(t *testing.T) {
 			require.Contains(t, r.err.Message, says, face)
 		}
 	}
-	_, err := f.callInProcess(t.Context(), list)
+	_, err := f.callInProcess(t.Context(), call{method: methods["list_agents"], args: map[string]any{}})
 	require.NoError(t, err, "the user who runs the process must be served")
 
 	f = newTestFleet(t, fleetConfig{Options: another, Config: func(c *Config) { c.AnyLocalUser = true }})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		r, err := faces[face](f, t.Context(), list)
-		require.NoError(t, err)
+		r := f.call(t, face, "list_agents", "", nil)
 		require.Nil(t, r.err, "%s: %s", face, r.err)
 	}
 }
@@ -130,12 +122,9 @@ func TestCallersWhoHangUpAreNoFailedLogins(t *testing.T) {
 func TestRevocationEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})
-	s := &story{testFleet: f, names: map[string]string{}}
 	for _, name := range []string{"alice", "bob"} {
-		require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: name}))
-		require.NoError(t, s.do(t.Context(), step{
-			Task: map[string]any{"agent_name": "papi", "task_description": "listen"}, By: name, Save: map[string]string{name: "task.id"},
-		}))
+		f.prepare(t, step{Agent: "papi", By: name},
+			step{Task: map[string]any{"agent_name": "papi", "task_description": "listen"}, By: name, Save: map[string]string{name: "task.id"}})
 	}
 	calls := map[string]map[string]any{
 		"watch_fleet": {"follow": true, "wait_seconds": json.Number("50")},
@@ -151,12 +140,9 @@ func TestRevocationEndsCalls(t *testing.T) {
 	var under sync.WaitGroup
 	begin := func(name string) (n int) {
 		for method, args := range calls {
-			with := map[string]any{}
-			for k, v := range args {
-				with[k] = v
-			}
+			with := maps.Clone(args)
 			if method == "wait_tasks" {
-				with["task_ids"] = []any{s.names[name]}
+				with["task_ids"] = []any{f.names[name]}
 			}
 			for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
 				if face == "sse" && method != "watch_fleet" {

@@ -65,39 +65,35 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
 		require.True(t, ok, "add the field %s of %s to attack", f, m.FullName())
-		if f == "context" && m.Name() == "RunSubagent" { // here the field is a text; in a provider's request it is an object
-			v = "an attack"
-		}
 		args[f] = v
 	}
-	if m.Name() == "RestoreAgent" { // here the id is that of the agent with the name
-		delete(args, "agent_id")
-	}
-	if _, paged := args["page"]; paged { // a request with a page cannot have a cursor
-		delete(args, "cursor")
-	}
-	delete(args, "payload_tail")                                  // a request with payload_offset cannot have it
-	delete(args, "tail")                                          // a request with offset cannot have it
-	if m.Name() == "ListQuestions" || m.Name() == "SearchFleet" { // these methods have smaller limits
-		args["limit"] = json.Number("100")
-	}
-	if m.Name() == "AgentStart" { // the attacker uses alice-1 for the agent that it creates
-		args["request_id"] = "alice-2"
-	}
-	if m.Name() == "CreateSchedule" {
-		args["name"] = strings.TrimSuffix(name, "!")
-		if m.Name() != "CreatePool" {
-			args["name"] = "alices" // the attacker has no pool of this name
+	drop := func(fields ...string) {
+		for _, f := range fields {
+			delete(args, f)
 		}
 	}
-	if m.Name() == "SetLabels" { // it takes an agent or a task
-		if strings.HasSuffix(x.agent, "!") {
-			delete(args, "task_id")
-		} else {
-			delete(args, "agent_name")
-		}
+	all := strings.HasSuffix(x.agent, "!") // such a name means the same request without the agent or the task
+	if _, paged := args["page"]; paged {   // a request with a page cannot have a cursor
+		drop("cursor")
 	}
+	drop("payload_tail", "tail") // a request with an offset cannot have them
 	switch m.Name() {
+	case "RunSubagent": // here the field is a text; in a provider's request it is an object
+		args["context"] = "an attack"
+	case "RestoreAgent": // here the id is that of the agent with the name
+		drop("agent_id")
+	case "ListQuestions", "SearchFleet": // they have smaller limits
+		args["limit"] = json.Number("100")
+	case "AgentStart": // the attacker uses alice-1 for the agent that it creates
+		args["request_id"] = "alice-2"
+	case "CreateSchedule":
+		args["name"] = "alices" // the attacker has no pool of this name
+	case "SetLabels": // it takes an agent or a task
+		if all {
+			drop("task_id")
+		} else {
+			drop("agent_name")
+		}
 	case "CreatePool": // always the same pool, so that the attacker does not own those that the other methods name
 		args["name"], args["request_id"] = "mine", "alice-3"
 	case "FanOutTask":
@@ -107,36 +103,27 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	case "ListDeliveries":
 		args["status"] = "failed"
 	case "Redeliver": // one delivery, or since a time
-		delete(args, "since")
+		drop("since")
 	case "ShowTaskChanges":
 		args["since"] = "work"
 	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
-	}
-	if m.Name() == "LandTasks" { // it takes tasks, or what selects them
-		delete(args, "selector")
-		delete(args, "project")
-	}
-	if m.Name() == "QueueTask" || m.Name() == "RunTask" { // it takes an agent, a pool or a project
-		for _, other := range []string{"project", "role", "max_idle_seconds"} {
-			delete(args, other)
-		}
-	}
-	if m.Name() == "PlanBulk" { // it makes a plan each time, also of agents that do not exist
-		for _, other := range []string{"all", "text", "labels", "remove", "priority", "timeout_seconds", "max_cost_usd", "keep_unsaved", "request_id"} {
-			delete(args, other)
-		}
-	}
-	if m.Name() == "WaitTasks" { // a short wait
+	case "LandTasks": // it takes tasks, or what selects them
+		drop("selector", "project")
+	case "QueueTask", "RunTask": // they take an agent, a pool or a project
+		drop("project", "role", "max_idle_seconds")
+	case "PlanBulk": // it makes a plan each time, also of agents that do not exist
+		drop("all", "text", "labels", "remove", "priority", "timeout_seconds", "max_cost_usd", "keep_unsaved", "request_id")
+	case "WaitTasks": // a short wait
 		args["timeout_seconds"] = json.Number("50")
-	}
-	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // names ending in ! mean the same request without the task
-		delete(args, "task_id")
-	}
-	if m.Name() == "ListTasks" { // status and source are values of tasks
+	case "WatchFleet":
+		if all {
+			drop("task_id")
+		}
+	case "ListTasks": // status and source are values of tasks
 		args["status"], args["source"] = "running", "human"
-		if strings.HasSuffix(x.agent, "!") { // all tasks, of any agent
-			delete(args, "agent_name")
+		if all {
+			drop("agent_name")
 		}
 	}
 	if agent, ok := args["agent_name"].(string); ok {
@@ -165,30 +152,26 @@ func TestIsolation(t *testing.T) {
 			tokens[face+"-"+string(kind)] = tokenConfig{Kind: kind}
 		}
 	}
-	s := &story{testFleet: newTestFleet(t, fleetConfig{Tokens: tokens}), names: map[string]string{}}
-	do := func(st step) {
-		t.Helper()
-		require.NoError(t, s.do(t.Context(), st))
-	}
-	do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
-	do(step{World: map[string]any{"append_log": []any{"papi", "classified log"}}})
-	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600, "checks": alicesChecks, "retries": 2, "check_timeout_seconds": 60}, By: "alice", Save: map[string]string{"task": "task.id"}})
-	do(step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}})
-	do(step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}})
-	do(step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}})
-	do(step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"})
-	do(step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}})
-	do(step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, By: "alice"})
-	do(step{Agent: map[string]any{"name": "sony"}, By: "alice"})
-	do(step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, By: "alice"})
-	do(step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}})
-	do(step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, By: "alice"})
-	question := s.names["question"]
-	task, contract, session := s.names["task"], s.names["contract"], s.names["session"]
-	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
-	const noTask = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+	f := newTestFleet(t, fleetConfig{Tokens: tokens},
+		step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"},
+		step{World: map[string]any{"append_log": []any{"papi", "classified log"}}},
+		step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600, "checks": alicesChecks, "retries": 2, "check_timeout_seconds": 60}, By: "alice", Save: map[string]string{"task": "task.id"}},
+		step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}},
+		step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}},
+		step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}},
+		step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, By: "alice"},
+		step{Agent: map[string]any{"name": "sony"}, By: "alice"},
+		step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, By: "alice"},
+		step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
+		step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, By: "alice"},
+	)
+	question := f.names["question"]
+	task, contract, session := f.names["task"], f.names["contract"], f.names["session"]
+	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, f.secrets["alice"]}
 
-	before := s.seen(t)
+	before := f.seen(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
 	names = append(names, "create_agent", "agent_start", "fan_out_task") // these come last, because the attacker then has agents
 	for _, attacker := range attackers {
@@ -199,13 +182,12 @@ func TestIsolation(t *testing.T) {
 				continue
 			}
 			for _, pair := range [][2]target{
-				{{"nopi", noTask, noTask, noTask, noTask}, {"papi", task, contract, session, question}},
-				{{"nopi@alice", noTask, noTask, noTask, noTask}, {"papi@alice", task, contract, session, question}},
-				{{"nopi!", noTask, noTask, noTask, noTask}, {"papi!", task, contract, session, question}},
+				{{"nopi", noID, noID, noID, noID}, {"papi", task, contract, session, question}},
+				{{"nopi@alice", noID, noID, noID, noID}, {"papi@alice", task, contract, session, question}},
+				{{"nopi!", noID, noID, noID, noID}, {"papi!", task, contract, session, question}},
 			} {
 				answer := func(x target) string {
-					r, err := faces[face](s.testFleet, t.Context(), call{method: m, args: x.attack(t, m), by: attacker})
-					require.NoError(t, err, "%s by %s", name, attacker)
+					r := f.call(t, face, name, attacker, x.attack(t, m))
 					if r.err != nil {
 						return r.err.String()
 					}
@@ -223,7 +205,7 @@ func TestIsolation(t *testing.T) {
 				for _, secret := range secrets {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
-				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
+				innocent = strings.NewReplacer("nopi", "papi", noID, task).Replace(innocent)
 				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
 				if !made(name) {                                                                      // for these, the second call returns the object of the first call, because of the request id
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
@@ -231,7 +213,7 @@ func TestIsolation(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, before, s.seen(t), "alice's data has changed")
+	require.Equal(t, before, f.seen(t), "alice's data has changed")
 }
 
 // ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
@@ -243,23 +225,23 @@ func made(name string) bool {
 }
 
 // seen returns all of alice's data that she can read.
-func (s *story) seen(t *testing.T) (all []string) {
+func (f *testFleet) seen(t *testing.T) (all []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
 		{"show_agent", `{"agent_name":"papi"}`},
 		{"show_agent_task_history", `{"agent_name":"papi"}`},
 		{"show_agent_log", `{"agent_name":"papi"}`},
-		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
-		{"show_task_output", `{"task_id":"` + s.names["task"] + `"}`},
+		{"show_task", `{"task_id":"` + f.names["task"] + `","include_payload":true}`},
+		{"show_task_output", `{"task_id":"` + f.names["task"] + `"}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_tasks", `{"toolset":"every"}`},
 		{"agent_list", `{}`},
 		{"list_agents", `{}`},
 		{"list_questions", `{}`},
-		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
-		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},
-		{"get_agent_session_info", `{"agent_session_id":"` + s.names["session"] + `"}`},
-		{"get_agent_session_history", `{"agent_session_id":"` + s.names["session"] + `"}`},
+		{"agent_status", `{"agent_ids":["` + f.names["contract"] + `"]}`},
+		{"download_payload", `{"agent_id":"` + f.names["contract"] + `"}`},
+		{"get_agent_session_info", `{"agent_session_id":"` + f.names["session"] + `"}`},
+		{"get_agent_session_history", `{"agent_session_id":"` + f.names["session"] + `"}`},
 		{"list_agent_sessions", `{}`},
 		{"list_webhooks", `{}`},
 		{"list_deliveries", `{"name":"papi"}`},
@@ -267,8 +249,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		v, err := decode([]byte(c.with))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
-		r, err := s.callGRPC(t.Context(), call{method: methods[c.method], args: args, by: "alice"})
-		require.NoError(t, err)
+		r := f.call(t, "grpc", c.method, "alice", args)
 		require.Nil(t, r.err, "%s", r.err)
 		m, _ := r.answer.(map[string]any)
 		delete(m, "observed_at")

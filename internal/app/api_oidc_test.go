@@ -71,15 +71,11 @@ func TestOIDC(t *testing.T) {
 	f, _ := newOIDCFleet(t)
 	for i, by := range []string{"alice", "oidc:alice", "oidc:bob", "second alice"} {
 		face := []string{"grpc", "rest", "mcp", "grpc"}[i]
-		r, err := faces[face](f, t.Context(), call{method: methods["create_agent"], by: by, args: map[string]any{
-			"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(by), "project": "Setup", "spec": "x",
-		}})
-		require.NoError(t, err)
+		r := f.call(t, face, "create_agent", by, map[string]any{"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(by), "project": "Setup", "spec": "x"})
 		require.Nil(t, r.err, "%s: %v", by, r.err)
 	}
 	names := func(face, by string) (names, owners []string) {
-		r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], by: by, args: map[string]any{}})
-		require.NoError(t, err)
+		r := f.call(t, face, "list_agents", by, nil)
 		require.Nil(t, r.err, "%s on %s: %v", by, face, r.err)
 		list, _ := json.Marshal(r.answer)
 		var answer struct {
@@ -104,19 +100,16 @@ func TestOIDC(t *testing.T) {
 		_, owners := names(face, "oidc:root")
 		require.Equal(t, []string{"alice", "oidc:alice", "oidc:alice~2", "oidc:bob"}, owners)
 
-		for by, c := range map[string]call{
-			"oidc:carol": {method: methods["list_agents"], args: map[string]any{}},
-			"oidc:vic":   {method: methods["create_agent"], args: map[string]any{"name": "x", "project": "Setup", "spec": "x"}},
+		for by, r := range map[string]reply{
+			"oidc:carol": f.call(t, face, "list_agents", "oidc:carol", nil),
+			"oidc:vic":   f.call(t, face, "create_agent", "oidc:vic", map[string]any{"name": "x", "project": "Setup", "spec": "x"}),
 		} {
-			c.by = by
-			r, err := faces[face](f, t.Context(), c)
-			require.NoError(t, err)
 			require.NotNil(t, r.err, by)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %v", by, face, r.err)
 		}
 	}
 	alice := f.as(t.Context(), "oidc:alice")
-	require.Equal(t, "human", startedBy(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
+	require.Equal(t, "human", sourceOfTask(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
 }
 
 // TestOIDCExpiry checks that a stream ends when its token expires.
@@ -154,17 +147,11 @@ func TestOIDCUnreachable(t *testing.T) {
 		return parts
 	}
 	waittest.Until(t, "the issuer is asked in the background", func() bool { return slices.Contains(parts(), "oidc") })
-	for face, call := range map[string]call{
-		"grpc": {method: methods["list_agents"], args: map[string]any{}, by: "oidc:alice"}, "rest": {method: methods["list_agents"], args: map[string]any{}, by: "oidc:alice"},
-	} {
-		r, err := faces[face](f, t.Context(), call)
-		require.NoError(t, err)
+	for _, face := range []string{"grpc", "rest"} {
+		r := f.call(t, face, "list_agents", "oidc:alice", nil)
 		require.Equal(t, "BACKEND_UNAVAILABLE", r.err.Reason)
 		require.Contains(t, strings.ToLower(r.err.Message), "the issuer "+issuer.URL+" cannot be reached")
-		call.by = "alice"
-		r, err = faces[face](f, t.Context(), call)
-		require.NoError(t, err)
-		require.Nil(t, r.err, "tokens of Fleet must work without the issuer")
+		require.Nil(t, f.call(t, face, "list_agents", "alice", nil).err, "tokens of Fleet must work without the issuer")
 	}
 	issuer.Start(t)
 	waittest.Until(t, "the issuer is asked again in the background", func() bool { return !slices.Contains(parts(), "oidc") })
@@ -176,28 +163,22 @@ func TestOIDCUnreachable(t *testing.T) {
 func TestOIDCDiscovery(t *testing.T) {
 	t.Parallel()
 	f, issuer := newOIDCFleet(t)
-	base := "http://" + f.HTTPAddr()
+	base := f.url("")
 	for path, want := range map[string]string{"/mcp/fleet": "/mcp/fleet", "/mcp": "/mcp", "/v1/agents": ""} {
 		method := http.MethodPost
 		if want == "" {
 			method = http.MethodGet
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
-		require.NoError(t, err)
-		answer, err := f.http.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, path)
+		refusal, _ := f.send(t, method, base+path, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil)
+		require.Equal(t, http.StatusUnauthorized, refusal.StatusCode, path)
 		address := base + "/.well-known/oauth-protected-resource" + want
-		require.Contains(t, answer.Header.Get("WWW-Authenticate"), `resource_metadata="`+address+`"`)
+		require.Contains(t, refusal.Header.Get("WWW-Authenticate"), `resource_metadata="`+address+`"`)
 		var metadata struct {
 			Resource string
 			Servers  []string `json:"authorization_servers"`
 		}
-		answer, err = f.http.Get(address) //nolint:noctx // a test's own server
-		require.NoError(t, err)
-		require.NoError(t, json.NewDecoder(answer.Body).Decode(&metadata))
-		require.NoError(t, answer.Body.Close())
+		_, body := f.get(t, address, "")
+		require.NoError(t, json.Unmarshal([]byte(body), &metadata))
 		require.Equal(t, base+want, metadata.Resource)
 		require.Equal(t, []string{issuer.URL}, metadata.Servers)
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -37,18 +35,8 @@ func TestCallsWithoutRequests(t *testing.T) {
 	waittest.Until(t, "the headers arrive", func() bool { return status.Code(lists()) == codes.ResourceExhausted })
 
 	// A value that metadata cannot hold must not hide a call.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp",
-		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`))
-	require.NoError(t, err)
-	r.Header.Set("Authorization", strings.Replace(f.authorization("alice"), " ", " \t", 1))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
-	answer, err := f.http.Do(r)
-	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "limits.open_calls")
+	_, answer := f.post(t, "/mcp", strings.Replace(f.authorization("alice"), " ", " \t", 1), listAgentsTool)
+	require.Contains(t, answer, "limits.open_calls")
 
 	tokens := fleetv1.NewTokenServiceClient(f.conn)
 	_, err = tokens.RevokeToken(f.as(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
@@ -105,7 +93,7 @@ func TestUnreadAnswers(t *testing.T) {
 // begin must be in the metrics too.
 func TestInventedFace(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}})
 	ctx := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "fleet-face", "mcp 10.9.9.9 principal=carol")
 	_, err := fleetv1.NewFleetServiceClient(f.conn).DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: "nobody"})
 	require.Equal(t, codes.NotFound, status.Code(err))
@@ -118,11 +106,10 @@ func TestInventedFace(t *testing.T) {
 	for _, line := range lines {
 		require.Equal(t, "grpc", line.Face)
 	}
-	code, _ := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/v1/agents", "Bearer wrong")
+	code, _ := f.get(t, f.url("/v1/agents"), "Bearer wrong")
 	require.Equal(t, http.StatusUnauthorized, code)
-	metrics := httptest.NewRecorder()
-	f.telemetry.ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	_, metrics := f.get(t, f.url("/metrics"), f.authorization("root"))
 	for _, face := range []string{"grpc", "rest"} {
-		require.Contains(t, metrics.Body.String(), `fleet_calls_total{code="UNAUTHENTICATED",face="`+face+`",method="FleetService/ListAgents"} 1`)
+		require.Contains(t, metrics, `fleet_calls_total{code="UNAUTHENTICATED",face="`+face+`",method="FleetService/ListAgents"} 1`)
 	}
 }

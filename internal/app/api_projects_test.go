@@ -20,16 +20,12 @@ func TestProjectRestriction(t *testing.T) {
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
-			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
-			s := &story{testFleet: f, names: map[string]string{}}
-			do := func(st step) {
-				t.Helper()
-				require.NoError(t, s.do(t.Context(), st))
-			}
-			do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
-			do(step{Task: map[string]any{"agent_name": "papi", "task_description": "echo classified output\nask classified question?"}, By: "alice", Save: map[string]string{"task": "task.id"}})
-			do(step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}})
-			do(step{Agent: map[string]any{"name": "sony", "project": "DataOne"}, By: "alice"})
+			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},
+				step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"},
+				step{Task: map[string]any{"agent_name": "papi", "task_description": "echo classified output\nask classified question?"}, By: "alice", Save: map[string]string{"task": "task.id"}},
+				step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
+				step{Agent: map[string]any{"name": "sony", "project": "DataOne"}, By: "alice"},
+			)
 
 			admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 			_, err := f.service.RevokeToken(admin, "alice")
@@ -41,7 +37,7 @@ func TestProjectRestriction(t *testing.T) {
 			require.Equal(t, 2, owned)
 			f.secrets["restricted"] = secret
 
-			task, question := s.names["task"], s.names["question"]
+			task, question := f.names["task"], f.names["question"]
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
 				if m.Parent().Name() != "FleetService" || made(name) || !offers(face, m) {
@@ -49,8 +45,7 @@ func TestProjectRestriction(t *testing.T) {
 				}
 				for _, ref := range []string{"", "@alice", "!"} {
 					answer := func(x target) string {
-						r, err := faces[face](f, t.Context(), call{method: m, args: x.attack(t, m), by: "restricted"})
-						require.NoError(t, err, name)
+						r := f.call(t, face, name, "restricted", x.attack(t, m))
 						if r.err != nil {
 							return r.err.String()
 						}
@@ -68,8 +63,7 @@ func TestProjectRestriction(t *testing.T) {
 					require.Equal(t, anyTime.ReplaceAllString(replaced.Replace(innocent), ""), anyTime.ReplaceAllString(got, ""), "%s reveals what exists", name)
 				}
 			}
-			r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "restricted"})
-			require.NoError(t, err)
+			r := f.call(t, face, "list_agents", "restricted", nil)
 			require.Nil(t, r.err)
 			b, err := json.Marshal(r.answer)
 			require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestProviderLimitOfReplicas(t *testing.T) {
 	for i := range 40 {
 		calls.Go(func() error {
 			f := []*testFleet{one, two}[i%2]
-			r, err := faces["grpc"](f, t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, by: "alice"})
+			r, err := f.callGRPC(t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, by: "alice"})
 			switch {
 			case err == nil && r.err == nil:
 				begun.Add(1)
@@ -126,8 +126,7 @@ func TestProvidersWithModels(t *testing.T) {
 	t.Cleanup(tool.Close)
 	env := map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": "calc-token-4711"}
 
-	cfg := DefaultConfig()
-	cfg.Data, cfg.Places = t.TempDir(), []string{"fake"}
+	cfg := testConfig(t)
 	cfg.Providers = providers.Settings{
 		Agents: []providers.Provider{{Name: "claude", BaseURL: stub.URL, Model: "stub-large"}}, ToolEnv: []string{"CALC_TOKEN"},
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,11 +54,7 @@ func TestRequestRates(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.install,
 	})
-	list := func(face, by string) *apiError {
-		r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: by})
-		require.NoError(t, err)
-		return r.err
-	}
+	list := func(face, by string) *apiError { return f.call(t, face, "list_agents", by, nil).err }
 	require.Nil(t, list("mcp", "alice"), "the first call begins the MCP session")
 	clock.add(time.Second)
 	for range 3 {
@@ -80,12 +74,12 @@ func TestRequestRates(t *testing.T) {
 	require.Nil(t, list("rest", "bob"), "other principals must not be refused")
 
 	// A message that does not call a tool is refused with the protocol's own error.
-	resp := f.refusesRequests(t)
+	body := f.checkRequestsRefused(t)
 	var answer struct {
 		ID    int
 		Error struct{ Data apiError }
 	}
-	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+	require.NoError(t, json.Unmarshal([]byte(body), &answer))
 	require.Equal(t, 7, answer.ID)
 	require.Equal(t, "LIMIT_REACHED", answer.Error.Data.Reason)
 	require.InDelta(t, 1, answer.Error.Data.Details["retry_after_seconds"], 0)
@@ -104,9 +98,7 @@ func TestRequestRatesOfAProject(t *testing.T) {
 		Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{Projects: map[string]fleet.ProjectLimits{"Setup": {RequestsPerSecond: 4}}}, Options: clock.install,
 	})
 	send := func(face, method string, args map[string]any) *apiError {
-		r, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: "alice"})
-		require.NoError(t, err)
-		return r.err
+		return f.call(t, face, method, "alice", args).err
 	}
 	require.Nil(t, send("grpc", "create_agent", map[string]any{"name": "papi", "project": "Setup", "spec": "s"}))
 	clock.add(time.Second)
@@ -123,7 +115,7 @@ func TestRequestRatesOfAProject(t *testing.T) {
 			require.Equal(t, "LIMIT_REACHED", e.Reason, "%s over %s: %s", method, face, e.Message)
 			require.Equal(t, map[string]any{"limit": "limits.projects.Setup.requests_per_second", "used": "4", "max": "4", "retry_after_seconds": json.Number("1")}, e.Details)
 		}
-		require.Nil(t, send(face, "list_agents", map[string]any{}))
+		require.Nil(t, send(face, "list_agents", nil))
 	}
 	clock.add(time.Second)
 	require.Nil(t, send("grpc", "show_agent", map[string]any{"agent_name": "papi"}))
@@ -145,15 +137,13 @@ func TestInventedMethods(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[codes.Code]int{codes.Unimplemented: 3, codes.ResourceExhausted: 7, codes.Unauthenticated: 10}, seen)
-	r, err := f.callGRPC(t.Context(), call{method: methods["list_audit"], args: map[string]any{}, by: "root"})
-	require.NoError(t, err)
+	r := f.call(t, "grpc", "list_audit", "root", nil)
 	require.Nil(t, r.err)
 	require.Contains(t, fmt.Sprint(r.answer), "unknown")
 	require.NotContains(t, fmt.Sprint(r.answer), "invented")
-	w := httptest.NewRecorder()
-	f.telemetry.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	require.Contains(t, w.Body.String(), `method="unknown"`)
-	require.NotContains(t, w.Body.String(), "invented")
+	_, metrics := f.get(t, f.url("/metrics"), f.authorization("root"))
+	require.Contains(t, metrics, `method="unknown"`)
+	require.NotContains(t, metrics, "invented")
 }
 
 // TestOpenCalls opens as many streams as a principal may have. Its other calls must be refused until a stream ends, and
@@ -177,12 +167,8 @@ func TestOpenCalls(t *testing.T) {
 		return err == nil
 	}
 	waittest.Until(t, "a stream without events sends nothing", func() bool { return !lists() })
-	for face, m := range faces {
-		if face == "sse" {
-			continue
-		}
-		r, err := m(f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "alice"})
-		require.NoError(t, err)
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		r := f.call(t, face, "list_agents", "alice", nil)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, string(fleet.ReasonLimitReached), r.err.Reason, face)
 		require.Equal(t, "limits.open_calls", r.err.Details["limit"], face)
@@ -251,30 +237,17 @@ func (*encodings) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Conte
 func (*encodings) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (*encodings) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// post sends a POST with alice's token.
-func (f *testFleet) post(t *testing.T, path, body string) *http.Response {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
-	require.NoError(t, err)
-	r.Header.Set("Authorization", f.authorization("alice"))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := f.http.Do(r)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() })
-	return resp
-}
-
-// refusesRequests checks that REST and MCP refuse alice's requests with Retry-After: 1, and returns the answer to a
+// checkRequestsRefused checks that REST and MCP refuse alice's requests with Retry-After: 1, and returns the answer to a
 // list of tools.
-func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
+func (f *testFleet) checkRequestsRefused(t *testing.T) (answer string) {
 	t.Helper()
 	for _, request := range [][2]string{{"/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`}, {"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`}} {
-		resp = f.post(t, request[0], request[1])
+		resp, body := f.post(t, request[0], f.authorization("alice"), request[1])
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.Equal(t, "1", resp.Header.Get("Retry-After"))
+		answer = body
 	}
-	return resp
+	return answer
 }
 
 // TestRequestRatesOfReplicas checks that two servers together allow as many requests as one server, and each of them half.
@@ -286,9 +259,7 @@ func TestRequestRatesOfReplicas(t *testing.T) {
 		clock.add(5 * time.Second)
 		for range 100 {
 			for _, f := range servers {
-				r, err := f.callREST(t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "alice"})
-				require.NoError(t, err)
-				if r.err == nil {
+				if f.call(t, "rest", "list_agents", "alice", nil).err == nil {
 					n++
 				}
 			}

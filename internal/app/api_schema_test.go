@@ -276,21 +276,22 @@ func around(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit pro
 // satisfies it.
 func TestSchemaRulesAreEnforced(t *testing.T) {
 	t.Parallel()
-	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
-	require.NoError(t, s.do(t.Context(), step{Agent: "sony"}))
-	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}}))
-	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
-	for _, p := range probes(t, s.names["task"]) {
+	f := newTestFleet(t, fleetConfig{},
+		step{Agent: "papi"},
+		step{Agent: "sony"},
+		step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}},
+	)
+	for _, p := range probes(t, f.names["task"]) {
 		name := facetest.ToolName(p.method.Name())
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a valid request of %s to goodRequests", name)
-		v, err := decode([]byte(strings.NewReplacer("${task}", s.names["task"], "${session}", s.names["session"]).Replace(good)))
+		v, err := decode([]byte(strings.NewReplacer("${task}", f.names["task"], "${session}", f.names["session"]).Replace(good)))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		args[string(p.field.Name())] = p.value
 		for _, face := range p.faces() {
-			r, err := faces[face](s.testFleet, t.Context(), call{method: p.method, args: args})
+			r, err := faces[face](f, t.Context(), call{method: p.method, args: args})
 			require.NoError(t, err, "%s on %s", p, face)
 			if p.inside {
 				require.False(t, r.err != nil && r.err.Details["field"] == string(p.field.Name()), "%s on %s is valid but was refused: %s", p, face, r.err)

@@ -65,12 +65,11 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 // output is a stream on gRPC, server-sent events on REST, and progress on MCP.
 func TestSessionStreams(t *testing.T) {
 	t.Parallel()
-	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
-	id := s.names["session"]
+	f := newTestFleet(t, fleetConfig{}, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}})
+	id := f.names["session"]
 	streams := map[string]func(t *testing.T, message string, told func(string)) string{
 		"grpc": func(t *testing.T, message string, told func(string)) string {
-			stream, err := fleetv1.NewSessionServiceClient(s.conn).SendMessage(t.Context(), &fleetv1.SendMessageRequest{AgentSessionId: id, Message: message})
+			stream, err := fleetv1.NewSessionServiceClient(f.conn).SendMessage(t.Context(), &fleetv1.SendMessageRequest{AgentSessionId: id, Message: message})
 			require.NoError(t, err)
 			for {
 				m, err := stream.Recv()
@@ -86,10 +85,10 @@ func TestSessionStreams(t *testing.T) {
 		"sse": func(t *testing.T, message string, told func(string)) string {
 			body, err := json.Marshal(map[string]any{"message": message})
 			require.NoError(t, err)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.HTTPAddr()+"/v1/sessions/"+id+"/messages", bytes.NewReader(body))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url("/v1/sessions/"+id+"/messages"), bytes.NewReader(body))
 			require.NoError(t, err)
 			r.Header.Set("Accept", "text/event-stream")
-			resp, err := s.http.Do(r)
+			resp, err := f.http.Do(r)
 			require.NoError(t, err)
 			defer func() { _ = resp.Body.Close() }()
 			for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -112,7 +111,7 @@ func TestSessionStreams(t *testing.T) {
 			return "no answer"
 		},
 		"mcp": func(t *testing.T, message string, told func(string)) string {
-			c, err := s.mcp(t.Context(), "", "sessions")
+			c, err := f.mcp(t.Context(), "", "sessions")
 			require.NoError(t, err)
 			c.OnNotification(func(n mcp.JSONRPCNotification) { told(fmt.Sprint(n.Params.AdditionalFields["message"])) })
 			r := mcp.CallToolRequest{}
@@ -130,7 +129,7 @@ func TestSessionStreams(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			var mu sync.Mutex
 			var told []string
-			release := sync.OnceFunc(func() { s.world.Release(face) })
+			release := sync.OnceFunc(func() { f.world.Release(face) })
 			answer := stream(t, "echo first\nwait "+face+"\necho second\ndone all said", func(text string) {
 				mu.Lock()
 				defer mu.Unlock()

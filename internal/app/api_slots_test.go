@@ -14,8 +14,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// busy takes all slots of the server, and returns the number of slots.
-func (f *testFleet) busy(t *testing.T) (slots int) {
+// takeSlots takes all slots of the server, and returns the number of slots.
+func (f *testFleet) takeSlots(t *testing.T) (slots int) {
 	t.Helper()
 	slots = runtime.GOMAXPROCS(0) // see Limits.CallsPerCPU below
 	for range slots {
@@ -24,8 +24,8 @@ func (f *testFleet) busy(t *testing.T) (slots int) {
 	return slots
 }
 
-// calls makes a call on the face in the background, and returns a channel that receives the answer.
-func (f *testFleet) calls(ctx context.Context, face string, c call) <-chan reply {
+// callInBackground makes a call on the face in the background, and returns a channel that receives the answer.
+func (f *testFleet) callInBackground(ctx context.Context, face string, c call) <-chan reply {
 	answers := make(chan reply, 1)
 	go func() {
 		defer close(answers)
@@ -36,8 +36,8 @@ func (f *testFleet) calls(ctx context.Context, face string, c call) <-chan reply
 	return answers
 }
 
-// queued waits until n calls wait for a slot.
-func (f *testFleet) queued(t *testing.T, n int) {
+// awaitWaiting waits until n calls wait for a slot.
+func (f *testFleet) awaitWaiting(t *testing.T, n int) {
 	t.Helper()
 	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.slots.Waiting() == n })
 }
@@ -52,16 +52,13 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	})
 	list := call{method: methods["list_agents"], args: map[string]any{}, by: "alice"}
 	for _, face := range []string{"grpc", "rest", "mcp"} { // connects, and begins a session
-		r, err := faces[face](f, t.Context(), list)
-		require.NoError(t, err)
-		require.Nil(t, r.err)
+		require.Nil(t, f.call(t, face, "list_agents", "alice", nil).err)
 	}
-	slots := f.busy(t)
+	slots := f.takeSlots(t)
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		waiting := f.calls(t.Context(), face, list)
-		f.queued(t, 1)
-		r, err := faces[face](f, t.Context(), list)
-		require.NoError(t, err)
+		waiting := f.callInBackground(t.Context(), face, list)
+		f.awaitWaiting(t, 1)
+		r := f.call(t, face, "list_agents", "alice", nil)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, "LIMIT_REACHED", r.err.Reason)
 		require.Equal(t, "the server is busy, and you have 1 waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise limits.waiting_calls", r.err.Message)
@@ -75,14 +72,14 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := f.calls(ctx, "grpc", list)
-	f.queued(t, 1)
-	f.refusesRequests(t)
-	resp := f.post(t, "/mcp", `{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+	gone := f.callInBackground(ctx, "grpc", list)
+	f.awaitWaiting(t, 1)
+	f.checkRequestsRefused(t)
+	resp, _ := f.post(t, "/mcp", f.authorization("alice"), `{"jsonrpc":"2.0","id":8,"method":"ping"}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 
 	ask := func(path, by string) string {
-		status, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+path, by)
+		status, body := f.get(t, f.url(path), by)
 		require.Equal(t, http.StatusOK, status, body)
 		return body
 	}
@@ -96,7 +93,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 
 	cancel()
 	<-gone
-	f.queued(t, 0)
+	f.awaitWaiting(t, 0)
 	for range slots {
 		f.slots.Leave()
 	}
@@ -108,20 +105,14 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 // it must not hold a slot.
 func TestWaitingCallsHoldNoSlot(t *testing.T) {
 	t.Parallel()
-	s := &story{
-		testFleet: newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{CallsPerCPU: 1}}),
-		names:     map[string]string{},
-	}
-	for _, given := range []step{
-		{Agent: "papi", By: "alice"},
-		{Agent: "sony", By: "alice"},
-		{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, By: "alice", Save: map[string]string{"task": "task.id"}},
-		{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
-		{World: map[string]any{"hold_sends": true, "hold_builds": true}},
-	} {
-		require.NoError(t, s.do(t.Context(), given))
-	}
-	slots := s.busy(t)
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{CallsPerCPU: 1}},
+		step{Agent: "papi", By: "alice"},
+		step{Agent: "sony", By: "alice"},
+		step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, By: "alice", Save: map[string]string{"task": "task.id"}},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{World: map[string]any{"hold_sends": true, "hold_builds": true}},
+	)
+	slots := f.takeSlots(t)
 	for _, waits := range []struct {
 		method string
 		with   map[string]any
@@ -135,19 +126,19 @@ func TestWaitingCallsHoldNoSlot(t *testing.T) {
 		{"send_message", map[string]any{"agent_session_id": "${session}", "message": "wait gate"}},
 		{"invoke_agent", map[string]any{"agent": "echo", "message": "wait gate"}},
 	} {
-		c, err := s.callOf(waits.method, waits.with, "alice")
+		c, err := f.callOf(waits.method, "alice", waits.with)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		answer := s.calls(ctx, "grpc", c)
-		s.queued(t, 1)
-		s.slots.Leave()
-		waittest.Until(t, "a call that gives up its slot gives no signal", func() bool { return s.slots.Working() < slots })
+		answer := f.callInBackground(ctx, "grpc", c)
+		f.awaitWaiting(t, 1)
+		f.slots.Leave()
+		waittest.Until(t, "a call that gives up its slot gives no signal", func() bool { return f.slots.Working() < slots })
 		select {
 		case r := <-answer:
 			require.Fail(t, "the call must wait", "%s: %v %v", waits.method, r.answer, r.err)
 		default:
 		}
-		require.NoError(t, s.slots.Take(t.Context(), "mallory"))
+		require.NoError(t, f.slots.Take(t.Context(), "mallory"))
 		cancel()
 		<-answer
 	}

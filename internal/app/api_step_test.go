@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
@@ -39,26 +42,28 @@ type step struct {
 	Second map[string]any `yaml:"second"`
 }
 
-// story is one run of a behaviour on one fleet and one face.
-type story struct {
-	*testFleet
-	names map[string]string // saved values
+// prepare executes the steps, which must succeed.
+func (f *testFleet) prepare(t *testing.T, steps ...step) {
+	t.Helper()
+	for _, st := range steps {
+		require.NoError(t, f.execute(t.Context(), st))
+	}
 }
 
-// do executes the step over the in-process connection.
-func (s *story) do(ctx context.Context, st step) error {
+// execute executes the step over the in-process connection, as often as it says.
+func (f *testFleet) execute(ctx context.Context, st step) error {
 	for range max(st.Times, 1) {
-		if err := s.doOnce(ctx, st); err != nil {
+		if err := f.executeOnce(ctx, st); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *story) doOnce(ctx context.Context, st step) error {
+func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 	switch {
 	case st.Heard != "":
-		_, err := s.store.RecordHeartbeat(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
+		_, err := f.store.RecordHeartbeat(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
 		return err
 	case st.Agent != nil:
 		with := map[string]any{"project": "Setup", "role": "coder", "spec": "a spec"}
@@ -68,10 +73,10 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 			with["name"] = st.Agent
 		}
 		st.Call, st.With = "create_agent", with
-		if err := s.call(ctx, st); err != nil {
+		if err := f.callStep(ctx, st); err != nil {
 			return err
 		}
-		return s.call(ctx, step{ // the server may answer with a timeout before the task has ended
+		return f.callStep(ctx, step{ // the server may answer with a timeout before the task has ended
 			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
 			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
 		})
@@ -83,32 +88,32 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 		save := map[string]string{"_task": "task.id"}
 		maps.Copy(save, st.Save)
 		st.Save = save
-		if err := s.call(ctx, st); err != nil || !ends {
+		if err := f.callStep(ctx, st); err != nil || !ends {
 			return err
 		}
-		return s.call(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
+		return f.callStep(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
 	case st.Config != "":
-		return os.WriteFile(s.file, []byte(st.Config), 0o600)
+		return os.WriteFile(f.file, []byte(st.Config), 0o600)
 	case st.World != nil:
-		return s.changeAll(ctx, s.world, st.World)
+		return f.changeAll(ctx, f.world, st.World)
 	case st.Second != nil:
-		return s.changeAll(ctx, s.second, st.Second)
+		return f.changeAll(ctx, f.second, st.Second)
 	}
-	return s.call(ctx, st)
+	return f.callStep(ctx, st)
 }
 
-// call calls a method. If the step has until, it repeats the call after each event until the answer matches.
-func (s *story) call(ctx context.Context, st step) error {
+// callStep calls the method of the step. If the step has until, callStep repeats the call after each event until the answer matches.
+func (f *testFleet) callStep(ctx context.Context, st step) error {
 	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
-	signal, done := s.store.Subscribe()
+	signal, done := f.store.Subscribe()
 	defer done()
-	c, err := s.callOf(st.Call, st.With, st.By)
+	c, err := f.callOf(st.Call, st.By, st.With)
 	if err != nil {
 		return err
 	}
 	for {
-		r, err := s.callInProcess(ctx, c)
+		r, err := f.callInProcess(ctx, c)
 		if err != nil {
 			return fmt.Errorf("%s: %w", st.Call, err)
 		}
@@ -119,40 +124,48 @@ func (s *story) call(ctx context.Context, st step) error {
 		case r.err == nil && st.Fails != "":
 			diff = []string{"it does not fail"}
 		case r.err == nil:
-			diff = mismatches(s.expect(st.Until), r.answer, false)
+			diff = mismatches(f.expect(st.Until), r.answer, false)
 		}
 		if len(diff) == 0 {
-			return s.keep(st.Save, r.answer)
+			return f.keep(st.Save, r.answer)
 		}
 		if st.Until == nil {
 			return fmt.Errorf("%s: %s", st.Call, strings.Join(diff, "\n"))
 		}
 		select {
 		case <-signal:
-		case <-s.listed:
+		case <-f.listed:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: the expected answer did not come: %s", st.Call, strings.Join(diff, "\n"))
 		}
 	}
 }
 
-func (s *story) callOf(name string, with map[string]any, by string) (call, error) {
+// callOf returns the call of the method, with the macros in its arguments expanded.
+func (f *testFleet) callOf(name, by string, with map[string]any) (call, error) {
 	m := methods[name]
 	if m == nil {
 		return call{}, fmt.Errorf("unknown method %q", name)
 	}
-	args, _ := s.expand(with).(map[string]any)
-	if args == nil {
-		args = map[string]any{}
-	}
+	args, _ := f.expand(with).(map[string]any)
 	return call{method: m, args: args, by: by}, nil
+}
+
+// call calls the method over the face with the token of that name, and returns the answer. Macros in the arguments are expanded.
+func (f *testFleet) call(t *testing.T, face, method, by string, with map[string]any) reply {
+	t.Helper()
+	c, err := f.callOf(method, by, with)
+	require.NoError(t, err)
+	r, err := faces[face](f, t.Context(), c)
+	require.NoError(t, err, "%s by %q over %s", method, by, face)
+	return r
 }
 
 var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte|first) ([^>]*)>`)
 
 // expand replaces ${name} by a saved value, <repeat TEXT N> by a repeated text, <byte ff> by a byte, and <first 6 of
 // name> by the first bytes of a saved value.
-func (s *story) expand(v any) any {
+func (f *testFleet) expand(v any) any {
 	switch v := v.(type) {
 	case string:
 		return macro.ReplaceAllStringFunc(v, func(text string) string {
@@ -168,10 +181,10 @@ func (s *story) expand(v any) any {
 			case "first":
 				var n int
 				var name string
-				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(s.names[name]) {
+				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(f.names[name]) {
 					panic(text + " is not <first N of NAME>")
 				}
-				return s.names[name][:n]
+				return f.names[name][:n]
 			case "byte":
 				b, err := strconv.ParseUint(m[3], 16, 8)
 				if err != nil {
@@ -179,7 +192,7 @@ func (s *story) expand(v any) any {
 				}
 				return string([]byte{byte(b)})
 			}
-			if saved, ok := s.names[m[1]]; ok {
+			if saved, ok := f.names[m[1]]; ok {
 				return saved
 			}
 			return text // the value is missing because an earlier case failed or the file is wrong; the name stays visible
@@ -187,14 +200,14 @@ func (s *story) expand(v any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = s.expand(v[i])
+			out[i] = f.expand(v[i])
 		}
 		return out
 	case map[string]any:
 		out := map[string]any{}
 		for k := range v {
-			key, _ := s.expand(k).(string)
-			out[key] = s.expand(v[k])
+			key, _ := f.expand(k).(string)
+			out[key] = f.expand(v[k])
 		}
 		return out
 	case int, int64, uint64, float64: // converted to json.Number, which decode returns
@@ -208,11 +221,11 @@ func (s *story) expand(v any) any {
 }
 
 // expect returns the expected value as decoded JSON. For a map that is nil, it returns an empty object.
-func (s *story) expect(v any) any {
+func (f *testFleet) expect(v any) any {
 	if m, ok := v.(map[string]any); ok && m == nil {
 		v = map[string]any{}
 	}
-	data, err := json.Marshal(s.expand(v))
+	data, err := json.Marshal(f.expand(v))
 	if err != nil {
 		panic(err)
 	}
@@ -224,7 +237,7 @@ func (s *story) expect(v any) any {
 }
 
 // keep saves parts of an answer under names. save has the path of each part, like "task.id" or "events.0.cursor".
-func (s *story) keep(save map[string]string, answer any) error {
+func (f *testFleet) keep(save map[string]string, answer any) error {
 	for _, name := range slices.Sorted(maps.Keys(save)) {
 		v := answer
 		for part := range strings.SplitSeq(save[name], ".") {
@@ -243,15 +256,15 @@ func (s *story) keep(save map[string]string, answer any) error {
 		if !ok {
 			return fmt.Errorf("there is no text %s in %s", save[name], show(answer))
 		}
-		s.names[name] = text
+		f.names[name] = text
 	}
 	return nil
 }
 
 // changeAll makes changes to the world.
-func (s *story) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
+func (f *testFleet) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
 	for _, what := range slices.Sorted(maps.Keys(changes)) {
-		if err := s.change(ctx, world, what, s.expand(changes[what])); err != nil {
+		if err := f.change(ctx, world, what, f.expand(changes[what])); err != nil {
 			return fmt.Errorf("world %s: %w", what, err)
 		}
 	}
@@ -259,7 +272,7 @@ func (s *story) changeAll(ctx context.Context, world *fake.Place, changes map[st
 }
 
 // change makes one change to the world without Fleet.
-func (s *story) change(ctx context.Context, world *fake.Place, what string, v any) error {
+func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, v any) error {
 	args, err := texts(v)
 	if err != nil {
 		return err
@@ -301,13 +314,13 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 	case "fail_build":
 		world.FailBuild(args[0], args[1])
 	case "hold_builds":
-		s.gates["builds"] = world.HoldBuilds()
+		f.gates["builds"] = world.HoldBuilds()
 	case "hold_sends":
-		s.gates["sends"] = world.Hold(fake.Send)
+		f.gates["sends"] = world.Hold(fake.Send)
 	case "hold_runs":
-		s.gates["runs"] = world.HoldRuns()
+		f.gates["runs"] = world.HoldRuns()
 	case "open": // opens a gate
-		s.gates[args[0]].Open()
+		f.gates[args[0]].Open()
 	case "set_metadata":
 		world.SetMetadata(args[0], args[1], args[2])
 	case "set_kept":

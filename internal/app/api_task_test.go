@@ -76,16 +76,16 @@ func (f *testFleet) asClient(ctx context.Context, capabilities, by, method, name
 // TestTasksOfMCP follows the task of a call of each method that starts one, and checks that nobody else reaches it.
 func TestTasksOfMCP(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}},
+		step{Agent: "papi", By: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+	)
 	for tool, args := range map[string]map[string]any{
 		"run_task":              {"agent_name": "papi", "task_description": "wait run_task\ndone the answer"},
 		"run_subagent":          {"agent_name": "web-search", "prompt": "wait run_subagent\ndone the answer"},
 		"execute_agent_request": {"agent_name": "claude", "prompt": "wait execute_agent_request\ndone the answer"},
 		"invoke_agent":          {"agent": "echo", "message": "wait invoke_agent\ndone the answer"},
-		"send_message":          {"agent_session_id": s.names["session"], "message": "wait send_message\ndone the answer"},
+		"send_message":          {"agent_session_id": f.names["session"], "message": "wait send_message\ndone the answer"},
 	} {
 		t.Run(tool, func(t *testing.T) {
 			args["request_id"] = tool
@@ -103,7 +103,7 @@ func TestTasksOfMCP(t *testing.T) {
 				}
 			}
 			require.Equal(t, "working", about("alice", "tasks/get").Result.Status)
-			require.NoError(t, s.do(t.Context(), step{World: map[string]any{"release": tool}}))
+			f.prepare(t, step{World: map[string]any{"release": tool}})
 			require.Eventually(t, func() bool { return about("alice", "tasks/get").Result.Status == "completed" }, 30*time.Second, 10*time.Millisecond)
 			require.True(t, strings.HasPrefix(about("alice", "tasks/get").Result.Result.Content[0].Text, "the answer\n\nTask "+created.TaskID))
 		})
@@ -130,7 +130,7 @@ func TestTasksOfMCP(t *testing.T) {
 		}})
 		require.Equal(t, "complete", acknowledged.Result.ResultType, acknowledged.Error.Message)
 	}
-	require.NoError(t, s.do(t.Context(), step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}}))
+	f.prepare(t, step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}})
 	for range 2 {
 		require.Equal(t, "complete", f.asTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
 	}
@@ -141,10 +141,10 @@ func TestTasksOfMCP(t *testing.T) {
 // that waits for one. Then a client leaves while its call waits.
 func TestFormsOfMCP(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: map[string]any{"name": "papi"}, By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}}))
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},
+		step{Agent: "papi", By: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+	)
 	for tool, args := range map[string]func(script string) map[string]any{
 		"run_task": func(script string) map[string]any {
 			return map[string]any{"agent_name": "papi", "task_description": script}
@@ -155,7 +155,7 @@ func TestFormsOfMCP(t *testing.T) {
 		"execute_agent_request": func(script string) map[string]any { return map[string]any{"agent_name": "claude", "prompt": script} },
 		"invoke_agent":          func(script string) map[string]any { return map[string]any{"agent": "echo", "message": script} },
 		"send_message": func(script string) map[string]any {
-			return map[string]any{"agent_session_id": s.names["session"], "message": script}
+			return map[string]any{"agent_session_id": f.names["session"], "message": script}
 		},
 	} {
 		t.Run(tool, func(t *testing.T) {
@@ -179,9 +179,9 @@ func TestFormsOfMCP(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "complete", asked.Result.ResultType)
 			require.Contains(t, asked.Result.Content[0].Text, "the answer")
-			require.NoError(t, s.do(t.Context(), step{Call: "list_questions", With: map[string]any{"include_answered": true, "limit": 2}, By: "alice", Until: map[string]any{
+			f.prepare(t, step{Call: "list_questions", With: map[string]any{"include_answered": true, "limit": 2}, By: "alice", Until: map[string]any{
 				"questions": []any{map[string]any{"answer": "here", "answered_by": "alice"}, map[string]any{"answer": "seven", "answered_by": "alice"}},
-			}}))
+			}})
 
 			// The task of a call whose client has left is stopped, except that of run_task.
 			ctx, leave := context.WithCancel(t.Context())
@@ -190,15 +190,15 @@ func TestFormsOfMCP(t *testing.T) {
 				_, err := call(ctx, "wait "+tool+"\ndone", nil)
 				left <- err
 			}()
-			require.NoError(t, s.do(t.Context(), step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, By: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}}))
+			f.prepare(t, step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, By: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}})
 			leave()
 			require.Error(t, <-left)
 			want := "stopped"
 			if tool == "run_task" {
 				want = "completed"
-				require.NoError(t, s.do(t.Context(), step{World: map[string]any{"release": tool}}))
+				f.prepare(t, step{World: map[string]any{"release": tool}})
 			}
-			require.NoError(t, s.do(t.Context(), step{Call: "show_task", With: map[string]any{"task_id": s.names["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}}))
+			f.prepare(t, step{Call: "show_task", With: map[string]any{"task_id": f.names["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}})
 		})
 	}
 }

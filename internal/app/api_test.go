@@ -92,7 +92,7 @@ type wantError struct {
 	Details any    `yaml:"details"`
 }
 
-const apiDir = "../../testdata/api"
+const apiDir = repository + "/testdata/api"
 
 func readBehaviours(t *testing.T) map[string]*behaviour {
 	t.Helper()
@@ -177,10 +177,9 @@ func (b *behaviour) run(t *testing.T, face string) {
 	}
 	registry, err := testRegistry()
 	require.NoError(t, err)
-	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{"registry": registry}}
-	for _, st := range b.Given {
-		require.NoError(t, s.do(t.Context(), st))
-	}
+	f := newTestFleet(t, c)
+	f.names["registry"] = registry
+	f.prepare(t, b.Given...)
 	for i, c := range b.Cases {
 		if !c.runsOn(face) {
 			continue
@@ -189,38 +188,38 @@ func (b *behaviour) run(t *testing.T, face string) {
 		if name == "" {
 			name = fmt.Sprintf("%d", i+1)
 		}
-		t.Run(name, func(t *testing.T) { s.check(t, face, c) })
+		t.Run(name, func(t *testing.T) { f.check(t, face, c) })
 	}
 }
 
 // check executes the steps and the call of the case, and compares the answer with the expected answer.
-func (s *story) check(t *testing.T, face string, c apiCase) {
+func (f *testFleet) check(t *testing.T, face string, c apiCase) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	for _, st := range c.Given {
-		require.NoError(t, s.do(ctx, st))
+		require.NoError(t, f.execute(ctx, st))
 	}
 	if c.HTTP != nil {
-		s.checkHTTP(ctx, t, c)
+		f.checkHTTP(ctx, t, c)
 		return
 	}
-	by, _ := s.expand(c.By).(string)
-	call, err := s.callOf(c.Call, c.With, by)
+	by, _ := f.expand(c.By).(string)
+	call, err := f.callOf(c.Call, by, c.With)
 	require.NoError(t, err)
 	var meanwhile sync.WaitGroup
 	var failed error
 	meanwhile.Go(func() {
 		for _, st := range c.Meanwhile {
-			if failed = s.do(ctx, st); failed != nil {
+			if failed = f.execute(ctx, st); failed != nil {
 				return
 			}
 		}
 	})
-	r, err := faces[face](s.testFleet, ctx, call)
+	r, err := faces[face](f, ctx, call)
 	meanwhile.Wait()
 	require.NoError(t, failed)
 	require.NoError(t, err)
-	s.compare(t, c, r)
+	f.compare(t, c, r)
 	for k, v := range c.Header {
 		if r.header != nil {
 			require.Equal(t, v, r.header.Get(k), k)
@@ -228,25 +227,25 @@ func (s *story) check(t *testing.T, face string, c apiCase) {
 	}
 }
 
-func (s *story) compare(t *testing.T, c apiCase, r reply) {
+func (f *testFleet) compare(t *testing.T, c apiCase, r reply) {
 	t.Helper()
 	if c.Error != nil {
 		require.NotNil(t, r.err, "an error is expected, not %s", show(r.answer))
-		s.compareError(t, c.Error, r.err)
+		f.compareError(t, c.Error, r.err)
 		return
 	}
 	require.Nil(t, r.err, "%s", r.err)
 	require.True(t, c.Answer != nil || c.Has != nil, "the case must have an expected answer")
 	if c.Answer != nil {
-		require.Empty(t, mismatches(s.expect(c.Answer), r.answer, true), "in %s", show(r.answer))
+		require.Empty(t, mismatches(f.expect(c.Answer), r.answer, true), "in %s", show(r.answer))
 	}
 	if c.Has != nil {
-		require.Empty(t, mismatches(s.expect(c.Has), r.answer, false), "in %s", show(r.answer))
+		require.Empty(t, mismatches(f.expect(c.Has), r.answer, false), "in %s", show(r.answer))
 	}
-	require.NoError(t, s.keep(c.Save, r.answer))
+	require.NoError(t, f.keep(c.Save, r.answer))
 }
 
-func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
+func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
 	t.Helper()
 	require.Equal(t, want.Reason, got.Reason, "%s", got)
 	if got.code != nil {
@@ -259,41 +258,41 @@ func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
 	require.NoError(t, err)
 	require.NotNil(t, want.Says, "an error must have a message: %s", got)
 	for _, part := range says {
-		require.Contains(t, got.Message, s.expand(part))
+		require.Contains(t, got.Message, f.expand(part))
 	}
 	var details any
 	if got.Details != nil {
 		details = got.Details
 	}
-	require.Empty(t, mismatches(s.expect(want.Details), details, true), "in the details %s", show(details))
+	require.Empty(t, mismatches(f.expect(want.Details), details, true), "in the details %s", show(details))
 }
 
 // checkHTTP sends the HTTP request of the case and checks the answer.
-func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
-	body, _ := s.expand(c.HTTP.Body).(string)
-	path, _ := s.expand(c.HTTP.Path).(string)
-	r, err := http.NewRequestWithContext(ctx, c.HTTP.Verb, "http://"+s.HTTPAddr()+path, bytes.NewReader([]byte(body)))
+func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
+	body, _ := f.expand(c.HTTP.Body).(string)
+	path, _ := f.expand(c.HTTP.Path).(string)
+	r, err := http.NewRequestWithContext(ctx, c.HTTP.Verb, "http://"+f.HTTPAddr()+path, bytes.NewReader([]byte(body)))
 	require.NoError(t, err)
-	if a := s.authorization(c.By); a != "" {
+	if a := f.authorization(c.By); a != "" {
 		r.Header.Set("Authorization", a)
 	}
 	for k, v := range c.HTTP.Header {
-		value, _ := s.expand(v).(string)
+		value, _ := f.expand(v).(string)
 		if r.Header.Set(k, value); k == "Host" {
 			r.Host = value
 		}
 	}
-	resp, err := s.http.Do(r)
+	resp, err := f.http.Do(r)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	for k, v := range c.Header {
-		require.Empty(t, mismatches(s.expect(v), resp.Header.Get(k), true), k)
+		require.Empty(t, mismatches(f.expect(v), resp.Header.Get(k), true), k)
 	}
 	for name, of := range c.Save {
 		if k, ok := strings.CutPrefix(of, "header "); ok {
-			s.names[name] = resp.Header.Get(k)
+			f.names[name] = resp.Header.Get(k)
 			delete(c.Save, name)
 		}
 	}
@@ -301,7 +300,7 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 		e, err := readError(data)
 		require.NoError(t, err)
 		e.http = resp.StatusCode
-		s.compareError(t, c.Error, e)
+		f.compareError(t, c.Error, e)
 		return
 	}
 	require.Equal(t, c.Status, resp.StatusCode, "%.500s", data)
@@ -311,7 +310,7 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	}
 	answer, err := decode(data)
 	require.NoError(t, err)
-	s.compare(t, c, reply{answer: answer})
+	f.compare(t, c, reply{answer: answer})
 }
 
 // TestAPIIsCovered fails if a method's complete answer or an error reason is not checked by any behaviour.

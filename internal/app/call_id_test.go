@@ -18,12 +18,11 @@ func TestCallID(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
 	f := newTestFleet(t, fleetConfig{
-		World:   fake.Config{},
 		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
 	})
 	f.world.Fail(fake.Log, 1<<30, errors.New("the secret cause"))
-	require.NoError(t, (&story{testFleet: f, names: map[string]string{}}).do(t.Context(), step{Agent: "papi"}))
-	status, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/v1/agents/papi/log", "")
+	f.prepare(t, step{Agent: "papi"})
+	status, body := f.get(t, f.url("/v1/agents/papi/log"), "")
 	require.Equal(t, http.StatusInternalServerError, status)
 	require.NotContains(t, body, "secret")
 

@@ -154,28 +154,15 @@ local:
 	refuse(err)
 	for _, header := range []string{"Authorization", "X-Api-Key", "Cookie", "Coder-Session-Token"} {
 		for _, path := range []string{"/v1/agents?token=" + canary + "-query", "/mcp"} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+path, strings.NewReader(`{"key":"`+canary+`-body"`))
-			require.NoError(t, err)
-			r.Header.Set(header, "Bearer "+canary+"-header")
-			r.Header.Set("Content-Type", "application/json")
-			resp, err := f.http.Do(r)
-			require.NoError(t, err)
-			b, err := io.ReadAll(resp.Body)
-			require.NoError(t, errors.Join(err, resp.Body.Close()))
+			resp, body := f.send(t, http.MethodPost, f.url(path), `{"key":"`+canary+`-body"`, map[string]string{header: "Bearer " + canary + "-header", "Content-Type": "application/json"})
 			require.GreaterOrEqual(t, resp.StatusCode, 400)
-			require.NotContains(t, string(b), canary+"-header")
+			require.NotContains(t, body, canary+"-header")
 		}
 	}
 	for _, secret := range []string{canary + "-metrics", canary + "-metricswrong"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.metrics.listener.Addr().String()+metricsPath, nil)
-		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer "+secret)
-		resp, err := f.http.Do(r)
-		require.NoError(t, err)
-		b, err := io.ReadAll(resp.Body)
-		require.NoError(t, errors.Join(err, resp.Body.Close()))
-		require.Equal(t, secret == canary+"-metrics", resp.StatusCode == http.StatusOK)
-		require.Empty(t, canaries(b))
+		code, body := f.get(t, "http://"+f.metrics.listener.Addr().String()+metricsPath, "Bearer "+secret)
+		require.Equal(t, secret == canary+"-metrics", code == http.StatusOK)
+		require.Empty(t, canaries([]byte(body)))
 	}
 	for _, err := range refusals {
 		require.Empty(t, canaries([]byte(fmt.Sprint(err))))
@@ -247,39 +234,33 @@ local:
 // the sessions to f.secrets.
 func (f *testFleet) signIntoPage(t *testing.T, name string) {
 	t.Helper()
-	send := func(method, path, body string, want int, header ...string) (answer []byte, cookies []*http.Cookie) {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		resp, err := f.http.Do(r)
-		require.NoError(t, err)
-		b, err := io.ReadAll(resp.Body)
-		require.NoError(t, errors.Join(err, resp.Body.Close()))
-		require.Equal(t, want, resp.StatusCode, "%s %s: %s", method, path, b)
-		require.Empty(t, canaries(b), "%s %s", method, path)
-		return b, resp.Cookies()
+	send := func(method, path, body string, want int, header map[string]string) (answer []byte, cookies []*http.Cookie) {
+		header = maps.Clone(header)
+		header["Content-Type"] = "application/json"
+		resp, content := f.send(t, method, f.url(path), body, header)
+		require.Equal(t, want, resp.StatusCode, "%s %s: %s", method, path, content)
+		require.Empty(t, canaries([]byte(content)), "%s %s", method, path)
+		return []byte(content), resp.Cookies()
 	}
-	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized)
-	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized)
-	send(http.MethodGet, "/v1/agents", "", http.StatusUnauthorized, "Cookie", "fleet_session="+canary+"-cookie", "Fleet-Session", canary+"-session")
-	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, "Authorization", f.authorization(name))
+	none := map[string]string{}
+	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized, none)
+	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized, none)
+	send(http.MethodGet, "/v1/agents", "", http.StatusUnauthorized, map[string]string{"Cookie": "fleet_session=" + canary + "-cookie", "Fleet-Session": canary + "-session"})
+	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, map[string]string{"Authorization": f.authorization(name)})
 	var link struct{ Code string }
 	require.NoError(t, json.Unmarshal(b, &link))
 	require.NotEmpty(t, link.Code)
 	f.secrets["the link"] = link.Code
 	for by, body := range map[string]string{"a token": `{"token":"` + f.secrets[name] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
-		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK)
+		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK, none)
 		var opened struct{ Session string }
 		require.NoError(t, json.Unmarshal(b, &opened))
 		require.NotEmpty(t, opened.Session)
 		require.Len(t, cookies, 1)
 		f.secrets["the cookie by "+by], f.secrets["the session by "+by] = cookies[0].Value, opened.Session
-		mine := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session", opened.Session}
-		send(http.MethodGet, "/v1/agents", "", http.StatusOK, mine...)
-		send(http.MethodGet, "/session", "", http.StatusOK, mine...)
+		mine := map[string]string{"Cookie": cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session": opened.Session}
+		send(http.MethodGet, "/v1/agents", "", http.StatusOK, mine)
+		send(http.MethodGet, "/session", "", http.StatusOK, mine)
 	}
 }
 

@@ -26,8 +26,8 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 		link := dir + "-link"
 		require.NoError(t, os.Symlink(dir, link))
 		for _, data := range []string{dir, link} {
-			cfg := DefaultConfig()
-			cfg.Data, cfg.Places = data, []string{"fake"}
+			cfg := testConfig(t)
+			cfg.Data = data
 			a, err := Open(t.Context(), cfg, Options{})
 			if refused {
 				require.ErrorContains(t, err, "data is "+data+", which other users of this machine can enter or list", mode)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,7 @@ import (
 
 // delegators is a fleet whose agents may delegate. It knows the token of each agent's last run, and what the run was told.
 type delegators struct {
-	*story
-	t *testing.T
+	*testFleet
 
 	mu      sync.Mutex
 	prompts map[string][]string // Run.Feedback of the runs of a task, by its id
@@ -27,8 +27,8 @@ type delegators struct {
 // newDelegators returns a fleet of alice, with the grants by role.
 func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
 	t.Helper()
-	d := &delegators{t: t, prompts: map[string][]string{}}
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
+	d := &delegators{prompts: map[string][]string{}}
+	d.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: grants,
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method != fake.Dispatch {
@@ -43,7 +43,6 @@ func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
 			return nil
 		},
 	}})
-	d.story = &story{testFleet: f, names: map[string]string{}}
 	return d
 }
 
@@ -52,9 +51,7 @@ func (d *delegators) call(face, method, by string, with map[string]any) (map[str
 	d.t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	expanded, _ := d.expand(with).(map[string]any)
-	r, err := faces[face](d.testFleet, d.t.Context(), call{method: methods[method], args: expanded, by: by})
-	require.NoError(d.t, err)
+	r := d.testFleet.call(d.t, face, method, by, with)
 	answer, _ := r.answer.(map[string]any)
 	return answer, r.err
 }
@@ -122,9 +119,7 @@ func (d *delegators) running(id string) {
 func (d *delegators) delegate(by, description string, more map[string]any) string {
 	d.t.Helper()
 	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
-	for k, v := range more {
-		with[k] = v
-	}
+	maps.Copy(with, more)
 	return d.id(d.must("queue_task", by, with))
 }
 

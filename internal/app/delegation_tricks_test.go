@@ -49,7 +49,6 @@ func TestDelegationTricks(t *testing.T) {
 	d.running(sibling)
 	siblingName, _ := d.task(sibling)["agent_name"].(string)
 
-	unknown := "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 	new := func(more map[string]any) map[string]any {
 		with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": "done"}
 		maps.Copy(with, more)
@@ -61,7 +60,7 @@ func TestDelegationTricks(t *testing.T) {
 		tricks = append(tricks, trick{method, with, reasons})
 	}
 	// Everything that is not for delegated tasks: other agents, budgets, questions, tokens, its own place in the tree, and more.
-	x := target{agent: "other", task: other, contract: unknown, session: unknown, question: other + "-1"}
+	x := target{agent: "other", task: other, contract: noID, session: noID, question: other + "-1"}
 	for _, method := range slices.Sorted(maps.Keys(methods)) {
 		m := methods[method]
 		if says(m, fleetv1.E_ForAgents) || toolsetOf(m) == "" || delegatedOf(m) != "" {
@@ -70,7 +69,7 @@ func TestDelegationTricks(t *testing.T) {
 		add(method, x.attack(t, m), "PERMISSION_DENIED")
 	}
 	// Tasks of others, the task above, and names of tasks that do not exist: all look alike.
-	for _, id := range []string{other, foreign, unknown, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
+	for _, id := range []string{other, foreign, noID, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
 		for _, method := range []string{"show_task", "stop_task", "show_task_tree"} {
 			reason := notFound
 			if id == "" {
@@ -107,7 +106,7 @@ func TestDelegationTricks(t *testing.T) {
 	}
 	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": other, "give_result": true}}}), notFound...)
 	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": foreign, "give_result": true}}}), notFound...)
-	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": unknown}}}), notFound...)
+	add("queue_task", new(map[string]any{"depends_on": []any{map[string]any{"task_id": noID}}}), notFound...)
 	// Money.
 	for _, usd := range []string{"0.75", "1", "1000", "1e6"} {
 		add("queue_task", new(map[string]any{"max_cost_usd": json.Number(usd)}), refused...)

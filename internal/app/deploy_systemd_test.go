@@ -62,9 +62,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 		require.NoError(t, err, "%s %s: %s", name, arg, out)
 		return string(out)
 	}
-	repository, err := filepath.Abs("../..")
-	require.NoError(t, err)
-	b, err := os.ReadFile("../../docs/operate/deploy.md")
+	b, err := os.ReadFile(filepath.Join(repository, "docs/operate/deploy.md"))
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## One server with systemd\n")
 	section, _, _ = strings.Cut(section, "\n### Repositories\n")

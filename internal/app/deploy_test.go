@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -96,12 +95,10 @@ func TestDeployedPods(t *testing.T) {
 	for _, p := range []probe{pod.StartupProbe, pod.LivenessProbe, pod.ReadinessProbe} {
 		require.Equal(t, "http", p.HTTPGet.Port)
 		require.Equal(t, "HTTPS", p.HTTPGet.Scheme, "probes must use HTTPS, since the configuration has a certificate")
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.HTTPAddr()+p.HTTPGet.Path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url(p.HTTPGet.Path), nil)
 		require.NoError(t, err)
 		r.Host = "10.1.2.3:8101" // a kubelet uses the address of the pod as the host, and sends no token
-		answer, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, answer.Body)
+		answer, err := f.http.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusOK, answer.StatusCode, p.HTTPGet.Path)

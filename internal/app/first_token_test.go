@@ -15,8 +15,8 @@ import (
 // TestFirstToken checks that a server that nobody can call says how to make the first token.
 func TestFirstToken(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places, cfg.Auth = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}, Auth{AuthTokens}
+	cfg := testConfig(t)
+	cfg.Auth = Auth{AuthTokens}
 	says := func() string {
 		var log bytes.Buffer
 		world := fake.New(fake.Config{})

@@ -18,8 +18,7 @@ import (
 // agents must refuse and name the server. Those that only read or copy the store must work.
 func TestDirectoryInUse(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", filepath.Join(t.TempDir(), "data"), []string{fakePlace}
+	cfg := testConfig(t)
 	a, err := Open(t.Context(), cfg, Options{})
 	require.NoError(t, err)
 	s, err := a.Listen("test")
@@ -55,8 +54,8 @@ func TestDirectoryInUse(t *testing.T) {
 // TestServersOnPostgresShareNoDirectory checks that a server on Postgres locks its data directory too.
 func TestServersOnPostgresShareNoDirectory(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.Store, cfg.Data, cfg.Places = pgtest.URL(t), t.TempDir(), []string{fakePlace}
+	cfg := testConfig(t)
+	cfg.Store = pgtest.URL(t)
 	a, err := Open(t.Context(), cfg, Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, a.Close()) }()

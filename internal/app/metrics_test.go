@@ -1,9 +1,6 @@
 package app
 
 import (
-	"crypto/tls"
-	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,45 +13,25 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// answerTo sends a request to the URL and returns the status and the body of the answer.
-func (f *testFleet) answerTo(t *testing.T, verb, url, authorization string) (status int, body string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), verb, url, nil)
-	require.NoError(t, err)
-	if authorization != "" {
-		r.Header.Set("Authorization", authorization)
-	}
-	resp, err := f.http.Do(r)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, string(b)
-}
-
 // TestMetricsAreForAdmins checks who can read the metrics.
 func TestMetricsAreForAdmins(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Config: func(c *Config) { c.Metrics = "127.0.0.1:0" },
 	})
-	url := "http://" + f.HTTPAddr() + "/metrics"
+	url := f.url("/metrics")
 	for by, want := range map[string]int{"": http.StatusUnauthorized, "alice": http.StatusForbidden, "root": http.StatusOK} {
-		header := ""
-		if by != "" {
-			header = f.authorization(by)
-		}
-		status, body := f.answerTo(t, http.MethodGet, url, header)
+		status, body := f.get(t, url, f.authorization(by))
 		require.Equal(t, want, status, "%q: %s", by, body)
 	}
-	status, _ := f.answerTo(t, http.MethodPost, url, f.authorization("root"))
-	require.Equal(t, http.StatusMethodNotAllowed, status)
+	resp, _ := f.post(t, "/metrics", f.authorization("root"), "")
+	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 
 	own := "http://" + f.metrics.listener.Addr().String()
-	status, body := f.answerTo(t, http.MethodGet, own+"/metrics", "")
+	status, body := f.get(t, own+"/metrics", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "fleet_build_info")
-	status, _ = f.answerTo(t, http.MethodGet, own+"/v1/agents", "")
+	status, _ = f.get(t, own+"/v1/agents", "")
 	require.Equal(t, http.StatusNotFound, status, "the metrics address must not serve anything else")
 }
 
@@ -65,13 +42,12 @@ func TestMetricsToken(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
 	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.Metrics, c.MetricsTokenFile = "127.0.0.1:0", file })
 	address := f.metrics.listener.Addr().String() + "/metrics"
-	status, _ := f.answerTo(t, http.MethodGet, "http://"+address, "Bearer first")
+	status, _ := f.get(t, "http://"+address, "Bearer first")
 	require.Equal(t, http.StatusBadRequest, status, "a request without TLS must be refused")
 
-	f.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}}}
 	ask := func(authorization string, want int) {
 		t.Helper()
-		status, body := f.answerTo(t, http.MethodGet, "https://"+address, authorization)
+		status, body := f.get(t, "https://"+address, authorization)
 		require.Equal(t, want, status, body)
 		require.Equal(t, want == http.StatusOK, strings.Contains(body, "fleet_build_info"))
 		require.NotContains(t, body, "first")
@@ -123,21 +99,20 @@ func TestMetricsAddress(t *testing.T) {
 func TestMetricsOfServer(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, World: fake.Config{Credentials: map[string]string{"Setup": "max"}}})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
 	window := `data {"type":"window","limit":{"window":"five_hour","utilization":0.42,"resets_at":"2099-01-01T00:00:00Z"}}`
-	require.NoError(t, s.do(t.Context(), step{Call: "start_agent_task", With: map[string]any{"agent_name": "papi", "task_description": window}, By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{Call: "list_credentials", Until: map[string]any{"credentials": []any{map[string]any{"name": "max"}}}, By: "root"}))
-	require.NoError(t, s.do(t.Context(), step{Call: "list_tasks", Until: map[string]any{"tasks": []any{map[string]any{"status": "completed"}}}, By: "alice"}))
+	f.prepare(t,
+		step{Agent: "papi", By: "alice"},
+		step{Call: "start_agent_task", With: map[string]any{"agent_name": "papi", "task_description": window}, By: "alice"},
+		step{Call: "list_credentials", Until: map[string]any{"credentials": []any{map[string]any{"name": "max"}}}, By: "root"},
+		step{Call: "list_tasks", Until: map[string]any{"tasks": []any{map[string]any{"status": "completed"}}}, By: "alice"},
+	)
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		_, err := faces[face](f, t.Context(), call{method: methods["list_agents"], by: "alice", args: map[string]any{}})
-		require.NoError(t, err)
+		f.call(t, face, "list_agents", "alice", nil)
 	}
-	require.Contains(t, f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}), `"status":"running"`)
-	require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": "papi", "task_description": "done", "hold": true}, By: "alice"}))
-	require.NoError(t, s.do(t.Context(), step{Call: "set_budget", With: map[string]any{"name": "all", "limit_usd": json.Number("5"), "limit_tokens": json.Number("1000000")}, By: "root"}))
+	require.Contains(t, f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice")}), `"status":"running"`)
+	f.prepare(t, heldTask("papi"), step{Call: "set_budget", With: map[string]any{"name": "all", "limit_usd": 5, "limit_tokens": 1000000}, By: "root"})
 
-	_, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/metrics", f.authorization("root"))
+	_, body := f.get(t, f.url("/metrics"), f.authorization("root"))
 	for _, m := range telemetry.Metrics() {
 		if m.Name != "fleet_place_operation_errors_total" { // no operation has failed
 			require.Contains(t, body, "# TYPE "+m.Name+" "+string(m.Kind)+"\n")

@@ -12,16 +12,20 @@ import (
 	"fleet/internal/waittest"
 )
 
+// openReplica opens the server with the name on the store.
+func openReplica(t *testing.T, store, name, data string) (*App, error) {
+	t.Helper()
+	cfg := testConfig(t)
+	cfg.Store, cfg.Replica, cfg.Data = store, name, data
+	return Open(t.Context(), cfg, Options{})
+}
+
 // TestNameOfAServer starts servers with the same name on one store. A server with another data directory must be
 // refused. A server must end if it did not renew its name for so long that another server has taken the name.
 func TestNameOfAServer(t *testing.T) {
 	t.Parallel()
 	url, data := pgtest.URL(t), t.TempDir()
-	open := func(dir string) (*App, error) {
-		cfg := DefaultConfig()
-		cfg.Store, cfg.Replica, cfg.Data, cfg.Places = url, "twin", dir, []string{fakePlace}
-		return Open(t.Context(), cfg, Options{})
-	}
+	open := func(dir string) (*App, error) { return openReplica(t, url, "twin", dir) }
 	first, err := open(data)
 	require.NoError(t, err)
 	ends, err := first.shareOnce(t.Context())
@@ -58,13 +62,8 @@ func TestNameOfAServer(t *testing.T) {
 func TestForgottenServer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	open := func(name, dir string) (*App, error) {
-		cfg := DefaultConfig()
-		cfg.Store, cfg.Replica, cfg.Data, cfg.Places = url, name, dir, []string{fakePlace}
-		return Open(t.Context(), cfg, Options{})
-	}
 	data := t.TempDir()
-	lost, err := open("lost", data)
+	lost, err := openReplica(t, url, "lost", data)
 	require.NoError(t, err)
 	closed := false
 	defer func() {
@@ -72,7 +71,7 @@ func TestForgottenServer(t *testing.T) {
 			require.NoError(t, lost.Close())
 		}
 	}()
-	other, err := open("other", t.TempDir())
+	other, err := openReplica(t, url, "other", t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
 	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
@@ -126,9 +125,9 @@ func TestForgottenServer(t *testing.T) {
 	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine))
 	closed = true
 	require.NoError(t, lost.Close()) // it holds the lock of its directory
-	_, err = open("lost", data)
+	_, err = openReplica(t, url, "lost", data)
 	require.ErrorContains(t, err, "was forgotten")
-	fresh, err := open("lost", t.TempDir())
+	fresh, err := openReplica(t, url, "lost", t.TempDir())
 	require.NoError(t, err, "another machine must be able to use the name")
 	require.NoError(t, fresh.Close())
 }

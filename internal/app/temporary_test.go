@@ -1,7 +1,6 @@
 package app
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,18 +24,14 @@ func TestTemporaryFiles(t *testing.T) {
 		"internal/unprivileged/unprivileged.go":  "only tests use it",
 		"internal/runner/shim/socket_other.go":   "a symbolic link, for systems with short paths of sockets",
 	}
-	root := filepath.Join("..", "..")
-	for _, dir := range []string{"internal", "cmd"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
-			name, _ := filepath.Rel(root, path)
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if err == nil && create.Match(text) {
-				require.Contains(t, allowed, filepath.ToSlash(name), "it calls %s", create.Find(text))
-			}
-			return err
-		}))
+	for _, path := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") || !strings.HasPrefix(path, "internal/") && !strings.HasPrefix(path, "cmd/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(repository, path))
+		require.NoError(t, err)
+		if create.Match(text) {
+			require.Contains(t, allowed, path, "it calls %s", create.Find(text))
+		}
 	}
 }

@@ -31,7 +31,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// tlsFleet is a fleet that speaks TLS, with a token for alice.
+// tlsFleet is a fleet that speaks TLS, with a token for alice. Its HTTP client has cookies and accepts the server's certificate, as a
+// browser does.
 type tlsFleet struct {
 	*testFleet
 	ca  *certtest.Authority
@@ -48,6 +49,9 @@ func newTLSFleet(t *testing.T, change func(*tlsFleet, *Config)) *tlsFleet {
 			change(f, c)
 		}
 	}})
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	f.http = &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}}
 	return f
 }
 
@@ -65,31 +69,6 @@ func (f *tlsFleet) dial(t *testing.T, c *tls.Config) fleetv1.FleetServiceClient 
 	return fleetv1.NewFleetServiceClient(conn)
 }
 
-// browser returns an HTTP client with cookies that accepts the server's certificate.
-func (f *tlsFleet) browser(t *testing.T) *http.Client {
-	t.Helper()
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
-	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Jar: jar}
-}
-
-func (f *tlsFleet) get(t *testing.T, c *http.Client, url, authorization string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	if authorization != "" {
-		r.Header.Set("Authorization", authorization)
-	}
-	resp, err := c.Do(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp, string(b)
-}
-
 // TestTLS calls every face over TLS, and the address for agents without TLS.
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -99,18 +78,18 @@ func TestTLS(t *testing.T) {
 	_, err = f.dial(t, &tls.Config{}).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 
-	c := f.browser(t)
-	resp, body := f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
+	alice := map[string]string{"Authorization": f.authorization("alice")}
+	resp, body := f.send(t, http.MethodGet, "https://"+f.HTTPAddr()+"/v1/agents", "", alice)
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	require.Equal(t, 2, resp.ProtoMajor, "the client and the server must negotiate HTTP/2")
 	require.Empty(t, resp.Header.Get("Strict-Transport-Security"))
-	resp, _ = f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", "")
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-	resp, body = f.get(t, http.DefaultClient, "http://"+f.agentsListener.Addr().String()+"/v1/agents", f.authorization("alice"))
-	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	code, _ := f.get(t, "https://"+f.HTTPAddr()+"/v1/agents", "")
+	require.Equal(t, http.StatusUnauthorized, code)
+	code, body = f.get(t, "http://"+f.agentsListener.Addr().String()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusOK, code, body)
 	require.Equal(t, "http://"+f.agentsListener.Addr().String()+"/mcp", f.mcpURL())
 
-	tr, err := transport.NewStreamableHTTP("https://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(c), transport.WithHTTPHeaders(map[string]string{"Authorization": f.authorization("alice")}))
+	tr, err := transport.NewStreamableHTTP("https://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(f.http), transport.WithHTTPHeaders(alice))
 	require.NoError(t, err)
 	m := client.NewClient(tr)
 	defer m.Close()
@@ -121,12 +100,7 @@ func TestTLS(t *testing.T) {
 	require.False(t, result.IsError)
 
 	// Browsers must send the page's cookie only over TLS.
-	secret := strings.TrimPrefix(f.authorization("alice"), "Bearer ")
-	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+f.HTTPAddr()+"/session", strings.NewReader(fmt.Sprintf(`{"token":%q}`, secret)))
-	require.NoError(t, err)
-	resp, err = c.Do(post)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	resp, _ = f.send(t, http.MethodPost, "https://"+f.HTTPAddr()+"/session", fmt.Sprintf(`{"token":%q}`, f.secrets["alice"]), nil)
 	require.Len(t, resp.Cookies(), 1)
 	require.True(t, resp.Cookies()[0].Secure)
 
@@ -137,8 +111,8 @@ func TestTLS(t *testing.T) {
 func TestPlaintextToTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
-	resp, body := f.get(t, http.DefaultClient, "http://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
-	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	code, body := f.get(t, f.url("/v1/agents"), f.authorization("alice"))
+	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, body, "HTTP request to an HTTPS server")
 
 	_, err := f.dial(t, nil).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
@@ -233,8 +207,8 @@ func TestClientCertificates(t *testing.T) {
 	for name, c := range map[string]*tls.Config{"none": {}, "of a stranger": pair(strangers, time.Hour), "expired": pair(clients, -time.Hour)} {
 		require.Equal(t, codes.Unavailable, status.Code(list(alice, c)), name)
 	}
-	resp, body := f.get(t, f.browser(t), "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
-	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	code, body := f.get(t, "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusOK, code, body)
 }
 
 // TestPlaintextNeedsAFlag checks that a server that other machines can reach starts only with TLS or with
@@ -276,13 +250,8 @@ func TestAgentsReachAServerOnAllAddresses(t *testing.T) {
 	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err, "the server knows its URLs before it answers calls")
 	for _, url := range []string{strings.TrimSuffix(f.mcpURL(), "/mcp") + "/v1/agents", f.ownURL() + "/v1/agents"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		require.NoError(t, err)
-		r.Header.Set("Authorization", f.authorization("alice"))
-		resp, err := f.http.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusOK, resp.StatusCode, url)
+		code, _ := f.get(t, url, f.authorization("alice"))
+		require.Equal(t, http.StatusOK, code, url)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/place/fake"
 	"fleet/internal/telemetry"
 )
 
@@ -56,11 +55,9 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 	t.Helper()
 	kept := &spans{}
 	f := newTestFleet(t, fleetConfig{
-		Tokens: map[string]tokenConfig{"alice": {}}, World: fake.Config{},
+		Tokens:  map[string]tokenConfig{"alice": {}},
 		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
-	})
-	s := &story{testFleet: f, names: map[string]string{}}
-	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
+	}, step{Agent: "papi", By: "alice"})
 	start(f)
 	c := fleetv1.NewFleetServiceClient(f.conn)
 	list, err := c.ListTasks(f.as(t.Context(), "alice"), &fleetv1.ListTasksRequest{})
@@ -102,13 +99,7 @@ func TestTraceOfTask(t *testing.T) {
 	for face, start := range map[string]func(t *testing.T, f *testFleet){
 		"rest": func(t *testing.T, f *testFleet) {
 			t.Helper()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"`+text+`"}`))
-			require.NoError(t, err)
-			r.Header.Set("Authorization", f.authorization("alice"))
-			r.Header.Set("Traceparent", traceparent)
-			resp, err := f.http.Do(r)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
+			resp, _ := f.send(t, http.MethodPost, f.url("/v1/agents/papi/tasks"), `{"task_description":"`+text+`"}`, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": traceparent})
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 		},
 		"grpc": func(t *testing.T, f *testFleet) {
@@ -120,20 +111,11 @@ func TestTraceOfTask(t *testing.T) {
 		"mcp": func(t *testing.T, f *testFleet) {
 			t.Helper()
 			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_task","arguments":{"agent_name":"papi","task_description":%q},"_meta":{"traceparent":%q}}}`, text, traceparent)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(body))
-			require.NoError(t, err)
-			for k, v := range map[string]string{
+			_, answer := f.send(t, http.MethodPost, f.url("/mcp"), body, map[string]string{
 				"Authorization": f.authorization("alice"), "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 				"Traceparent": "00-11111111111111111111111111111111-2222222222222222-01", // the trace of the connection, not of the call
-			} {
-				r.Header.Set(k, v)
-			}
-			resp, err := f.http.Do(r)
-			require.NoError(t, err)
-			answer, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Contains(t, string(answer), `\"status\":\"running\"`)
+			})
+			require.Contains(t, answer, `\"status\":\"running\"`)
 		},
 	} {
 		t.Run(face, func(t *testing.T) {
@@ -165,7 +147,7 @@ func TestTraceOfTask(t *testing.T) {
 // agent.
 func TestTraceOfAgent(t *testing.T) {
 	t.Parallel()
-	all := runTask(t, nil, func(f *testFleet) { f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}) })
+	all := runTask(t, nil, func(f *testFleet) { f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice")}) })
 	i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.Name == "FleetService/CreateAgent" })
 	require.GreaterOrEqual(t, i, 0)
 	require.Subset(t, requireConnected(t, all, all[i].SpanContext.TraceID().String(), "0000000000000000"), []string{"agent.provision", "place.provision"})
@@ -176,7 +158,7 @@ func TestInvalidTraces(t *testing.T) {
 	t.Parallel()
 	for _, given := range []string{"", "00", "ff-" + callersTrace + "-" + callersSpan + "-01", "00-00000000000000000000000000000000-" + callersSpan + "-01", strings.Repeat("0", 5000), "00-" + callersTrace + "-ä-01"} {
 		all := runTask(t, nil, func(f *testFleet) {
-			f.restStart(t, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": given, "Tracestate": "\"" + given})
+			f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": given, "Tracestate": "\"" + given})
 		})
 		i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.Name == "FleetService/StartAgentTask" })
 		require.GreaterOrEqual(t, i, 0, given)

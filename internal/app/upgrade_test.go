@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/store/postgres/pgtest"
@@ -36,42 +34,10 @@ func TestOldProgram(t *testing.T) {
 				`ALTER TABLE tasks ADD COLUMN of_the_future text`,
 				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`,
 			}
-			const oldestQuery = `SELECT oldest FROM compatibility`
-			oldest := func() (least int) {
-				db, err := sql.Open("sqlite", filepath.Join(data, "fleet.db"))
-				require.NoError(t, err)
-				defer func() { require.NoError(t, db.Close()) }()
-				require.NoError(t, db.QueryRowContext(t.Context(), oldestQuery).Scan(&least))
-				return least
-			}
-			upgrade := func() {
-				db, err := sql.Open("sqlite", filepath.Join(data, "fleet.db"))
-				require.NoError(t, err)
-				defer func() { require.NoError(t, db.Close()) }()
-				for _, s := range statements {
-					_, err := db.ExecContext(t.Context(), s)
-					require.NoError(t, err)
-				}
-			}
+			driver, source := "sqlite", filepath.Join(data, "fleet.db")
 			if store == "postgres" {
-				url := pgtest.Empty(t)
-				env = append(env, "FLEET_STORE="+url)
-				oldest = func() (least int) {
-					c, err := pgx.Connect(t.Context(), url)
-					require.NoError(t, err)
-					defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
-					require.NoError(t, c.QueryRow(t.Context(), oldestQuery).Scan(&least))
-					return least
-				}
-				upgrade = func() {
-					c, err := pgx.Connect(t.Context(), url)
-					require.NoError(t, err)
-					defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
-					for _, s := range statements {
-						_, err := c.Exec(t.Context(), s)
-						require.NoError(t, err)
-					}
-				}
+				driver, source = "pgx", pgtest.Empty(t)
+				env = append(env, "FLEET_STORE="+source)
 			}
 			this := func(args ...string) string {
 				code, stdout, stderr := command(t.Context(), env, args...)
@@ -88,10 +54,18 @@ func TestOldProgram(t *testing.T) {
 				return string(out)
 			}
 			this("migrate", "up")
-			upgrade()
+			db, err := sql.Open(driver, source)
+			require.NoError(t, err)
+			for _, s := range statements {
+				_, err := db.ExecContext(t.Context(), s)
+				require.NoError(t, err)
+			}
+			var least int
+			require.NoError(t, db.QueryRowContext(t.Context(), `SELECT oldest FROM compatibility`).Scan(&least))
+			require.NoError(t, db.Close())
 			migrations, err := filepath.Glob(filepath.Join("..", "store", "sqlite", "migrations", "*.sql"))
 			require.NoError(t, err)
-			if least := oldest(); least == len(migrations) { // the newest migration says that older programs cannot work with it
+			if least == len(migrations) { // the newest migration says that older programs cannot work with it
 				cmd := exec.CommandContext(t.Context(), old, "agent", "list", "--embedded")
 				cmd.Env = env
 				out, err := cmd.CombinedOutput()

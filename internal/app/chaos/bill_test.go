@@ -91,20 +91,14 @@ func (b *biller) figures() (billed, broken, unread int) {
 // and the supervisors of runs are killed every second. The model's own bill must keep within the budget, and the ledger must say the
 // same. With CHAOS, it queues 400 tasks with $10 a day.
 func TestChaosBill(t *testing.T) {
-	count, usd, attempts, seed := 40, 2.0, 1, uint64(20261128)
+	count, usd, attempts, seed := 40, 2.0, 1, seedOf(t)
 	if os.Getenv("CHAOS") != "" {
 		count, usd, attempts = 400, 10, 3
 	}
-	if text := os.Getenv("CHAOS_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("CHAOS_SEED=%d", seed)
 	stub, err := modelstub.Listen("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(stub.Close)
-	bill := &biller{stub: stub, random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable
+	bill := &biller{stub: stub, random: random(seed, 0)}
 	endpoint := httptest.NewServer(bill)
 	t.Cleanup(endpoint.Close)
 	dir := t.TempDir()
@@ -117,16 +111,16 @@ func TestChaosBill(t *testing.T) {
 	s := f.add(t, "bill", filepath.Join(dir, "data"))
 	s.definitions = definitions
 	f.start(t)
-	require.NoError(t, overGRPC(t.Context(), s, "SetBudget", &fleetv1.SetBudgetRequest{Name: billBudget, Window: "day", TimeZone: noonZone(time.Now()), LimitUsd: &usd}, &fleetv1.SetBudgetResponse{}))
-	require.NoError(t, overGRPC(t.Context(), s, "CreatePool", &fleetv1.CreatePoolRequest{
+	mustCall(t, s, fleetv1.FleetServiceClient.SetBudget, &fleetv1.SetBudgetRequest{Name: billBudget, Window: "day", TimeZone: noonZone(time.Now()), LimitUsd: &usd})
+	mustCall(t, s, fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{
 		Name: billPool, Project: "team", Role: "root", MaxAgents: new(int32(agents)), MaxIdleSeconds: new(int32(3600)),
-	}, &fleetv1.CreatePoolResponse{}))
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var troubles sync.WaitGroup
 	kills := map[string]int{}
 	troubles.Go(func() {
-		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // repeatable
+		r := random(seed, 2)
 		for {
 			pause(ctx, between(r, 500*time.Millisecond, 1500*time.Millisecond))
 			switch shims := shimsOf(dir); {
@@ -147,7 +141,7 @@ func TestChaosBill(t *testing.T) {
 	})
 	began := time.Now()
 	var ids []string
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+	r := random(seed, 1)
 	for n := range count {
 		request, answer := &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r), RequestId: fmt.Sprint(n), MaxAttempts: new(int32(attempts))}, &fleetv1.QueueTaskResponse{}
 		for err = f.call(r, "QueueTask", request, answer); err != nil; err = f.call(r, "QueueTask", request, answer) {
@@ -159,8 +153,7 @@ func TestChaosBill(t *testing.T) {
 	lasted := time.Since(began)
 	stop()
 	troubles.Wait()
-	_, err = s.awaitServing(patience)
-	require.NoError(t, err)
+	s.requireServing(t)
 	f.awaitHeld(t, patience)
 
 	billed, broken, unread := bill.figures()
@@ -248,8 +241,7 @@ func (f *fleetUnder) awaitHeld(t *testing.T, limit time.Duration) {
 func (f *fleetUnder) ledgerOf(t *testing.T, budget string) (spent, reserved fleet.Micros) {
 	t.Helper()
 	for cursor := ""; ; {
-		answer := &fleetv1.ShowBudgetResponse{}
-		require.NoError(t, overGRPC(t.Context(), f.servers[0], "ShowBudget", &fleetv1.ShowBudgetRequest{Name: budget, All: true, Cursor: cursor, Limit: new(int32(100))}, answer))
+		answer := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowBudget, &fleetv1.ShowBudgetRequest{Name: budget, All: true, Cursor: cursor, Limit: new(int32(100))})
 		for _, e := range answer.GetEntries() {
 			spent, reserved = spent+fleet.MicrosOf(e.GetSpentUsd()), reserved+fleet.MicrosOf(e.GetReservedUsd())
 		}
@@ -266,9 +258,7 @@ func (f *fleetUnder) fates(t *testing.T, ids []string) (states, holds map[string
 	t.Helper()
 	states, holds = map[string]int{}, map[string]int{}
 	for _, id := range ids {
-		answer := &fleetv1.ShowTaskResponse{}
-		require.NoError(t, overGRPC(t.Context(), f.servers[0], "ShowTask", &fleetv1.ShowTaskRequest{TaskId: id}, answer))
-		task := answer.GetTask()
+		task := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{TaskId: id}).GetTask()
 		states[task.GetStatus().String()+" "+task.GetReasonCode()]++
 		if task.GetStatus() != fleetv1.Task_pending {
 			require.NotEqual(t, fleetv1.Task_running, task.GetStatus(), task)

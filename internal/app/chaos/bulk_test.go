@@ -64,11 +64,11 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 		name := item.GetAgentName()
 		if i%2 == 0 {
 			differs[name] = "AGENT_NOT_FOUND"
-			require.NoError(t, overGRPC(t.Context(), f.servers[0], "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name}, &fleetv1.DeleteAgentResponse{}))
+			mustCall(t, f.servers[0], fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: name})
 			continue
 		}
 		differs[name] = "PLAN_OUTDATED"
-		require.NoError(t, overGRPC(t.Context(), f.servers[0], "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: "wait for-ever"}, &fleetv1.StartAgentTaskResponse{}))
+		mustCall(t, f.servers[0], fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: "wait for-ever"})
 	}
 	stopped := f.run(t, stop, count-len(differs), "is stopped", isStopRequest)
 	want := map[string]bool{}
@@ -84,9 +84,7 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 		delete(want, e.AgentName)
 	}
 	require.Empty(t, want, "the results say that agents are stopped that are not")
-	list := &fleetv1.ListAgentsResponse{}
-	require.NoError(t, overGRPC(t.Context(), f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, list))
-	for _, a := range list.GetAgents() {
+	for _, a := range mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents() {
 		require.Equal(t, differs[a.GetName()] == "PLAN_OUTDATED", a.GetState() == fleetv1.Agent_running, a)
 	}
 	require.Positive(t, f.broken, "no call was interrupted")
@@ -112,8 +110,7 @@ func (f *bulkFleet) create(t *testing.T, count int) {
 func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv1.PlanBulkResponse {
 	t.Helper()
 	began := time.Now()
-	plan := &fleetv1.PlanBulkResponse{}
-	require.NoError(t, overGRPC(t.Context(), f.servers[0], "PlanBulk", request, plan))
+	plan := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.PlanBulk, request)
 	require.Zero(t, plan.GetRefusedCount()+plan.GetUnchangedCount(), plan.GetMessage())
 	t.Logf("the plan of %d was made in %s", plan.GetTotalCount(), time.Since(began).Round(time.Millisecond))
 	return plan
@@ -149,10 +146,8 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	t.Logf("of %d agents, each %s: %s, after %s with %d kills", plan.GetTotalCount(), what, answer.GetMessage(), time.Since(began).Round(time.Millisecond), <-killed)
 	require.Len(t, answer.GetItems(), int(plan.GetTotalCount()))
 	for _, s := range f.servers {
-		_, err := s.awaitServing(patience)
-		require.NoError(t, err)
-		again := &fleetv1.RunBulkResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "RunBulk", request, again))
+		s.requireServing(t)
+		again := mustCall(t, s, fleetv1.FleetServiceClient.RunBulk, request)
 		require.True(t, proto.Equal(answer, again), "%s answers another result", s.name)
 	}
 	return answer

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -61,19 +62,25 @@ func TestExtent(t *testing.T) {
 	}
 }
 
+// seedOf returns the seed of the test's random choices, from CHAOS_SEED, and logs it.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("CHAOS_SEED"), "20261122"), 10, 64)
+	require.NoError(t, err)
+	t.Logf("CHAOS_SEED=%d", seed)
+	return seed
+}
+
+// random returns a source of random choices that is the same for the same seed and stream.
+func random(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) } //nolint:gosec // repeatable
+
 // TestChaos lets faults happen to three servers on Postgres, to its primary and standby, and to one server on SQLite, while
 // callers create and delete agents, start, stop and watch tasks, and send messages, on all faces.
 func TestChaos(t *testing.T) {
 	pgtest.Need(t)
 	length, err := extentOf(os.Getenv("CHAOS"))
 	require.NoError(t, err)
-	seed := uint64(20261122)
-	if text := os.Getenv("CHAOS_SEED"); text != "" {
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("CHAOS_SEED=%d", seed)
-	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+	seed := seedOf(t)
 
 	dir := t.TempDir()
 	db := newDatabase(t, os.Getenv("CHAOS") != "")
@@ -104,7 +111,7 @@ func TestChaos(t *testing.T) {
 		f.watchers = newWatchers(f)
 		for _, w := range f.watchers {
 			streams++
-			r := random(streams)
+			r := random(seed, streams)
 			watchers.Go(func() { w.run(watching, r) })
 		}
 		client := 0
@@ -112,14 +119,14 @@ func TestChaos(t *testing.T) {
 			for range callersOfAgent {
 				streams++
 				client++
-				r, id := random(streams), client
+				r, id := random(seed, streams), client
 				callers.Go(func() { f.load(ctx, id, agent, r) })
 			}
 		}
 		for _, caller := range []func(context.Context, int, *rand.Rand){f.churn, f.churn, f.churn, f.contracts} {
 			streams++
 			client++
-			r, id := random(streams), client
+			r, id := random(seed, streams), client
 			callers.Go(func() { caller(ctx, id, r) })
 		}
 	}
@@ -140,14 +147,14 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	for i, s := range shared.servers {
-		trouble(func() error { return faults.afflict(ctx, s, serverFaults(s), random(uint64(i))) })
+		trouble(func() error { return faults.afflict(ctx, s, serverFaults(s), random(seed, uint64(i))) })
 	}
 	ofSingle := serverFaults(single)
 	if full {
 		ofSingle["disk full"] = diskFault(disk)
 	}
-	trouble(func() error { return faults.afflict(ctx, single, ofSingle, random(10)) })
-	trouble(func() error { return faults.afflictDatabase(ctx, db, shared.servers, random(11)) })
+	trouble(func() error { return faults.afflict(ctx, single, ofSingle, random(seed, 10)) })
+	trouble(func() error { return faults.afflictDatabase(ctx, db, shared.servers, random(seed, 11)) })
 
 	began, reported := time.Now(), time.Now()
 	for ctx.Err() == nil && (length.faults == 0 || faults.count() < length.faults) && (length.time == 0 || time.Since(began) < length.time) {

@@ -27,9 +27,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	for i, name := range []string{"one", "two"} {
 		s := newServer(t, name, filepath.Join(dir, name))
 		s.store, s.repository = db.URL("postgres"), repo
-		require.NoError(t, s.Start(0))
-		_, err := s.awaitServing(patience)
-		require.NoError(t, err)
+		s.startServing(t)
 		servers[i] = s
 	}
 	one, two := servers[0], servers[1]
@@ -82,17 +80,16 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, string(bundle))
 	require.Contains(t, string(bundle[:16]), "git bundle")
 
-	restarted := &fleetv1.RestartAgentResponse{}
-	require.NoError(t, overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"}, restarted))
+	restarted := mustCall(t, two, fleetv1.FleetServiceClient.RestartAgent, &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"})
 	require.Equal(t, "operator", restarted.GetAgent().GetRole())
 	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
 	require.ErrorContains(t, err, "operator", "the error must list the project's roles")
 
 	require.ErrorContains(t, overGRPC(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}, DryRun: true}, &fleetv1.LandTasksResponse{}), `the server "one"`)
 	require.NoError(t, overREST(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}}, &fleetv1.LandTasksResponse{}))
-	shown := &fleetv1.ShowTaskResponse{}
+	var shown *fleetv1.ShowTaskResponse
 	waittest.Until(t, "the work lands on the other server", func() bool {
-		require.NoError(t, overGRPC(t.Context(), two, "ShowTask", &fleetv1.ShowTaskRequest{TaskId: task}, shown))
+		shown = mustCall(t, two, fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{TaskId: task})
 		return shown.GetTask().GetLanding().GetState() == fleetv1.Landing_landed
 	})
 	require.Equal(t, git(t, repo, "rev-parse", "HEAD"), shown.GetTask().GetLanding().GetLandedSha())
@@ -109,9 +106,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
 		require.ErrorContains(t, err, "the server one", name)
 	}
-	require.NoError(t, one.Start(0)) // at another address
-	_, err = one.awaitServing(patience)
-	require.NoError(t, err)
+	one.startServing(t) // at another address
 	output := &fleetv1.ShowTaskOutputResponse{}
 	waittest.Until(t, "no server says that it knows the new address", func() bool {
 		return overGRPC(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output) == nil

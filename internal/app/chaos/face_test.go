@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -46,9 +49,6 @@ func reasonOf(err error) string {
 	return r.Reason
 }
 
-func listNothing() proto.Message { return &fleetv1.ListAgentsRequest{Limit: new(int32(1))} }
-func listed() proto.Message      { return &fleetv1.ListAgentsResponse{} }
-
 func overGRPC(ctx context.Context, s *server, method string, request, answer proto.Message) error {
 	err := s.conn.Invoke(ctx, "/fleet.v1."+fullName(method), request, answer)
 	for _, d := range status.Convert(err).Details() {
@@ -57,6 +57,14 @@ func overGRPC(ctx context.Context, s *server, method string, request, answer pro
 		}
 	}
 	return err
+}
+
+// mustCall calls the method of FleetService over gRPC, which must succeed, and returns the answer.
+func mustCall[Q, R any](t *testing.T, s *server, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), request Q) R {
+	t.Helper()
+	answer, err := method(fleetv1.NewFleetServiceClient(s.conn), t.Context(), request)
+	require.NoError(t, err)
+	return answer
 }
 
 // httpClient keeps only few idle connections, and only for a short time, because the test kills servers.

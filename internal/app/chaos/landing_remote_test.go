@@ -113,7 +113,7 @@ func TestChaosLandingRemote(t *testing.T) {
 	traits := sharedTraits
 	traits.SupportsChanges = true
 	world := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
-	runner := &restartingRunner{runners: landingRunners{world}, r: rand.New(rand.NewPCG(20261128, 2))} //nolint:gosec // repeatable
+	runner := &restartingRunner{runners: landingRunners{world}, r: random(20261128, 2)}
 	runner.restart(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared")
@@ -135,27 +135,15 @@ func TestChaosLandingRemote(t *testing.T) {
 		case 5:
 			work = "change q two"
 		}
-		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: "shop", Spec: "x", RequestId: name}, &fleetv1.CreateAgentResponse{}))
-		answer := &fleetv1.StartAgentTaskResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: work, RequestId: "task-" + name}, answer))
-		ids = append(ids, answer.GetTask().GetId())
+		ids = append(ids, startWork(t, s, name, "shop", work))
 	}
-	for done := false; !done; {
-		answer := &fleetv1.WaitTasksResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: ids}, answer))
-		done = answer.GetDone()
-	}
-	order := rand.New(rand.NewPCG(20261128, 3)) //nolint:gosec // repeatable
-	land := &fleetv1.LandTasksRequest{TaskIds: ids, NoFix: true, RequestId: "land"}
-	for err := f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}) {
-		require.Contains(t, []string{"", "BACKEND_UNAVAILABLE"}, reasonOf(err), err)
-	}
+	awaitWork(t, s, ids)
+	order := random(20261128, 3)
+	f.land(t, order, ids)
 	for range kills {
 		pause(t.Context(), between(order, 100*time.Millisecond, 600*time.Millisecond))
 		s.Kill()
-		require.NoError(t, s.Start(0))
-		_, err := s.awaitServing(patience)
-		require.NoError(t, err)
+		s.startServing(t)
 	}
 	landings := f.awaitLandings(t, order, ids)
 	runner.calm.Store(true)

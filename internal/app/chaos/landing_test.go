@@ -50,11 +50,10 @@ func TestChaosLanding(t *testing.T) {
 	s := f.add(t, "landing", filepath.Join(dir, "data"))
 	s.repository = repo
 	f.start(t)
-	r := rand.New(rand.NewPCG(20261128, 0)) //nolint:gosec // repeatable
+	r := random(20261128, 0)
 	var ids []string
 	for n := range agents {
 		name := fmt.Sprintf("agent-%d", n)
-		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: "repo", Spec: "x", RequestId: name}, &fleetv1.CreateAgentResponse{}))
 		line, key := 10*n+1, n
 		switch n % 3 {
 		case 1:
@@ -66,15 +65,9 @@ func TestChaosLanding(t *testing.T) {
 		if r.IntN(2) == 0 { // otherwise the work is not committed
 			work += "; git add -A; git commit -qm " + name
 		}
-		answer := &fleetv1.StartAgentTaskResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: name, TaskDescription: work, RequestId: "task-" + name}, answer))
-		ids = append(ids, answer.GetTask().GetId())
+		ids = append(ids, startWork(t, s, name, "repo", work))
 	}
-	for done := false; !done; {
-		answer := &fleetv1.WaitTasksResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: ids}, answer))
-		done = answer.GetDone()
-	}
+	awaitWork(t, s, ids)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	killed := 0
@@ -83,11 +76,11 @@ func TestChaosLanding(t *testing.T) {
 		for killed < kills && ctx.Err() == nil {
 			pause(ctx, between(r, 200*time.Millisecond, 900*time.Millisecond))
 			s.Kill()
-			if err := s.Start(0); err != nil {
-				t.Error(err)
-				return
+			err := s.Start(0)
+			if err == nil {
+				_, err = s.awaitServing(patience)
 			}
-			if _, err := s.awaitServing(patience); err != nil {
+			if err != nil {
 				t.Error(err)
 				return
 			}
@@ -95,13 +88,10 @@ func TestChaosLanding(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	order := rand.New(rand.NewPCG(20261128, 1)) //nolint:gosec // repeatable
+	order := random(20261128, 1)
 	shuffled := slices.Clone(ids)
 	order.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	land := &fleetv1.LandTasksRequest{TaskIds: shuffled, NoFix: true, RequestId: "land"}
-	for err := f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(order, "LandTasks", land, &fleetv1.LandTasksResponse{}) {
-		require.Empty(t, reasonOf(err), err)
-	}
+	f.land(t, order, shuffled)
 	landings := f.awaitLandings(t, order, ids)
 	lasted := time.Since(began)
 	troubles.Wait()
@@ -139,6 +129,30 @@ func TestChaosLanding(t *testing.T) {
 	require.Contains(t, states, "landed")
 	require.Contains(t, states, "conflict")
 	require.Contains(t, states, "changes_requested")
+}
+
+// startWork creates an agent that works on the task, and returns the task's id.
+func startWork(t *testing.T, s *server, agent, project, work string) string {
+	t.Helper()
+	mustCall(t, s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: agent, Project: project, Spec: "x", RequestId: agent})
+	started := mustCall(t, s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: work, RequestId: "task-" + agent})
+	return started.GetTask().GetId()
+}
+
+// awaitWork waits until the tasks have ended.
+func awaitWork(t *testing.T, s *server, ids []string) {
+	t.Helper()
+	for !mustCall(t, s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: ids}).GetDone() {
+	}
+}
+
+// land asks for the landing of the tasks, until a server answers.
+func (f *fleetUnder) land(t *testing.T, r *rand.Rand, ids []string) {
+	t.Helper()
+	request := &fleetv1.LandTasksRequest{TaskIds: ids, NoFix: true, RequestId: "land"}
+	for err := f.call(r, "LandTasks", request, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(r, "LandTasks", request, &fleetv1.LandTasksResponse{}) {
+		require.Empty(t, reasonOf(err), err)
+	}
 }
 
 // awaitLandings waits until nothing waits for its turn, and returns how far the work of the tasks is.

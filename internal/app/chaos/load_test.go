@@ -101,9 +101,7 @@ func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *tes
 // start starts the servers and waits until they answer.
 func (f *fleetUnder) start(t *testing.T) {
 	for _, s := range f.servers {
-		require.NoError(t, s.Start(0))
-		_, err := s.awaitServing(patience)
-		require.NoError(t, err, tail(s.log.Name(), 4<<10))
+		s.startServing(t)
 	}
 }
 
@@ -263,8 +261,7 @@ func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Mes
 // createAgents creates two agents on the machine of each server, and others in the place that all servers share.
 func (f *fleetUnder) createAgents(t *testing.T) {
 	create := func(s *server, name, project string) {
-		answer := &fleetv1.CreateAgentResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name}, answer))
+		answer := mustCall(t, s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name})
 		require.Equal(t, fleetv1.Agent_idle, answer.GetAgent().GetStatus(), answer)
 		f.agents = append(f.agents, name)
 	}
@@ -285,8 +282,7 @@ const settleLimit = patience / 3
 // settle waits until no task runs any more, and no agent is about to change its state.
 func (f *fleetUnder) settle(t *testing.T) {
 	for _, s := range f.servers {
-		_, err := s.awaitServing(patience)
-		require.NoError(t, err)
+		s.requireServing(t)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
 	defer cancel()

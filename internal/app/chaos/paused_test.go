@@ -5,12 +5,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
 )
 
 // TestPausedServer pauses the server that works on a task for longer than its lease. Another server takes the task
@@ -22,39 +22,29 @@ func TestPausedServer(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
 	world := serveShared(t, socket)
-	var servers [2]*server
-	for i, name := range []string{"one", "two"} {
-		servers[i] = newServer(t, name, filepath.Join(dir, name))
-		servers[i].store, servers[i].shared = db.URL("postgres"), socket
-		require.NoError(t, servers[i].Start(0))
-		_, err := servers[i].awaitServing(patience)
-		require.NoError(t, err)
-		if i > 0 {
-			break
-		}
-		created := &fleetv1.CreateAgentResponse{}
-		require.NoError(t, overGRPC(t.Context(), servers[0], "CreateAgent", &fleetv1.CreateAgentRequest{Name: "papi", Project: fake.DefaultProjects()[0].Name, Spec: "x"}, created))
-		require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
-		started := &fleetv1.StartAgentTaskResponse{}
-		require.NoError(t, overGRPC(t.Context(), servers[0], "StartAgentTask", &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "echo before\nwait gate\necho after\ndone well"}, started))
-		<-world.Reached("gate")
+	begin := func(name string) *server {
+		s := newServer(t, name, filepath.Join(dir, name))
+		s.store, s.shared = db.URL("postgres"), socket
+		s.startServing(t)
+		return s
 	}
+	first := begin("one")
+	created := mustCall(t, first, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: fake.DefaultProjects()[0].Name, Spec: "x"})
+	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
+	mustCall(t, first, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "echo before\nwait gate\necho after\ndone well"})
+	<-world.Reached("gate")
+	second := begin("two")
 
-	servers[0].Signal(syscall.SIGSTOP)
-	defer servers[0].Signal(syscall.SIGCONT)
+	first.Signal(syscall.SIGSTOP)
+	defer first.Signal(syscall.SIGCONT)
 	world.Release("gate")
-	agent := &fleetv1.ShowAgentResponse{}
-	end := time.Now().Add(patience)
-	for agent.GetAgent().GetStatus() != fleetv1.Agent_idle { // polled: the server that would send the event is paused
-		require.True(t, time.Now().Before(end), "the task does not end: %v", agent)
-		require.NoError(t, overGRPC(t.Context(), servers[1], "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: "papi"}, agent))
-		time.Sleep(20 * time.Millisecond)
-	}
-	servers[0].Signal(syscall.SIGCONT)
-	_, err := servers[0].awaitServing(patience)
-	require.NoError(t, err)
+	waittest.Until(t, "the server that would send the event is paused", func() bool {
+		return mustCall(t, second, fleetv1.FleetServiceClient.ShowAgent, &fleetv1.ShowAgentRequest{AgentName: "papi"}).GetAgent().GetStatus() == fleetv1.Agent_idle
+	})
+	first.Signal(syscall.SIGCONT)
+	first.requireServing(t)
 
-	for _, s := range servers {
+	for _, s := range []*server{first, second} {
 		f := &fleetUnder{servers: []*server{s}}
 		log, err := f.logOf(t.Context())
 		require.NoError(t, err)

@@ -63,9 +63,9 @@ func TestChaosQueue(t *testing.T) {
 }
 
 func testQueue(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
-	require.NoError(t, overGRPC(t.Context(), f.servers[0], "CreatePool", &fleetv1.CreatePoolRequest{
+	mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{
 		Name: queuePool, Project: fake.DefaultProjects()[0].Name, MaxAgents: new(int32(queueAgents)), MaxIdleSeconds: new(int32(2)),
-	}, &fleetv1.CreatePoolResponse{}))
+	})
 	run := &queueRun{store: store, tasks: map[string]*queuedTask{}}
 	faults := &faultLog{kinds: map[string]*faultStats{}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -100,9 +100,9 @@ const (
 
 // trouble injects faults into all servers, with calm times between them, until ctx is done.
 func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, faults *faultLog) {
-	var random []*rand.Rand
+	var choices []*rand.Rand
 	for i := range f.servers {
-		random = append(random, rand.New(rand.NewPCG(1, uint64(i)))) //nolint:gosec // repeatable
+		choices = append(choices, random(1, uint64(i)))
 	}
 	for ctx.Err() == nil {
 		round, done := context.WithTimeout(ctx, roundOfFaults)
@@ -113,7 +113,7 @@ func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, f
 			delete(kinds, "frozen")      // lasts until the store gives up a statement after 10 s, which would leave no calm times
 			delete(kinds, "black hole")  // the same
 			servers.Go(func() {
-				if err := faults.afflict(round, s, kinds, random[i]); err != nil {
+				if err := faults.afflict(round, s, kinds, choices[i]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -133,7 +133,7 @@ func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnder
 	const clients = 10
 	for client := range clients {
 		callers.Go(func() {
-			r := rand.New(rand.NewPCG(2, uint64(client))) //nolint:gosec // repeatable
+			r := random(2, uint64(client))
 			for n := range count / clients {
 				q := run.anyTask(r)
 				run.queue(ctx, t, f, r, q, fmt.Sprintf("q-%d-%d", client, n))
@@ -166,7 +166,7 @@ func (run *queueRun) anyTask(r *rand.Rand) *queuedTask {
 
 // flood queues tasks with the highest priority, one after the other, until ctx is done.
 func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnder) {
-	r := rand.New(rand.NewPCG(3, 0)) //nolint:gosec // repeatable
+	r := random(3, 0)
 	for n := 0; ctx.Err() == nil; n++ {
 		run.queue(context.WithoutCancel(ctx), t, f, r, &queuedTask{priority: fleet.MaxPriority}, fmt.Sprint("flood-", n))
 		pause(ctx, 50*time.Millisecond)

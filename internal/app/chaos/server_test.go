@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/loopback/loopbacktest"
 	"fleet/internal/store/postgres/pgtest"
@@ -149,6 +150,20 @@ func (s *server) noRestart() (cmd *exec.Cmd, ended <-chan struct{}) {
 	return s.cmd, s.ended
 }
 
+// startServing starts the process, and waits until it answers calls.
+func (s *server) startServing(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.Start(0))
+	s.requireServing(t)
+}
+
+// requireServing waits until the server answers calls.
+func (s *server) requireServing(t *testing.T) {
+	t.Helper()
+	_, err := s.awaitServing(patience)
+	require.NoError(t, err, tail(s.log.Name(), 4<<10))
+}
+
 // Kill ends the process at once.
 func (s *server) Kill() {
 	if cmd, ended := s.noRestart(); cmd != nil {
@@ -181,7 +196,7 @@ func (s *server) awaitServing(limit time.Duration) (time.Duration, error) {
 	began := time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-		err := overGRPC(ctx, s, "ListAgents", listNothing(), listed())
+		err := overGRPC(ctx, s, "ListAgents", &fleetv1.ListAgentsRequest{Limit: new(int32(1))}, &fleetv1.ListAgentsResponse{})
 		cancel()
 		if err == nil {
 			return time.Since(began), nil

@@ -68,7 +68,7 @@ func TestSoak(t *testing.T) {
 	var callers sync.WaitGroup
 	for i, s := range servers {
 		for j := range 2 {
-			callers.Go(func() { s.call(ctx, t, fmt.Sprintf("agent-%d", j), rand.New(rand.NewPCG(uint64(i), uint64(j)))) })
+			callers.Go(func() { s.call(ctx, t, fmt.Sprintf("agent-%d", j), random(uint64(i), uint64(j))) })
 		}
 	}
 	gauges := []*gauge{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,18 +38,17 @@ func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
 	defer stop()
 	bad, good := newReceiver(t), newReceiver(t)
 	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
-		created := &fleetv1.CreateWebhookResponse{}
-		require.NoError(t, overGRPC(ctx, f.servers[0], "CreateWebhook", &fleetv1.CreateWebhookRequest{Name: name, Url: r.URL, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}}, created))
+		created := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreateWebhook, &fleetv1.CreateWebhookRequest{Name: name, Url: r.URL, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}})
 		r.accept(t, created.GetSecret())
 	}
-	require.NoError(t, overGRPC(ctx, f.servers[0], "CreatePool", &fleetv1.CreatePoolRequest{Name: "web", Project: fake.DefaultProjects()[0].Name}, &fleetv1.CreatePoolResponse{}))
+	mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{Name: "web", Project: fake.DefaultProjects()[0].Name})
 
 	bad.trouble(true)
 	var kills, calls sync.WaitGroup
 	killed := 0
 	killing, calm := context.WithCancel(ctx)
 	kills.Go(func() {
-		r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // repeatable
+		r := random(1, 1)
 		for killing.Err() == nil {
 			s := f.servers[r.IntN(len(f.servers))]
 			s.Kill()
@@ -65,7 +63,7 @@ func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
 	began := time.Now()
 	for client := range 4 {
 		calls.Go(func() {
-			r := rand.New(rand.NewPCG(2, uint64(client))) //nolint:gosec // repeatable
+			r := random(2, uint64(client))
 			for n := range count / 4 {
 				request := &fleetv1.UpdatePoolRequest{Name: "web", MaxAgents: new(int32(1 + (n % 9))), MaxIdleSeconds: new(int32(100 + client)), RequestId: fmt.Sprintf("%d-%d", client, n)}
 				for ctx.Err() == nil && f.call(r, "UpdatePool", request, &fleetv1.UpdatePoolResponse{}) != nil {

@@ -189,6 +189,13 @@ func (s *supervisor) begin(point string) {
 	}
 }
 
+// pid returns the id of the server's process.
+func (s *supervisor) pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}
+
 func (s *supervisor) client() fleetv1.FleetServiceClient {
 	return fleetv1.NewFleetServiceClient(s.channel())
 }
@@ -238,65 +245,16 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			t.Parallel()
 			s := supervise(t, point)
 			count := filepath.Join(witness(s.data), "count")
+			s.createAgent()
 
-			created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
-			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
-
-			short := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "short",
-				TaskDescription: fmt.Sprintf("echo ran >>%s\nfor i in 1 2 3 4 5; do echo line $i; sleep 0.05; done\necho well", count),
-			}).GetTask().GetId()
-			waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{short}})
-			require.True(t, waited.GetDone())
-			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+			short := s.startTask("short", fmt.Sprintf("echo ran >>%s\nfor i in 1 2 3 4 5; do echo line $i; sleep 0.05; done\necho well", count))
+			s.awaitCompleted(short)
 			require.Equal(t, "line 1\nline 2\nline 3\nline 4\nline 5\nwell\n", s.output(short))
+			s.checkMessages()
+			s.checkQuestions()
+			s.checkChecks()
 
-			told := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "told", TaskDescription: "while read -t 60 line <\"$FLEET_MESSAGES\" && [ \"$line\" != end ]; do echo got $line; done",
-			}).GetTask().GetId()
-			for i, text := range []string{"more light", "more light", "end"} {
-				call(s, fleetv1.FleetServiceClient.SendTaskMessage, &fleetv1.SendTaskMessageRequest{
-					AgentName: "papi", Message: text, RequestId: fmt.Sprint("message ", i),
-				})
-			}
-			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{told}})
-			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-			require.Equal(t, "got more light\ngot more light\n", s.output(told))
-
-			asked := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "asked", TaskDescription: `"$FLEET_ASK" question "tabs or spaces?"; "$FLEET_ASK" permission Bash`,
-			}).GetTask().GetId()
-			for i, answer := range []string{"spaces", "allow"} {
-				var id string
-				waittest.Until(t, "a stream of events would end with the server", func() bool {
-					all := call(s, fleetv1.FleetServiceClient.ListQuestions, &fleetv1.ListQuestionsRequest{}).GetQuestions()
-					if len(all) == 1 {
-						id = all[0].GetId()
-					}
-					return len(all) == 1
-				})
-				call(s, fleetv1.FleetServiceClient.AnswerQuestion, &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer, RequestId: fmt.Sprint("answer ", i)})
-			}
-			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{asked}})
-			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-			require.Equal(t, "spaces\nallow\n", s.output(asked))
-
-			tries, checks := filepath.Join(witness(s.data), "tries"), filepath.Join(witness(s.data), "checks")
-			checked := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "checked", TaskDescription: "echo tried >>" + tries,
-				Checks: []string{fmt.Sprintf("echo checked >>%[1]s; [ $(wc -l <%[1]s) = 2 ]", checks)},
-			}).GetTask().GetId()
-			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{checked}})
-			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-			for file, want := range map[string]string{tries: "tried\ntried\n", checks: "checked\nchecked\n"} {
-				b, err := os.ReadFile(file)
-				require.NoError(t, err)
-				require.Equal(t, want, string(b), "each attempt and each check must run once")
-			}
-
-			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "long", TaskDescription: fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count),
-			}).GetTask().GetId()
+			long := s.startTask("long", fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count))
 			waittest.Until(t, "a program that writes to a file gives no signal", func() bool { b, _ := os.ReadFile(count); return strings.Count(string(b), "ran") >= 2 })
 			stopped := call(s, fleetv1.FleetServiceClient.StopAgentTask, &fleetv1.StopAgentTaskRequest{AgentName: "papi", RequestId: "stop"})
 			require.Equal(t, long, stopped.GetTask().GetId())
@@ -307,9 +265,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			on := call(s, fleetv1.FleetServiceClient.StartAgent, &fleetv1.StartAgentRequest{AgentName: "papi", RequestId: "on"})
 			require.Equal(t, fleetv1.Agent_idle, on.GetAgent().GetStatus())
 
-			call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "last", TaskDescription: "setsid sleep 300 & sleep 300",
-			})
+			s.startTask("last", "setsid sleep 300 & sleep 300")
 			call(s, fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: "papi", RequestId: "delete"})
 			require.Empty(t, call(s, fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents())
 
@@ -322,6 +278,73 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			require.Equal(t, 1, s.deaths, "the server must die once, at the point")
 		})
 	}
+}
+
+// checkMessages checks that an agent gets each message once.
+func (s *supervisor) checkMessages() {
+	s.t.Helper()
+	task := s.startTask("told", "while read -t 60 line <\"$FLEET_MESSAGES\" && [ \"$line\" != end ]; do echo got $line; done")
+	for i, text := range []string{"more light", "more light", "end"} {
+		call(s, fleetv1.FleetServiceClient.SendTaskMessage, &fleetv1.SendTaskMessageRequest{
+			AgentName: "papi", Message: text, RequestId: fmt.Sprint("message ", i),
+		})
+	}
+	s.awaitCompleted(task)
+	require.Equal(s.t, "got more light\ngot more light\n", s.output(task))
+}
+
+// checkQuestions checks that an agent gets the answers to its questions.
+func (s *supervisor) checkQuestions() {
+	s.t.Helper()
+	task := s.startTask("asked", `"$FLEET_ASK" question "tabs or spaces?"; "$FLEET_ASK" permission Bash`)
+	for i, answer := range []string{"spaces", "allow"} {
+		var id string
+		waittest.Until(s.t, "a stream of events would end with the server", func() bool {
+			all := call(s, fleetv1.FleetServiceClient.ListQuestions, &fleetv1.ListQuestionsRequest{}).GetQuestions()
+			if len(all) == 1 {
+				id = all[0].GetId()
+			}
+			return len(all) == 1
+		})
+		call(s, fleetv1.FleetServiceClient.AnswerQuestion, &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer, RequestId: fmt.Sprint("answer ", i)})
+	}
+	s.awaitCompleted(task)
+	require.Equal(s.t, "spaces\nallow\n", s.output(task))
+}
+
+// checkChecks checks that each attempt of a task and each of its checks run once.
+func (s *supervisor) checkChecks() {
+	s.t.Helper()
+	tries, checks := filepath.Join(witness(s.data), "tries"), filepath.Join(witness(s.data), "checks")
+	s.awaitCompleted(s.startTask("checked", "echo tried >>"+tries, fmt.Sprintf("echo checked >>%[1]s; [ $(wc -l <%[1]s) = 2 ]", checks)))
+	for file, want := range map[string]string{tries: "tried\ntried\n", checks: "checked\nchecked\n"} {
+		b, err := os.ReadFile(file)
+		require.NoError(s.t, err)
+		require.Equal(s.t, want, string(b))
+	}
+}
+
+// createAgent creates the agent papi.
+func (s *supervisor) createAgent() *fleetv1.Agent {
+	s.t.Helper()
+	created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
+	require.Equal(s.t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
+	return created.GetAgent()
+}
+
+// startTask starts a task of papi, and returns its id.
+func (s *supervisor) startTask(requestID, script string, checks ...string) string {
+	s.t.Helper()
+	return call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+		AgentName: "papi", RequestId: requestID, TaskDescription: script, Checks: checks,
+	}).GetTask().GetId()
+}
+
+// awaitCompleted waits until the task has ended, and checks that it is completed.
+func (s *supervisor) awaitCompleted(task string) {
+	s.t.Helper()
+	waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	require.Equal(s.t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
 }
 
 // output returns the task's output in the event log.
@@ -383,11 +406,9 @@ func (s *supervisor) awaitNothingLeft() {
 // left returns the processes that have the data directory in their command line, environment or working directory,
 // except the server.
 func (s *supervisor) left(processes []string) (found []string) {
-	s.mu.Lock()
-	server := s.cmd.Process.Pid
-	s.mu.Unlock()
+	server := fmt.Sprint(s.pid())
 	for _, dir := range processes {
-		if filepath.Base(dir) == fmt.Sprint(server) {
+		if filepath.Base(dir) == server {
 			continue
 		}
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // the process may have ended by now

@@ -20,13 +20,10 @@ import (
 func TestOneServerForADirectory(t *testing.T) {
 	t.Parallel()
 	s := supervise(t, "")
-	created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
-	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
+	s.createAgent()
 	gate := filepath.Join(witness(s.data), "gate")
 	require.NoError(t, syscall.Mkfifo(gate, 0o600))
-	task := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-		AgentName: "papi", RequestId: "task", TaskDescription: "read line <" + gate + "; echo got $line",
-	}).GetTask().GetId()
+	task := s.startTask("task", "read line <"+gate+"; echo got $line")
 
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Env = append(os.Environ(), dataEnv+"="+s.data, storeEnv+"="+s.store)
@@ -43,14 +40,6 @@ func TestOneServerForADirectory(t *testing.T) {
 	_, err = gateWriter.WriteString("on\n")
 	require.NoError(t, err)
 	require.NoError(t, gateWriter.Close())
-	waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
-	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+	s.awaitCompleted(task)
 	require.Equal(t, "got on\n", s.output(task))
-}
-
-// pid returns the id of the server's process.
-func (s *supervisor) pid() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd.Process.Pid
 }

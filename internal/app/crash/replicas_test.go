@@ -21,13 +21,8 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	one, two := superviseOn(t, "", store), superviseOn(t, "", store)
 	open := filepath.Join(witness(one.data), "open")
 
-	created := call(one, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
-	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
-	require.True(t, strings.HasPrefix(created.GetAgent().GetPlace(), "local@"), created.GetAgent().GetPlace())
-	task := call(two, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-		AgentName: "papi", RequestId: "task",
-		TaskDescription: fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open),
-	}).GetTask().GetId()
+	require.Contains(t, one.createAgent().GetPlace(), "local@")
+	task := two.startTask("task", fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open))
 
 	stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50))})
 	require.NoError(t, err)
@@ -60,8 +55,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	for i := range cursors[1:] {
 		require.NotEqual(t, cursors[i], cursors[i+1])
 	}
-	waited := call(two, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
-	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+	two.awaitCompleted(task)
 	require.Equal(t, text, one.output(task), "both servers must show the same log")
 	count, err := os.ReadFile(open + ".count")
 	require.NoError(t, err)

@@ -19,11 +19,12 @@ import (
 	_ "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/face/cli"
+	"fleet/internal/face/facetest"
 )
 
-// TestCommandsSayNoNamesOfTheAPI runs every command with wrong input. What it says must name commands and flags, and not the tools and fields of
-// the API. Texts in double quotes are what the caller wrote.
-func TestCommandsSayNoNamesOfTheAPI(t *testing.T) {
+// TestOutputNamesNoTools runs every command with wrong input. The output must name commands and flags, and not the tools and fields of the API.
+// Texts in double quotes are what the caller wrote.
+func TestOutputNamesNoTools(t *testing.T) {
 	t.Parallel()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.CreateWait = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), time.Second
@@ -82,7 +83,7 @@ var quotedText = regexp.MustCompile(`"[^"]*"`)
 // leaves returns the commands that do something and come to an end.
 func leaves(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
-		if slices.Contains([]string{"help", "completion", "login", "logout", "open", "pause", "flags", "environment", "exit-codes"}, sub.Name()) || sub.Name() == "attach" {
+		if slices.Contains([]string{"attach", "completion", "environment", "exit-codes", "flags", "help", "login", "logout", "open", "pause"}, sub.Name()) {
 			continue
 		}
 		list = append(list, leaves(sub)...)
@@ -115,7 +116,7 @@ func namesOfAPI() map[string]bool {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {
 				m := file.Services().Get(i).Methods().Get(j)
-				names[toolName(string(m.Name()))] = true
+				names[facetest.ToolName(m.Name())] = true
 				for k := range m.Input().Fields().Len() {
 					names[string(m.Input().Fields().Get(k).Name())] = true
 				}
@@ -125,19 +126,4 @@ func namesOfAPI() map[string]bool {
 	})
 	maps.DeleteFunc(names, func(name string, _ bool) bool { return !strings.Contains(name, "_") })
 	return names
-}
-
-// toolName returns the name of the tool of the method.
-func toolName(method string) string {
-	var b strings.Builder
-	for i, r := range method {
-		if r >= 'A' && r <= 'Z' {
-			if i > 0 {
-				b.WriteByte('_')
-			}
-			r += 'a' - 'A'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
