@@ -63,11 +63,11 @@ var (
 	others  = append(slices.Clone(sharers), "stranger")
 )
 
-// grouped identifies callers by their tokens. The names of some principals say in which group they are.
-type grouped struct{ f **testFleet }
+// groupAuth identifies callers by their tokens. The names of some principals say in which group they are.
+type groupAuth struct{ f **testFleet }
 
 // Authenticate implements admission.Authenticator.
-func (g grouped) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
+func (g groupAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
 	p, err := admission.TokenAuth{Lookup: (*g.f).service.Authenticate}.Authenticate(ctx, md)
 	if name, ok := strings.CutPrefix(p.Name, "group-"); ok {
 		p.Groups = []string{"oidc:" + name}
@@ -85,7 +85,7 @@ func TestAccess(t *testing.T) {
 		tokens[name] = tokenConfig{}
 	}
 	var f *testFleet
-	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return grouped{&f} } }})
+	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return groupAuth{&f} } }})
 	x := f.sharedAgent(t, "papi")
 	f.completeTask(t, "papi")
 	x.task = f.names["task"]
@@ -94,8 +94,8 @@ func TestAccess(t *testing.T) {
 	f.prepare(t, heldTask("papi"))
 
 	names := slices.Sorted(maps.Keys(methods))
-	creating := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !creates(name) })
-	names = append(slices.DeleteFunc(names, creates), creating...) // new objects would change answers of the other methods
+	creating := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !createsOwnObject(name) })
+	names = append(slices.DeleteFunc(names, createsOwnObject), creating...) // new objects would change answers of the other methods
 	for _, name := range names {
 		needed, ok := accessNeeded[name]
 		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
@@ -115,9 +115,9 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// creates reports whether each caller of the method, which is alike for all, creates an object of its own.
-func creates(name string) bool {
-	return accessNeeded[name] == "alike" && (made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent")
+// createsOwnObject reports whether each caller of the method, which is alike for all, creates an object of its own.
+func createsOwnObject(name string) bool {
+	return accessNeeded[name] == "alike" && (createsAgents(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent")
 }
 
 // checkAccess checks who may call the method over the face. x are objects of alice.
@@ -125,7 +125,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 	t.Helper()
 	what := name + " over " + face
 	call := func(by string) reply {
-		args := x.attack(t, methods[name])
+		args := x.arguments(t, methods[name])
 		delete(args, "request_id") // request ids of other callers are tested elsewhere
 		if _, limited := args["limit"]; limited {
 			args["limit"] = json.Number("100")
@@ -147,7 +147,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 	}
 	switch needed {
 	case "alike":
-		if creates(name) {
+		if createsOwnObject(name) {
 			for _, by := range append([]string{"alice", "root"}, others...) { // each caller creates its own object
 				require.False(t, denied(call(by)), "%s by %s", what, by)
 			}
@@ -155,7 +155,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 		}
 		want := call("stranger")
 		for _, by := range sharers {
-			require.Equal(t, forget(t, want), forget(t, call(by)), "%s by %s", what, by)
+			require.Equal(t, normalized(t, want), normalized(t, call(by)), "%s by %s", what, by)
 		}
 		for _, by := range []string{"alice", "root"} { // their answers can also have objects of their own
 			if name != "pull_agent" || by != "root" { // only admins may reach the server's own networks
@@ -172,9 +172,9 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 			require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", what, r.err)
 		}
 	case "lists":
-		want := forget(t, call("alice")) // alice has no other objects
+		want := normalized(t, call("alice")) // alice has no other objects
 		for _, by := range append([]string{"root"}, sharers...) {
-			got := forget(t, call(by))
+			got := normalized(t, call(by))
 			if (name == "list_questions" || name == "list_queue") && by != "root" {
 				access := "view"
 				if slices.Contains(runners, by) {
@@ -187,7 +187,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 			require.Equal(t, want, got, "%s by %s", what, by)
 		}
 		require.NotContains(t, want, "INVALID")
-		require.NotEqual(t, want, forget(t, call("stranger")), what)
+		require.NotEqual(t, want, normalized(t, call("stranger")), what)
 	default:
 		r := call("stranger")
 		require.NotNil(t, r.err, "%s by a stranger", what)
@@ -237,7 +237,7 @@ func (f *testFleet) checkAllows(t *testing.T, face, name, by, agent string) {
 		f.askQuestion(t, agent)
 		x.question = f.names["question"]
 	}
-	args := x.attack(t, methods[name])
+	args := x.arguments(t, methods[name])
 	delete(args, "request_id")
 	if name == "update_queued_task" { // a task cannot wait for itself
 		delete(args, "depends_on")
@@ -298,8 +298,8 @@ func denied(r reply) bool {
 	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied || r.err.Reason == string(fleet.ReasonPermissionDenied))
 }
 
-// forget returns the reply as text, without the parts that change by themselves or differ between callers.
-func forget(t *testing.T, r reply) string {
+// normalized returns the reply as text, without the parts that change by themselves or differ between callers.
+func normalized(t *testing.T, r reply) string {
 	t.Helper()
 	if r.err != nil {
 		return r.err.String()

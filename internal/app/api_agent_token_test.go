@@ -51,10 +51,10 @@ func (f *testFleet) checkRefused(t *testing.T, name string) {
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
 			m := methods[method]
-			if says(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
+			if boolOption(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
 				continue
 			}
-			r := f.call(t, face, method, name, nothing.attack(t, m))
+			r := f.call(t, face, method, name, nothing.arguments(t, m))
 			require.NotNil(t, r.err, "%s on %s", method, face)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
 		}
@@ -93,7 +93,7 @@ func (f *testFleet) checkReports(t *testing.T, owner string) {
 	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is used again after its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
 			x := target{agent: "papi", task: f.names["self"], contract: f.names["self"], session: f.names["self"]}
-			r := f.call(t, face, method, "self", x.attack(t, methods[method]))
+			r := f.call(t, face, method, "self", x.arguments(t, methods[method]))
 			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)
 		}
 	}

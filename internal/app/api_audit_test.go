@@ -15,8 +15,8 @@ import (
 // logLines is a writer that keeps a JSON log.
 type logLines struct{ lockedBuffer }
 
-// of returns the lines of the log with the message.
-func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
+// withMessage returns the lines of the log with the message.
+func (l *logLines) withMessage(t *testing.T, message string) (lines []map[string]any) {
 	t.Helper()
 	for text := range bytes.Lines(l.Bytes()) {
 		var line map[string]any
@@ -45,7 +45,7 @@ func TestAudit(t *testing.T) {
 	f.call(t, "rest", "create_token", "alice", map[string]any{"name": "mallory"})
 	f.call(t, "rest", "list_agents", "alice", nil)
 
-	lines := log.of(t, "audit")
+	lines := log.withMessage(t, "audit")
 	var got []string
 	for _, l := range lines {
 		require.Equal(t, "alice", l["principal"])
@@ -101,9 +101,9 @@ func TestFailedLogins(t *testing.T) {
 		f.post(t, "/mcp", "Bearer not-a-token", listAgentsTool)
 	}
 	require.NoError(t, f.stop())
-	single := log.of(t, "login failed")
+	single := log.withMessage(t, "login failed")
 	var counted float64
-	for _, l := range log.of(t, "logins failed, not logged one by one") {
+	for _, l := range log.withMessage(t, "logins failed, not logged one by one") {
 		n, _ := l["count"].(float64)
 		counted += n
 	}
@@ -134,11 +134,11 @@ func TestFailedCalls(t *testing.T) {
 	require.Nil(t, create("alice", "papi").err)
 	require.NoError(t, f.stop())
 	by := map[any]int{}
-	for _, l := range log.of(t, "audit") {
+	for _, l := range log.withMessage(t, "audit") {
 		by[l["principal"]]++
 	}
 	var counted float64
-	for _, l := range log.of(t, "calls failed, not logged one by one") {
+	for _, l := range log.withMessage(t, "calls failed, not logged one by one") {
 		require.Equal(t, []any{"CreateAgent", "reader", "PERMISSION_DENIED"}, []any{l["method"], l["principal"], l["outcome"]})
 		n, _ := l["count"].(float64)
 		counted += n

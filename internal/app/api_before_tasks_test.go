@@ -23,19 +23,19 @@ var recordGolden = flag.Bool("record-before-tasks", false, "record what clients 
 // change is a part of an answer that is new since the recording.
 type change struct{ now, then string }
 
-// instructed is what the instructions of the server say since there is run_task.
-var instructed = change{
+// instructionsChange is what the instructions of the server say since there is run_task.
+var instructionsChange = change{
 	"run_task gives a task to an agent, a pool, or a new agent of a project, and waits for its end. If it goes on in the background, its result comes by itself: do not ask for it. start_agent_task needs an idle agent and returns at once.",
 	"start_agent_task hands an idle agent a task and returns at once.",
 }
 
 var (
-	initialized = []change{{`"prompts":{},"resources":{},`, ""}, instructed}
-	discovered  = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructed}
+	initialized = []change{{`"prompts":{},"resources":{},`, ""}, instructionsChange}
+	discovered  = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructionsChange}
 )
 
-// newSince are the changes since the recording, by the name of the exchange. Nothing else may differ.
-var newSince = map[string][]change{
+// allowedChanges are the changes since the recording, by the name of the exchange. Nothing else may differ.
+var allowedChanges = map[string][]change{
 	"initialize at /mcp": initialized, "initialize at /mcp/all": initialized,
 	"discover at /mcp": discovered, "discover at /mcp/all": discovered,
 }
@@ -113,11 +113,11 @@ func (x *exchanges) record(t *testing.T, name, path string, header map[string]st
 	all := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": x.authorization("alice")}
 	maps.Copy(all, header)
 	resp, text := x.send(t, http.MethodPost, x.url(path), string(body), all)
-	x.keep(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
+	x.add(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
 	return text
 }
 
-func (x *exchanges) keep(name, answer string) {
+func (x *exchanges) add(name, answer string) {
 	for n := 2; slices.Contains(x.keys, name); n++ {
 		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
 	}
@@ -156,17 +156,17 @@ func (x *exchanges) tools(t *testing.T, path string) {
 		var name string
 		require.NoError(t, json.Unmarshal(tool["name"], &name))
 		if slices.Contains([]string{"run_subagent", "execute_agent_request", "invoke_agent", "send_message", "review_task", "land_tasks"}, name) {
-			x.keep("tool "+name+" at "+path, string(raw[i]))
+			x.add("tool "+name+" at "+path, string(raw[i]))
 		}
 	}
 	delete(r.Result, "tools")
 	frame, err := json.Marshal(map[string]any{"result": r.Result, "members of tools": members})
 	require.NoError(t, err)
-	x.keep("tools/list at "+path, string(frame))
+	x.add("tools/list at "+path, string(frame))
 }
 
-// scrubbed replaces what differs between two recordings.
-func scrubbed(answer string) string {
+// withoutVariables replaces what differs between two recordings.
+func withoutVariables(answer string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "<id>"},
 		{`\b[0-9a-f]{40}\b`, "<sha>"},
@@ -185,7 +185,7 @@ func (x *exchanges) check(t *testing.T) {
 	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
 	got := map[string]string{}
 	for i, name := range x.keys {
-		got[name] = scrubbed(x.answers[i])
+		got[name] = withoutVariables(x.answers[i])
 	}
 	if *recordGolden {
 		b, err := json.MarshalIndent(got, "", " ")
@@ -201,13 +201,13 @@ func (x *exchanges) check(t *testing.T) {
 	require.Len(t, got, len(want))
 	for name, answer := range want {
 		now := got[name]
-		for _, c := range newSince[name] {
+		for _, c := range allowedChanges[name] {
 			require.Contains(t, now, c.now, name)
 			now = strings.Replace(now, c.now, c.then, 1)
 		}
 		require.Equal(t, answer, now, name)
 	}
-	for name := range newSince {
+	for name := range allowedChanges {
 		require.Contains(t, want, name)
 	}
 }

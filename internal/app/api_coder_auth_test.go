@@ -87,7 +87,7 @@ func TestCoderRevocation(t *testing.T) {
 		r, _ := faces["grpc"](f, context.WithoutCancel(t.Context()), call{method: methods["watch_fleet"], args: map[string]any{"follow": true}, by: coderAlice})
 		ended <- r
 	}()
-	waittest.Until(t, "a waiting stream gives no signal", func() bool { return f.guard.under.Load() == 1 })
+	waittest.Until(t, "a waiting stream gives no signal", func() bool { return f.guard.openCalls.Load() == 1 })
 	before := d.Requests.Load()
 	asked, cancel := d.RequestReceived.Subscribe()
 	defer cancel()

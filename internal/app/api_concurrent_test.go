@@ -21,8 +21,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// together makes the same call n times concurrently, on gRPC, REST and MCP in turn.
-func (f *testFleet) together(t *testing.T, n int, method string, with map[string]any) []reply {
+// callConcurrently makes the same call n times concurrently, on gRPC, REST and MCP in turn.
+func (f *testFleet) callConcurrently(t *testing.T, n int, method string, with map[string]any) []reply {
 	t.Helper()
 	c, err := f.callOf(method, "", with)
 	require.NoError(t, err)
@@ -49,10 +49,10 @@ func TestConcurrentStarts(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
 	f.world.HoldRuns()
 	won := ""
-	for _, r := range f.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
+	for _, r := range f.callConcurrently(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
 		if r.err == nil {
 			require.Empty(t, won, "two calls started a task")
-			require.NoError(t, f.keep(map[string]string{"won": "task.id"}, r.answer))
+			require.NoError(t, f.saveParts(map[string]string{"won": "task.id"}, r.answer))
 			won = f.names["won"]
 			continue
 		}
@@ -73,7 +73,7 @@ func TestConcurrentRequestID(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
 	f.world.HoldRuns()
-	replies := f.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
+	replies := f.callConcurrently(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
 	for _, r := range replies {
 		require.Nil(t, r.err, "%s", r.err)
 		require.Equal(t, replies[0].answer, r.answer)
@@ -85,7 +85,7 @@ func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
 	made := 0
-	for _, r := range f.together(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
+	for _, r := range f.callConcurrently(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
 		if r.err == nil {
 			made++
 			continue
@@ -100,7 +100,7 @@ func TestConcurrentStops(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}})
 	stopped := 0
-	for _, r := range f.together(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
+	for _, r := range f.callConcurrently(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
 		if r.err == nil {
 			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.names["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
 			stopped++
@@ -118,7 +118,7 @@ const (
 	floodLine  = 20_000 // bytes
 )
 
-func flood() string {
+func floodScript() string {
 	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine))
 }
 
@@ -126,16 +126,16 @@ func flood() string {
 // reader finally gets all events in order.
 func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": flood()}, Save: map[string]string{"task": "task.id"}})
+	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": floodScript()}, Save: map[string]string{"task": "task.id"}})
 	task := f.names["task"]
 	slow, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
 	require.NoError(t, err)
 	first, err := slow.Recv()
 	require.NoError(t, err)
 
-	f.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "text/event-stream", "")
-	f.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "application/x-ndjson", "")
-	f.stuck(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
+	f.openUnread(t, "GET", "/v1/events?follow=true&task_id="+task, "text/event-stream", "")
+	f.openUnread(t, "GET", "/v1/events?follow=true&task_id="+task, "application/x-ndjson", "")
+	f.openUnread(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"watch_fleet","arguments":{"follow":true,"task_id":%q},"_meta":{"progressToken":"p"}}}`, task))
 
 	f.world.Release("gate")
@@ -159,8 +159,8 @@ func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader must get the whole output")
 }
 
-// stuck sends a request and reads only the start of the answer. The connection stays open until the test ends.
-func (f *testFleet) stuck(t *testing.T, verb, path, accept, body string) {
+// openUnread sends a request and reads only the start of the answer. The connection stays open until the test ends.
+func (f *testFleet) openUnread(t *testing.T, verb, path, accept, body string) {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", f.HTTPAddr())
@@ -223,8 +223,8 @@ func TestShutdownEndsCalls(t *testing.T) {
 	require.NoError(t, err)
 	_, err = stream.Recv()
 	require.NoError(t, err)
-	events := f.open(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
-	lines := f.open(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
+	events := f.openStream(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
+	lines := f.openStream(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
 
 	ended := map[string]<-chan reply{}
 	f.world.Delay("Log", time.Hour) // hangs until the call is cancelled
@@ -252,8 +252,8 @@ func TestShutdownEndsCalls(t *testing.T) {
 	}
 }
 
-// open opens a REST stream and waits for its first data.
-func (f *testFleet) open(t *testing.T, path, accept string) io.Reader {
+// openStream opens a REST stream and waits for its first data.
+func (f *testFleet) openStream(t *testing.T, path, accept string) io.Reader {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+f.HTTPAddr()+path, nil)
 	require.NoError(t, err)

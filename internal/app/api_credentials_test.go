@@ -28,14 +28,14 @@ func TestCredentials(t *testing.T) {
 			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
 				"read": {Scope: "read"}, "run": {Scope: "run"}, "restricted": {Projects: []string{"Setup"}}, "admin": {Scope: "admin"}, "revoked": {Scope: "admin", Revoked: true},
 			}})
-			f.secrets["expired"], f.secrets["rotated"] = f.expired(t), f.rotated(t)
+			f.secrets["expired"], f.secrets["rotated"] = f.expiredSecret(t), f.rotatedSecret(t)
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
 				if !offers(face, m) || slices.Contains(openMethods, name) {
 					continue
 				}
 				if face == "rest" && m.IsStreamingServer() {
-					f.attempt(t, "sse", name, "", "UNAUTHENTICATED")
+					f.checkAttempt(t, "sse", name, "", "UNAUTHENTICATED")
 				}
 				for by, want := range map[string]string{
 					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
@@ -44,10 +44,10 @@ func TestCredentials(t *testing.T) {
 					if name == "rotate_own_token" && want != "UNAUTHENTICATED" {
 						continue // it would change the token of this test; testdata/api/access/rotate_own.yaml tests it
 					}
-					f.attempt(t, face, name, by, want)
+					f.checkAttempt(t, face, name, by, want)
 				}
 			}
-			f.attempt(t, face, "list_agents", "admin", "")
+			f.checkAttempt(t, face, "list_agents", "admin", "")
 			tokens, err := f.service.ListTokens(t.Context())
 			require.NoError(t, err)
 			require.Len(t, tokens, 8, "no call may create or delete a token")
@@ -60,11 +60,11 @@ var nothing = target{"nobody", noID, noID, noID, noID + "-1"}
 
 const noID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 
-// attempt calls the method and requires that it fails with the reason want. If want is "", the credentials must be
+// checkAttempt calls the method and requires that it fails with the reason want. If want is "", the credentials must be
 // accepted, whatever the answer is.
-func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
+func (f *testFleet) checkAttempt(t *testing.T, face, name, by, want string) {
 	t.Helper()
-	r := f.call(t, face, name, by, nothing.attack(t, methods[name]))
+	r := f.call(t, face, name, by, nothing.arguments(t, methods[name]))
 	switch {
 	case want != "":
 		require.NotNil(t, r.err, "%s by %q", name, by)
@@ -106,16 +106,16 @@ func refusalOutside(m protoreflect.MethodDescriptor) string {
 	return refusal(m, fleet.ScopeRun)
 }
 
-// expired returns the secret of a token that has expired.
-func (f *testFleet) expired(t *testing.T) string {
+// expiredSecret returns the secret of a token that has expired.
+func (f *testFleet) expiredSecret(t *testing.T) string {
 	t.Helper()
 	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "expired", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin, TTL: time.Nanosecond})
 	require.NoError(t, err)
 	return secret
 }
 
-// rotated returns the old secret of a token whose secret was replaced.
-func (f *testFleet) rotated(t *testing.T) string {
+// rotatedSecret returns the old secret of a token whose secret was replaced.
+func (f *testFleet) rotatedSecret(t *testing.T) string {
 	t.Helper()
 	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "rotated", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)

@@ -108,7 +108,7 @@ func toolsetOf(m protoreflect.MethodDescriptor) string {
 
 // hasTool reports whether the method is an MCP tool.
 func hasTool(m protoreflect.MethodDescriptor) bool {
-	return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool)
+	return toolsetOf(m) != "" && !boolOption(m, fleetv1.E_NoTool)
 }
 
 // offers reports whether the face has the method. Only gRPC has streams in both directions.
@@ -119,8 +119,8 @@ func offers(face string, m protoreflect.MethodDescriptor) bool {
 	return face == "grpc" || !m.IsStreamingClient()
 }
 
-// says returns the value of a boolean option of the method.
-func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
+// boolOption returns the value of a boolean option of the method.
+func boolOption(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
 	yes, _ := proto.GetExtension(m.Options(), option).(bool)
 	return yes
 }
@@ -284,11 +284,11 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	switch media := resp.Header.Get("Content-Type"); {
 	case isDownload(c.method):
 		out.answer, err = map[string]any{"content_type": media, "data": base64.StdEncoding.EncodeToString(data), "extensions": []any{}}, nil
-	case media == "application/json" && (!c.method.IsStreamingServer() || says(c.method, fleetv1.E_LastIsResult)):
+	case media == "application/json" && (!c.method.IsStreamingServer() || boolOption(c.method, fleetv1.E_LastIsResult)):
 		out.answer, err = decode(data)
 	case media == "application/x-ndjson" && accept != "text/event-stream":
 		out.answer, out.err, err = mergeLines(data)
-	case media == "text/event-stream" && accept == media && says(c.method, fleetv1.E_LastIsResult):
+	case media == "text/event-stream" && accept == media && boolOption(c.method, fleetv1.E_LastIsResult):
 		out.answer, out.err, err = lastSSE(data)
 	case media == "text/event-stream" && accept == media:
 		out.answer, out.err, err = mergeSSE(data)

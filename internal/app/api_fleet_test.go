@@ -120,8 +120,8 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, names: map[string]string{}, mcps: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
-	c.World.Before = f.seeLists(c.World.Before)
-	c.World.Traits.SupportsChanges, c.World.Traits.SupportsChecks, c.World.Traits.SupportsBundles, c.World.Traits.SupportsOutput = true, true, true, true
+	c.World.Before = f.signalLists(c.World.Before)
+	c.World.Traits.Changes, c.World.Traits.Checks, c.World.Traits.Bundles, c.World.Traits.Output = true, true, true, true
 	if c.World.Traits.Drivers == nil {
 		c.World.Traits.Drivers = []fleet.Driver{
 			{Name: "cagent", NeedsDocument: true},
@@ -144,7 +144,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 		core.Webhooks.Sender = newReceivers()
 	}}
 	if c.Second != nil {
-		c.Second.Before = f.seeLists(c.Second.Before)
+		c.Second.Before = f.signalLists(c.Second.Before)
 		f.second = fake.New(*c.Second)
 		if c.SecondUnlisted != "" {
 			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondUnlisted))
@@ -184,9 +184,9 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	return f
 }
 
-// seeLists returns a Before hook for a world. The hook signals each listing on f.listed, and calls next, which may be
+// signalLists returns a Before hook for a world. The hook signals each listing on f.listed, and calls next, which may be
 // nil.
-func (f *testFleet) seeLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
+func (f *testFleet) signalLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
 	return func(ctx context.Context, call fake.Call) error {
 		if call.Method == fake.List {
 			select {

@@ -114,7 +114,7 @@ func TestCallersWhoHangUpAreNoFailedLogins(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 	require.NoError(t, f.stop())
-	require.Empty(t, log.of(t, "login failed"))
+	require.Empty(t, log.withMessage(t, "login failed"))
 }
 
 // TestRevocationEndsCalls checks that streams and long polls of a token end soon after the token is revoked, with an
@@ -161,7 +161,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 	}
 	n := begin("alice")
 	all := int64(n + begin("bob"))
-	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.guard.under.Load() == all })
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.guard.openCalls.Load() == all })
 
 	revoked := time.Now()
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})

@@ -18,9 +18,9 @@ import (
 // a session and a question.
 type target struct{ agent, task, contract, session, question string }
 
-// attack returns a request of the method with the target, and with a value for every field. Add a value here for each
+// arguments returns a request of the method with the target, and with a value for every field. Add a value here for each
 // new field of the API.
-func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
+func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
 	t.Helper()
 	name, _, _ := strings.Cut(x.agent, "@")
 	values := map[string]any{
@@ -64,7 +64,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	for i := range m.Input().Fields().Len() {
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
-		require.True(t, ok, "add the field %s of %s to attack", f, m.FullName())
+		require.True(t, ok, "add the field %s of %s to arguments", f, m.FullName())
 		args[f] = v
 	}
 	drop := func(fields ...string) {
@@ -171,8 +171,8 @@ func TestIsolation(t *testing.T) {
 	task, contract, session := f.names["task"], f.names["contract"], f.names["session"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, f.secrets["alice"]}
 
-	before := f.seen(t)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
+	before := f.visibleData(t)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || createsAgents(name) })
 	names = append(names, "create_agent", "agent_start", "fan_out_task") // these come last, because the attacker then has agents
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
@@ -187,7 +187,7 @@ func TestIsolation(t *testing.T) {
 				{{"nopi!", noID, noID, noID, noID}, {"papi!", task, contract, session, question}},
 			} {
 				answer := func(x target) string {
-					r := f.call(t, face, name, attacker, x.attack(t, m))
+					r := f.call(t, face, name, attacker, x.arguments(t, m))
 					if r.err != nil {
 						return r.err.String()
 					}
@@ -207,25 +207,25 @@ func TestIsolation(t *testing.T) {
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noID, task).Replace(innocent)
 				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
-				if !made(name) {                                                                      // for these, the second call returns the object of the first call, because of the request id
+				if !createsAgents(name) {                                                             // for these, the second call returns the object of the first call, because of the request id
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
 				}
 			}
 		}
 	}
-	require.Equal(t, before, f.seen(t), "alice's data has changed")
+	require.Equal(t, before, f.visibleData(t), "alice's data has changed")
 }
 
 // ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
 var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
-// made reports whether the method creates an object that belongs to the attacker.
-func made(name string) bool {
+// createsAgents reports whether the method creates an object that belongs to the attacker.
+func createsAgents(name string) bool {
 	return name == "create_agent" || name == "agent_start" || name == "fan_out_task"
 }
 
-// seen returns all of alice's data that she can read.
-func (f *testFleet) seen(t *testing.T) (all []string) {
+// visibleData returns all of alice's data that she can read.
+func (f *testFleet) visibleData(t *testing.T) (all []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
 		{"show_agent", `{"agent_name":"papi"}`},

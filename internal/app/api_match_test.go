@@ -44,7 +44,7 @@ func mismatch(at string, want, got any, exact bool) []string {
 		}
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if _, ok := want[k]; !ok && exact {
-				diff = append(diff, fmt.Sprintf("%s.%s is %s and should not be there", at, k, show(m[k])))
+				diff = append(diff, fmt.Sprintf("%s.%s is %s and should not be there", at, k, shortJSON(m[k])))
 			}
 		}
 		return diff
@@ -57,7 +57,7 @@ func mismatch(at string, want, got any, exact bool) []string {
 			want, list = want[:n], list[:n]
 		}
 		if len(list) != len(want) {
-			return []string{fmt.Sprintf("%s has %d items and should have %d: %s", at, len(list), len(want), show(got))}
+			return []string{fmt.Sprintf("%s has %d items and should have %d: %s", at, len(list), len(want), shortJSON(got))}
 		}
 		var diff []string
 		for i := range want {
@@ -80,10 +80,10 @@ func mismatch(at string, want, got any, exact bool) []string {
 			return nil
 		}
 	}
-	return []string{fmt.Sprintf("%s is %s and should be %s", at, show(got), show(want))}
+	return []string{fmt.Sprintf("%s is %s and should be %s", at, shortJSON(got), shortJSON(want))}
 }
 
-func show(v any) string {
+func shortJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

@@ -22,8 +22,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// people are the users of the issuer of newOIDCFleet.
-var people = []oidctest.User{
+// oidcUsers are the users of the issuer of newOIDCFleet.
+var oidcUsers = []oidctest.User{
 	{Subject: "1", Name: "alice", Groups: []string{"dev"}},
 	{Subject: "2", Name: "bob", Groups: []string{"dev", "staff"}},
 	{Subject: "3", Name: "carol", Groups: []string{"staff"}},
@@ -46,7 +46,7 @@ func oidcAuth(issuer *oidctest.Issuer, auth ...string) func(c *Config) {
 // "oidc:NAME" are tokens of the people.
 func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	t.Helper()
-	issuer := oidctest.New(t, people...)
+	issuer := oidctest.New(t, oidcUsers...)
 	var log lockedBuffer
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC), Options: func(o *Options) { o.Log = &log },
@@ -58,7 +58,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 		}
 		require.NotContains(t, text, oidctest.ClientSecret)
 	})
-	for _, p := range people[:5] {
+	for _, p := range oidcUsers[:5] {
 		f.secrets["oidc:"+p.Name] = issuer.IDToken(t, p.Name)
 	}
 	f.secrets["second alice"] = issuer.Forge(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
@@ -133,7 +133,7 @@ func TestOIDCExpiry(t *testing.T) {
 // TestOIDCUnreachable checks a server that starts before its issuer.
 func TestOIDCUnreachable(t *testing.T) {
 	t.Parallel()
-	issuer := oidctest.New(t, people...)
+	issuer := oidctest.New(t, oidcUsers...)
 	token := issuer.IDToken(t, "alice")
 	issuer.Stop()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})

@@ -83,10 +83,10 @@ func TestUnreadAnswers(t *testing.T) {
 	require.InDelta(t, (512-64)/(len(random)>>20), most, 5, "what is read counts 64 MiB until its size is known")
 	require.Equal(t, codes.NotFound, status.Code(download("bob")), "the limit is for each principal")
 
-	require.EqualValues(t, most, f.guard.under.Load())
+	require.EqualValues(t, most, f.guard.openCalls.Load())
 	_, err = fleetv1.NewTokenServiceClient(f.conn).RevokeToken(f.as(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
 	require.NoError(t, err)
-	waittest.Until(t, "calls end although nobody reads their answers", func() bool { return f.guard.under.Load() == 0 })
+	waittest.Until(t, "calls end although nobody reads their answers", func() bool { return f.guard.openCalls.Load() == 0 })
 }
 
 // TestInventedFace sends the metadata with which the faces in the server mark their calls. Calls that are refused before they

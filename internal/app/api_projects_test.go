@@ -40,12 +40,12 @@ func TestProjectRestriction(t *testing.T) {
 			task, question := f.names["task"], f.names["question"]
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
-				if m.Parent().Name() != "FleetService" || made(name) || !offers(face, m) {
+				if m.Parent().Name() != "FleetService" || createsAgents(name) || !offers(face, m) {
 					continue
 				}
 				for _, ref := range []string{"", "@alice", "!"} {
 					answer := func(x target) string {
-						r := f.call(t, face, name, "restricted", x.attack(t, m))
+						r := f.call(t, face, name, "restricted", x.arguments(t, m))
 						if r.err != nil {
 							return r.err.String()
 						}

@@ -26,19 +26,19 @@ import (
 	"fleet/internal/waittest"
 )
 
-// clock is a clock that moves only when a test calls add.
-type clock struct{ now atomic.Int64 }
+// fakeClock is a clock that moves only when a test calls add.
+type fakeClock struct{ now atomic.Int64 }
 
-func newClock() *clock {
-	c := &clock{}
+func newFakeClock() *fakeClock {
+	c := &fakeClock{}
 	c.now.Store(time.Now().UnixNano())
 	return c
 }
 
-func (c *clock) add(d time.Duration) { c.now.Add(int64(d)) }
+func (c *fakeClock) add(d time.Duration) { c.now.Add(int64(d)) }
 
 // install changes the options of a server so that it uses the clock.
-func (c *clock) install(o *Options) {
+func (c *fakeClock) install(o *Options) {
 	core := o.Core
 	o.Core = func(s *state.Config) {
 		core(s)
@@ -50,7 +50,7 @@ func (c *clock) install(o *Options) {
 // not refuse other principals.
 func TestRequestRates(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
+	clock := newFakeClock()
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.install,
 	})
@@ -93,7 +93,7 @@ func TestRequestRates(t *testing.T) {
 // calls that do not concern the project must succeed.
 func TestRequestRatesOfAProject(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
+	clock := newFakeClock()
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{Projects: map[string]fleet.ProjectLimits{"Setup": {RequestsPerSecond: 4}}}, Options: clock.install,
 	})
@@ -127,7 +127,7 @@ func TestInventedMethods(t *testing.T) {
 	t.Parallel()
 	const name = "/invented/\xff"
 	f := newTestFleet(t, fleetConfig{
-		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newClock().install,
+		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newFakeClock().install,
 	})
 	seen := map[codes.Code]int{}
 	for _, by := range []string{"alice", "not-a-token"} {
@@ -253,7 +253,7 @@ func (f *testFleet) checkRequestsRefused(t *testing.T) (answer string) {
 // TestRequestRatesOfReplicas checks that two servers together allow as many requests as one server, and each of them half.
 func TestRequestRatesOfReplicas(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
+	clock := newFakeClock()
 	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.install})
 	allowed := func(servers ...*testFleet) (n int) {
 		clock.add(5 * time.Second)

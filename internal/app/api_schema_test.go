@@ -142,8 +142,8 @@ var goodRequests = map[string]string{
 	"revoke_token":              `{"name":"nobody"}`,
 }
 
-// probe is a value of a field that just satisfies or just violates a rule of the schema.
-type probe struct {
+// ruleProbe is a value of a field that just satisfies or just violates a rule of the schema.
+type ruleProbe struct {
 	method protoreflect.MethodDescriptor
 	field  protoreflect.FieldDescriptor
 	rule   string
@@ -151,13 +151,13 @@ type probe struct {
 	inside bool
 }
 
-func (p probe) String() string {
+func (p ruleProbe) String() string {
 	return fmt.Sprintf("%s.%s %s", p.method.Name(), p.field.Name(), p.rule)
 }
 
 // reason returns the expected reason for a value that violates the rule. A field may have its own reason for a missing
 // text. That reason does not apply to a text that is too large.
-func (p probe) reason() string {
+func (p ruleProbe) reason() string {
 	r, _ := proto.GetExtension(p.field.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason)
 	tooLarge := p.rule == "max_bytes" && (r == fleetv1.ErrorReason_SPEC_REQUIRED || r == fleetv1.ErrorReason_TASK_REQUIRED)
 	if r == 0 || tooLarge {
@@ -166,8 +166,8 @@ func (p probe) reason() string {
 	return r.String()
 }
 
-// probes returns values that just satisfy or violate each rule of the schema: field_behavior, protovalidate, and enums.
-func probes(t *testing.T, task string) (all []probe) {
+// ruleProbes returns values that just satisfy or violate each rule of the schema: field_behavior, protovalidate, and enums.
+func ruleProbes(t *testing.T, task string) (all []ruleProbe) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
 		m := methods[name]
@@ -175,7 +175,7 @@ func probes(t *testing.T, task string) (all []probe) {
 		for i := range fields.Len() {
 			f := fields.Get(i)
 			add := func(rule string, value any, inside bool) {
-				all = append(all, probe{method: m, field: f, rule: rule, value: value, inside: inside})
+				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value, inside: inside})
 			}
 			behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 			switch {
@@ -207,7 +207,7 @@ func probes(t *testing.T, task string) (all []probe) {
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 				require.Contains(t, []string{"string", "int32", "int64", "repeated", "map"}, string(kind.Name()), "add values for this kind of rule to the test")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
-					around(t, f, string(rule.Name()), limit, task, id, add)
+					addAround(t, f, string(rule.Name()), limit, task, id, add)
 					return true
 				})
 				return true
@@ -217,7 +217,7 @@ func probes(t *testing.T, task string) (all []probe) {
 	return all
 }
 
-func around(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
+func addAround(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
 	t.Helper()
 	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
 	list := func(n uint64) (items []any) {
@@ -282,7 +282,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 		step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}},
 		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}},
 	)
-	for _, p := range probes(t, f.names["task"]) {
+	for _, p := range ruleProbes(t, f.names["task"]) {
 		name := facetest.ToolName(p.method.Name())
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a valid request of %s to goodRequests", name)
@@ -311,7 +311,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 }
 
 // faces returns the faces on which the test sends the value.
-func (p probe) faces() []string {
+func (p ruleProbe) faces() []string {
 	if p.inside || p.rule == "enum" || p.rule == "max_bytes" {
 		return []string{"grpc"} // other faces cannot send numbers of enum values, and are slow with large texts
 	}

@@ -127,7 +127,7 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 			diff = mismatches(f.expect(st.Until), r.answer, false)
 		}
 		if len(diff) == 0 {
-			return f.keep(st.Save, r.answer)
+			return f.saveParts(st.Save, r.answer)
 		}
 		if st.Until == nil {
 			return fmt.Errorf("%s: %s", st.Call, strings.Join(diff, "\n"))
@@ -236,15 +236,15 @@ func (f *testFleet) expect(v any) any {
 	return out
 }
 
-// keep saves parts of an answer under names. save has the path of each part, like "task.id" or "events.0.cursor".
-func (f *testFleet) keep(save map[string]string, answer any) error {
+// saveParts saves parts of an answer under names. save has the path of each part, like "task.id" or "events.0.cursor".
+func (f *testFleet) saveParts(save map[string]string, answer any) error {
 	for _, name := range slices.Sorted(maps.Keys(save)) {
 		v := answer
 		for part := range strings.SplitSeq(save[name], ".") {
 			if list, ok := v.([]any); ok {
 				i, err := strconv.Atoi(part)
 				if err != nil || i >= len(list) {
-					return fmt.Errorf("there is no %s in %s", save[name], show(answer))
+					return fmt.Errorf("there is no %s in %s", save[name], shortJSON(answer))
 				}
 				v = list[i]
 				continue
@@ -254,7 +254,7 @@ func (f *testFleet) keep(save map[string]string, answer any) error {
 		}
 		text, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("there is no text %s in %s", save[name], show(answer))
+			return fmt.Errorf("there is no text %s in %s", save[name], shortJSON(answer))
 		}
 		f.names[name] = text
 	}
@@ -273,7 +273,7 @@ func (f *testFleet) changeAll(ctx context.Context, world *fake.Place, changes ma
 
 // change makes one change to the world without Fleet.
 func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, v any) error {
-	args, err := texts(v)
+	args, err := stringList(v)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 	case "release":
 		world.Release(args[0])
 	case "reached":
-		return within1(ctx, world.Reached(args[0]))
+		return awaitSignal(ctx, world.Reached(args[0]))
 	case "crash_run":
 		world.CrashRun(args[0])
 	case "unavailable": // until "available"
@@ -353,7 +353,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 	return nil
 }
 
-func within1(ctx context.Context, done <-chan struct{}) error {
+func awaitSignal(ctx context.Context, done <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
 	select {
@@ -364,8 +364,8 @@ func within1(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// texts converts a text or a list of texts to a list.
-func texts(v any) ([]string, error) {
+// stringList converts a text or a list of texts to a list.
+func stringList(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// taskOf is a response about a task of MCP.
-type taskOf struct {
+// mcpTaskResponse is a response about a task of MCP.
+type mcpTaskResponse struct {
 	Result struct {
 		ResultType    string
 		TaskID        string
@@ -32,16 +32,16 @@ type taskOf struct {
 	}
 }
 
-// asTask sends a request of a client that takes tasks.
-func (f *testFleet) asTask(t *testing.T, by, method, name string, params map[string]any) (r taskOf) {
+// sendAsTask sends a request of a client that takes tasks.
+func (f *testFleet) sendAsTask(t *testing.T, by, method, name string, params map[string]any) (r mcpTaskResponse) {
 	t.Helper()
-	r, err := f.asClient(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
+	r, err := f.sendAs(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
 	require.NoError(t, err)
 	return r
 }
 
-// asClient sends a request of a client with the capabilities.
-func (f *testFleet) asClient(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r taskOf, err error) {
+// sendAs sends a request of a client with the capabilities.
+func (f *testFleet) sendAs(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r mcpTaskResponse, err error) {
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    version,
@@ -89,12 +89,12 @@ func TestTasksOfMCP(t *testing.T) {
 	} {
 		t.Run(tool, func(t *testing.T) {
 			args["request_id"] = tool
-			created := f.asTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			created := f.sendAsTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
 			require.Equal(t, []string{"task", "working"}, []string{created.ResultType, created.Status})
-			again := f.asTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			again := f.sendAsTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
 			require.Equal(t, created.TaskID, again.TaskID, "a repeated call gets the same task")
-			about := func(by, method string) taskOf {
-				return f.asTask(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
+			about := func(by, method string) mcpTaskResponse {
+				return f.sendAsTask(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
 			}
 			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 				for _, by := range []string{"bob", "reader"} {
@@ -110,31 +110,31 @@ func TestTasksOfMCP(t *testing.T) {
 	}
 
 	// A call that starts nothing is answered, and errors are.
-	require.Equal(t, "complete", f.asTask(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
-	require.Equal(t, "complete", f.asTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
+	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
+	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
 
 	// A question of the agent is answered once. The task is stopped once.
 	run := func(script string) string {
-		return f.asTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"agent_name": "papi", "task_description": script}}).Result.TaskID
+		return f.sendAsTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"agent_name": "papi", "task_description": script}}).Result.TaskID
 	}
 	id := run("ask How many?\nwork 1h")
 	var question string
 	require.Eventually(t, func() bool {
-		requests := f.asTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
+		requests := f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
 		question = strings.Join(slices.Collect(maps.Keys(requests)), ",") // there is one
 		return question != ""
 	}, 30*time.Second, 10*time.Millisecond)
 	for _, answer := range []string{"seven", "eight"} { // the second one comes too late, and is ignored
-		acknowledged := f.asTask(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
+		acknowledged := f.sendAsTask(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
 			question: map[string]any{"action": "accept", "content": map[string]any{"answer": answer}},
 		}})
 		require.Equal(t, "complete", acknowledged.Result.ResultType, acknowledged.Error.Message)
 	}
 	f.prepare(t, step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}})
 	for range 2 {
-		require.Equal(t, "complete", f.asTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
+		require.Equal(t, "complete", f.sendAsTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
 	}
-	require.Equal(t, "cancelled", f.asTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
+	require.Equal(t, "cancelled", f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
 }
 
 // TestFormsOfMCP lets a client that takes no tasks, but shows forms, answer the question of a task for which its call waits, with each method
@@ -159,10 +159,10 @@ func TestFormsOfMCP(t *testing.T) {
 		},
 	} {
 		t.Run(tool, func(t *testing.T) {
-			call := func(ctx context.Context, script string, more map[string]any) (taskOf, error) {
+			call := func(ctx context.Context, script string, more map[string]any) (mcpTaskResponse, error) {
 				params := map[string]any{"name": tool, "arguments": args(script)}
 				maps.Copy(params, more)
-				return f.asClient(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
+				return f.sendAs(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
 			}
 			const script = "ask How many?\nask And where?\ndone the answer"
 			asked, err := call(t.Context(), script, nil)

@@ -230,19 +230,19 @@ func (f *testFleet) check(t *testing.T, face string, c apiCase) {
 func (f *testFleet) compare(t *testing.T, c apiCase, r reply) {
 	t.Helper()
 	if c.Error != nil {
-		require.NotNil(t, r.err, "an error is expected, not %s", show(r.answer))
+		require.NotNil(t, r.err, "an error is expected, not %s", shortJSON(r.answer))
 		f.compareError(t, c.Error, r.err)
 		return
 	}
 	require.Nil(t, r.err, "%s", r.err)
 	require.True(t, c.Answer != nil || c.Has != nil, "the case must have an expected answer")
 	if c.Answer != nil {
-		require.Empty(t, mismatches(f.expect(c.Answer), r.answer, true), "in %s", show(r.answer))
+		require.Empty(t, mismatches(f.expect(c.Answer), r.answer, true), "in %s", shortJSON(r.answer))
 	}
 	if c.Has != nil {
-		require.Empty(t, mismatches(f.expect(c.Has), r.answer, false), "in %s", show(r.answer))
+		require.Empty(t, mismatches(f.expect(c.Has), r.answer, false), "in %s", shortJSON(r.answer))
 	}
-	require.NoError(t, f.keep(c.Save, r.answer))
+	require.NoError(t, f.saveParts(c.Save, r.answer))
 }
 
 func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
@@ -254,7 +254,7 @@ func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
 	if got.http != 0 {
 		require.Equal(t, want.HTTP, got.http, "%s", got)
 	}
-	says, err := texts(want.Says)
+	says, err := stringList(want.Says)
 	require.NoError(t, err)
 	require.NotNil(t, want.Says, "an error must have a message: %s", got)
 	for _, part := range says {
@@ -264,7 +264,7 @@ func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
 	if got.Details != nil {
 		details = got.Details
 	}
-	require.Empty(t, mismatches(f.expect(want.Details), details, true), "in the details %s", show(details))
+	require.Empty(t, mismatches(f.expect(want.Details), details, true), "in the details %s", shortJSON(details))
 }
 
 // checkHTTP sends the HTTP request of the case and checks the answer.

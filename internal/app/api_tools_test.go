@@ -63,7 +63,7 @@ func TestToolsShown(t *testing.T) {
 			if !hasTool(m) || toolsetOf(m) == "" {
 				continue
 			}
-			r := f.call(t, "mcp", name, by, nothing.attack(t, m))
+			r := f.call(t, "mcp", name, by, nothing.arguments(t, m))
 			// Other errors are about the arguments, for example an agent of a registry that is not allowed.
 			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is (good|valid) for agents of the projects").MatchString(r.err.Message) {
 				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], facetest.ToolName(m.Name()))

@@ -48,7 +48,7 @@ import (
 type App struct {
 	cfg        Config
 	peers      *peer.Peers            // nil if no other server shares its store
-	own        map[string]fleet.Place // places that are bound to this machine, by name
+	ownPlaces  map[string]fleet.Place // places that are bound to this machine, by name
 	machine    string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
 	log        *slog.Logger
 	lock       *dataLock
@@ -145,7 +145,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{reloader: reloader{read: o.Reload, now: asRead}, recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{reloader: reloader{read: o.Reload, current: asRead}, recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
@@ -163,18 +163,18 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.heartbeat = o.Heartbeat
 	catalog := newCatalog(cfg)
-	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outward{a.telemetry.Transport(t)} }, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{}}
+	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{a.telemetry.Transport(t)} }, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.places.close())
 		}
 	}()
-	ofFleet, err := a.places.ofFleet()
+	ofFleet, err := a.places.fleetPlaces()
 	if err != nil {
 		return nil, err
 	}
-	others, err := a.places.others()
+	others, err := a.places.toolsetPlaces()
 	if err != nil {
 		return nil, err
 	}
@@ -185,11 +185,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.faceKey = key; err != nil {
 		log.WarnContext(ctx, "other servers will not accept the MCP sessions and links of this server", slog.Any("error", err))
 	}
-	a.own = map[string]fleet.Place{}
+	a.ownPlaces = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {
 		name := place.Traits().Name
-		if _, server := fleet.SplitPlace(name); server != "" && a.own[name] == nil { // of two places with the same name, the first is used, as in state.Places
-			a.own[name] = place
+		if _, server := fleet.ReplicaOf(name); server != "" && a.ownPlaces[name] == nil { // of two places with the same name, the first is used, as in state.Places
+			a.ownPlaces[name] = place
 		}
 	}
 	core := state.Config{
@@ -315,17 +315,17 @@ func (a *App) baseURL() string {
 }
 
 // ownURL returns the URL at which this process serves HTTP. It is empty while the process does not serve.
-func (a *App) ownURL() string { return loaded(&a.address) }
+func (a *App) ownURL() string { return loadString(&a.address) }
 
 // mcpURL returns the URL of the MCP endpoints for agents on this machine. It is empty while the process does not serve.
 func (a *App) mcpURL() string {
-	if own := loaded(&a.forAgents); own != "" {
+	if own := loadString(&a.forAgents); own != "" {
 		return own + "/mcp"
 	}
 	return ""
 }
 
-func loaded(p *atomic.Pointer[string]) string {
+func loadString(p *atomic.Pointer[string]) string {
 	if s := p.Load(); s != nil {
 		return *s
 	}

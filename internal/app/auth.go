@@ -75,7 +75,7 @@ func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 	case o.Auth != nil:
 		return o.Auth(), nil
 	case a.cfg.Auth.None():
-		return admission.LocalAuth{Lookup: a.service.Authenticate, CheckCaller: localUser(a.cfg, o)}, nil
+		return admission.LocalAuth{Lookup: a.service.Authenticate, CheckCaller: localUserCheck(a.cfg, o)}, nil
 	}
 	sources, err := a.sources(o)
 	return admission.TokenAuth{Lookup: sources.Authenticate}, err

@@ -28,7 +28,7 @@ func TestCallID(t *testing.T) {
 
 	failed := 0
 	ids := map[any]bool{}
-	for _, line := range log.of(t, "call") {
+	for _, line := range log.withMessage(t, "call") {
 		require.Regexp(t, "^[0-9a-f]{16}$", line["call_id"])
 		require.NotContains(t, ids, line["call_id"], "two calls must not have the same id")
 		ids[line["call_id"]] = true
@@ -39,7 +39,7 @@ func TestCallID(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, failed)
-	for _, line := range log.of(t, "audit") {
+	for _, line := range log.withMessage(t, "audit") {
 		require.Contains(t, ids, line["call_id"])
 	}
 	require.Zero(t, fleet.CallFrom(context.Background()))

@@ -32,8 +32,8 @@ import (
 // canary is the beginning of every secret in the test. The rest of the secret says which secret it is.
 const canary = "canary7f3a"
 
-// canaries returns the canaries in the text, so that a failure shows them.
-func canaries(text []byte) (found []string) {
+// findCanaries returns the canaries in the text, so that a failure shows them.
+func findCanaries(text []byte) (found []string) {
 	for _, b := range regexp.MustCompile(canary+`-[a-z]+`).FindAll(text, -1) {
 		found = append(found, string(b))
 	}
@@ -89,7 +89,7 @@ local:
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
 	log, kept := &lockedBuffer{}, &spans{}
-	issuer, coder := oidctest.New(t, people...), codertest.New(t)
+	issuer, coder := oidctest.New(t, oidcUsers...), codertest.New(t)
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}},
@@ -132,7 +132,7 @@ local:
 	require.NotContains(t, output, canary+"-environ", "an agent must not have the environment of the server")
 	require.Contains(t, output, canary+"-passed")
 	for _, line := range commandLines(t) {
-		require.Empty(t, canaries([]byte(line)), "a command line must not have a secret, because other users can read it: %s", line)
+		require.Empty(t, findCanaries([]byte(line)), "a command line must not have a secret, because other users can read it: %s", line)
 	}
 	_, err = client.SendTaskMessage(ctx, &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: canary + "-message"})
 	require.NoError(t, err)
@@ -162,10 +162,10 @@ local:
 	for _, secret := range []string{canary + "-metrics", canary + "-metricswrong"} {
 		code, body := f.get(t, "http://"+f.metrics.listener.Addr().String()+metricsPath, "Bearer "+secret)
 		require.Equal(t, secret == canary+"-metrics", code == http.StatusOK)
-		require.Empty(t, canaries([]byte(body)))
+		require.Empty(t, findCanaries([]byte(body)))
 	}
 	for _, err := range refusals {
-		require.Empty(t, canaries([]byte(fmt.Sprint(err))))
+		require.Empty(t, findCanaries([]byte(fmt.Sprint(err))))
 	}
 	f.signIntoPage(t, "alice")
 	f.callFromOutside(t, issuer, coder)
@@ -182,7 +182,7 @@ local:
 	require.Contains(t, string(content["log.txt"]), "StartAgentTask")
 	content["the log"] = log.Bytes()
 	for name, b := range content {
-		require.Empty(t, canaries(b), name)
+		require.Empty(t, findCanaries(b), name)
 		for who, secret := range f.secrets {
 			require.NotContains(t, string(b), secret, "the token of %s must not be in %s", who, name)
 		}
@@ -213,12 +213,12 @@ local:
 	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
 		require.Contains(t, traced, name)
 	}
-	require.Empty(t, canaries([]byte(traced)))
+	require.Empty(t, findCanaries([]byte(traced)))
 	require.NotContains(t, log.String(), canary, "the log must not have a secret, even after the server has ended")
 	require.NotContains(t, log.String(), hook.GetSecret())
 
 	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
-	stored := f.stored(t)
+	stored := f.storedText(t)
 	require.Contains(t, stored, canary+"-spec")
 	require.NotContains(t, stored, hook.GetSecret(), "secrets of webhooks are derived, and not stored")
 	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
@@ -239,7 +239,7 @@ func (f *testFleet) signIntoPage(t *testing.T, name string) {
 		header["Content-Type"] = "application/json"
 		resp, content := f.send(t, method, f.url(path), body, header)
 		require.Equal(t, want, resp.StatusCode, "%s %s: %s", method, path, content)
-		require.Empty(t, canaries([]byte(content)), "%s %s", method, path)
+		require.Empty(t, findCanaries([]byte(content)), "%s %s", method, path)
 		return []byte(content), resp.Cookies()
 	}
 	none := map[string]string{}
@@ -300,8 +300,8 @@ func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder
 	}
 }
 
-// stored returns the whole content of the store as text. No server may have the store open.
-func (f *testFleet) stored(t *testing.T) string {
+// storedText returns the whole content of the store as text. No server may have the store open.
+func (f *testFleet) storedText(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	if f.cfg.Store == "" {

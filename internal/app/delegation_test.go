@@ -16,18 +16,18 @@ import (
 	"fleet/internal/waittest"
 )
 
-// delegators is a fleet whose agents may delegate. It knows the token of each agent's last run, and what the run was told.
-type delegators struct {
+// delegationFleet is a fleet whose agents may delegate. It knows the token of each agent's last run, and what the run was told.
+type delegationFleet struct {
 	*testFleet
 
 	mu      sync.Mutex
 	prompts map[string][]string // Run.Feedback of the runs of a task, by its id
 }
 
-// newDelegators returns a fleet of alice, with the grants by role.
-func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
+// newDelegationFleet returns a fleet of alice, with the grants by role.
+func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegationFleet {
 	t.Helper()
-	d := &delegators{prompts: map[string][]string{}}
+	d := &delegationFleet{prompts: map[string][]string{}}
 	d.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: grants,
 		Before: func(_ context.Context, c fake.Call) error {
@@ -47,7 +47,7 @@ func newDelegators(t *testing.T, grants map[string]*fleet.Grant) *delegators {
 }
 
 // call calls the method with the token of an agent or a person, and returns the answer.
-func (d *delegators) call(face, method, by string, with map[string]any) (map[string]any, *apiError) {
+func (d *delegationFleet) call(face, method, by string, with map[string]any) (map[string]any, *apiError) {
 	d.t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,8 +56,8 @@ func (d *delegators) call(face, method, by string, with map[string]any) (map[str
 	return answer, r.err
 }
 
-// must is call for a call that succeeds.
-func (d *delegators) must(method, by string, with map[string]any) map[string]any {
+// mustCall is call for a call that succeeds.
+func (d *delegationFleet) mustCall(method, by string, with map[string]any) map[string]any {
 	d.t.Helper()
 	answer, refused := d.call("grpc", method, by, with)
 	require.Nil(d.t, refused, method)
@@ -65,7 +65,7 @@ func (d *delegators) must(method, by string, with map[string]any) map[string]any
 }
 
 // refused is call for a call that fails, on every face, with the reason.
-func (d *delegators) refused(reason, method, by string, with map[string]any) (details map[string]any) {
+func (d *delegationFleet) refused(reason, method, by string, with map[string]any) (details map[string]any) {
 	d.t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		_, refused := d.call(face, method, by, with)
@@ -77,36 +77,36 @@ func (d *delegators) refused(reason, method, by string, with map[string]any) (de
 }
 
 // task returns the task with the id, as alice sees it.
-func (d *delegators) task(id string) map[string]any {
+func (d *delegationFleet) task(id string) map[string]any {
 	d.t.Helper()
-	task, _ := d.must("show_task", "alice", map[string]any{"task_id": id})["task"].(map[string]any)
+	task, _ := d.mustCall("show_task", "alice", map[string]any{"task_id": id})["task"].(map[string]any)
 	return task
 }
 
-// until waits until the task has the status.
-func (d *delegators) until(id, status string) map[string]any {
+// awaitStatus waits until the task has the status.
+func (d *delegationFleet) awaitStatus(id, status string) map[string]any {
 	d.t.Helper()
 	var task map[string]any
 	waittest.Until(d.t, "the task is "+status, func() bool { task = d.task(id); return task["status"] == status })
 	return task
 }
 
-// start creates an agent of alice that works on the task, and returns the task's id.
-func (d *delegators) start(agent, role, description string) string {
+// startAgentTask creates an agent of alice that works on the task, and returns the task's id.
+func (d *delegationFleet) startAgentTask(agent, role, description string) string {
 	d.t.Helper()
-	d.must("create_agent", "alice", map[string]any{"name": agent, "project": "Setup", "role": role, "spec": "s"})
-	return d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": agent, "task_description": description}))
+	d.mustCall("create_agent", "alice", map[string]any{"name": agent, "project": "Setup", "role": role, "spec": "s"})
+	return d.taskID(d.mustCall("start_agent_task", "alice", map[string]any{"agent_name": agent, "task_description": description}))
 }
 
-// id returns the id of the task in the answer, whose agent has the run.
-func (d *delegators) id(answer map[string]any) string {
+// taskID returns the id of the task in the answer, whose agent has the run.
+func (d *delegationFleet) taskID(answer map[string]any) string {
 	task, _ := answer["task"].(map[string]any)
 	id, _ := task["id"].(string)
 	return id
 }
 
-// running waits until the agent has got a run of the task.
-func (d *delegators) running(id string) {
+// awaitRun waits until the agent has got a run of the task.
+func (d *delegationFleet) awaitRun(id string) {
 	d.t.Helper()
 	waittest.Until(d.t, "the run begins", func() bool {
 		d.mu.Lock()
@@ -116,34 +116,34 @@ func (d *delegators) running(id string) {
 }
 
 // delegate makes the agent delegate a task to a new agent.
-func (d *delegators) delegate(by, description string, more map[string]any) string {
+func (d *delegationFleet) delegate(by, description string, more map[string]any) string {
 	d.t.Helper()
 	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
 	maps.Copy(with, more)
-	return d.id(d.must("queue_task", by, with))
+	return d.taskID(d.mustCall("queue_task", by, with))
 }
 
-func (d *delegators) open(gate string) { d.world.Release(gate) }
+func (d *delegationFleet) release(gate string) { d.world.Release(gate) }
 
 // TestDelegatedResults delegates two tasks, of which one ends while the parent works and one when its turn is over. The parent must get each result
 // once.
 func TestDelegatedResults(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}})
-	parent := d.start("boss", "manager", "listen\nwait turn\ndone all is well")
-	d.running(parent)
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})
+	parent := d.startAgentTask("boss", "manager", "listen\nwait turn\ndone all is well")
+	d.awaitRun(parent)
 	quick := d.delegate("boss", "done the quick one", nil)
 	slow := d.delegate("boss", "wait slow\ndone the slow one", nil)
 	require.Equal(t, parent, d.task(quick)["parent_task_id"])
-	d.until(quick, "completed")
+	d.awaitStatus(quick, "completed")
 	waittest.Until(t, "the parent has the result", func() bool { return strings.Contains(d.task(parent)["preview"].(string), "the quick one") })
-	d.open("turn")
-	waiting := d.until(parent, "pending")
+	d.release("turn")
+	waiting := d.awaitStatus(parent, "pending")
 	waits, _ := waiting["queue"].(map[string]any)["waits"].([]any)
 	require.Equal(t, "delegated", waits[0].(map[string]any)["reason"])
-	require.Equal(t, "idle", d.must("show_agent", "alice", map[string]any{"agent_name": "boss"})["agent"].(map[string]any)["status"], "the parent has given its agent back")
-	d.open("slow")
-	d.running(parent + "-2")
+	require.Equal(t, "idle", d.mustCall("show_agent", "alice", map[string]any{"agent_name": "boss"})["agent"].(map[string]any)["status"], "the parent has given its agent back")
+	d.release("slow")
+	d.awaitRun(parent + "-2")
 	d.mu.Lock()
 	prompts := d.prompts[parent+"-2"]
 	d.mu.Unlock()
@@ -152,67 +152,67 @@ func TestDelegatedResults(t *testing.T) {
 	require.Contains(t, prompts[0], slow)
 	require.NotContains(t, prompts[0], "the quick one", "it got this result before")
 
-	d.must("send_task_message", "alice", map[string]any{"agent_name": "boss", "message": "go on"}) // the script listens again
-	d.until(parent, "completed")
-	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": slow})["tasks"].([]any)
+	d.mustCall("send_task_message", "alice", map[string]any{"agent_name": "boss", "message": "go on"}) // the script listens again
+	d.awaitStatus(parent, "completed")
+	tree, _ := d.mustCall("show_task_tree", "alice", map[string]any{"task_id": slow})["tasks"].([]any)
 	require.Len(t, tree, 1)
-	tree, _ = d.must("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
+	tree, _ = d.mustCall("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
 	require.Len(t, tree, 3)
-	require.Equal(t, json.Number("3"), d.must("list_tasks", "alice", map[string]any{"root_task_id": parent})["total_count"])
+	require.Equal(t, json.Number("3"), d.mustCall("list_tasks", "alice", map[string]any{"root_task_id": parent})["total_count"])
 }
 
 // TestDelegatedStop stops the root of a tree, whose tasks must end. One that goes on without its parent does so.
 func TestDelegatedStop(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}, "coder": {}})
-	parent := d.start("boss", "manager", "wait turn")
-	d.running(parent)
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}, "coder": {}})
+	parent := d.startAgentTask("boss", "manager", "wait turn")
+	d.awaitRun(parent)
 	child := d.delegate("boss", "wait never", nil)
 	free := d.delegate("boss", "wait free\ndone free", map[string]any{"on_parent_end": "detach"})
 	held := d.delegate("boss", "done held", map[string]any{"hold": true})
-	d.running(child)
+	d.awaitRun(child)
 	name, _ := d.task(child)["agent_name"].(string)
 	grandchild := d.delegate(name, "wait never", nil)
-	d.running(grandchild)
+	d.awaitRun(grandchild)
 	begun := time.Now()
-	d.must("stop_task", "alice", map[string]any{"task_id": parent})
+	d.mustCall("stop_task", "alice", map[string]any{"task_id": parent})
 	for _, id := range []string{child, held, grandchild} {
-		require.Contains(t, d.until(id, "stopped")["reason"], "delegated it")
+		require.Contains(t, d.awaitStatus(id, "stopped")["reason"], "delegated it")
 	}
 	t.Logf("the tree had ended after %s", time.Since(begun))
 	require.Equal(t, "running", d.task(free)["status"])
-	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
+	tree, _ := d.mustCall("show_task_tree", "alice", map[string]any{"task_id": parent})["tasks"].([]any)
 	for _, row := range tree {
 		shown, _ := row.(map[string]any)
 		require.Equal(t, shown["id"] == free, shown["detached"] == true, "%v", shown)
 	}
-	d.open("free")
-	d.until(free, "completed")
+	d.release("free")
+	d.awaitStatus(free, "completed")
 }
 
 // TestDelegatedPool has as many parents as a pool has agents, and each parent delegates to the pool. All tasks must end.
 func TestDelegatedPool(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {Pools: []string{"crew"}, PerMinute: 100}})
-	d.must("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "role": "manager", "max_agents": 4})
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {Pools: []string{"crew"}, PerMinute: 100}})
+	d.mustCall("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "role": "manager", "max_agents": 4})
 	var parents []string
 	for range 4 {
-		parents = append(parents, d.id(d.must("queue_task", "alice", map[string]any{"pool": "crew", "task_description": "wait turn\ndone"})))
+		parents = append(parents, d.taskID(d.mustCall("queue_task", "alice", map[string]any{"pool": "crew", "task_description": "wait turn\ndone"})))
 	}
 	for _, id := range parents {
-		d.running(id)
+		d.awaitRun(id)
 		name, _ := d.task(id)["agent_name"].(string)
 		for range 3 {
-			d.must("queue_task", name, map[string]any{"pool": "crew", "task_description": "done child"})
+			d.mustCall("queue_task", name, map[string]any{"pool": "crew", "task_description": "done child"})
 		}
 	}
-	d.open("turn")
+	d.release("turn")
 	for _, id := range parents {
-		d.until(id, "completed")
+		d.awaitStatus(id, "completed")
 	}
-	listed := d.must("list_agents", "alice", nil)
+	listed := d.mustCall("list_agents", "alice", nil)
 	require.LessOrEqual(t, len(listed["agents"].([]any)), 4)
-	require.Equal(t, json.Number("16"), d.must("list_tasks", "alice", map[string]any{"status": "completed"})["total_count"])
+	require.Equal(t, json.Number("16"), d.mustCall("list_tasks", "alice", map[string]any{"status": "completed"})["total_count"])
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range parents {
@@ -225,64 +225,64 @@ func TestDelegatedPool(t *testing.T) {
 // is not used must return.
 func TestDelegatedMoney(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {MaxChildren: 4}})
-	d.must("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
-	d.must("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
-	parent := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.2 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
-	d.running(parent)
-	d.budget(1, 0)
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {MaxChildren: 4}})
+	d.mustCall("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
+	d.mustCall("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
+	parent := d.taskID(d.mustCall("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.2 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
+	d.awaitRun(parent)
+	d.checkBudget(1, 0)
 	child := d.delegate("boss", "cost 0.1 1\nwait child\ndone", map[string]any{"max_cost_usd": json.Number("0.4"), "wake": "none"})
-	d.running(child)
-	d.budget(1, 0)
+	d.awaitRun(child)
+	d.checkBudget(1, 0)
 	require.Equal(t, "0.4", d.refused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done", "max_cost_usd": json.Number("0.7")})["used"])
 	held := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.3"), "hold": true, "wake": "none"})
-	d.must("stop_task", "boss", map[string]any{"task_id": held}) // gives it back
-	d.open("child")
-	d.until(child, "completed")
-	d.budget(0.9, 0.1)
+	d.mustCall("stop_task", "boss", map[string]any{"task_id": held}) // gives it back
+	d.release("child")
+	d.awaitStatus(child, "completed")
+	d.checkBudget(0.9, 0.1)
 	rest := d.delegate("boss", "wait never", map[string]any{"max_cost_usd": json.Number("0.8"), "wake": "none"})
-	d.running(rest)
-	d.budget(0.9, 0.1)
-	d.must("stop_task", "boss", map[string]any{"task_id": rest})
-	d.open("turn")
-	done := d.until(parent, "completed")
+	d.awaitRun(rest)
+	d.checkBudget(0.9, 0.1)
+	d.mustCall("stop_task", "boss", map[string]any{"task_id": rest})
+	d.release("turn")
+	done := d.awaitStatus(parent, "completed")
 	require.Equal(t, json.Number("0.2"), done["cost_usd"])
 	require.InDelta(t, 0.3, number(t, done["tree_cost_usd"]), 1e-9)
-	d.budget(0, 0.3)
+	d.checkBudget(0, 0.3)
 }
 
 // TestDelegatedMoneyIsKept ends the turn of a task before what it has delegated starts, as usual where each agent is a workspace. Its part must stay
 // reserved, so that it starts although the budget has nothing left, and is free again when it is stopped.
 func TestDelegatedMoneyIsKept(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {}})
-	d.must("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
-	d.must("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
-	parent := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.1 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
-	d.running(parent)
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})
+	d.mustCall("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
+	d.mustCall("create_agent", "alice", map[string]any{"name": "boss", "project": "Setup", "role": "manager", "spec": "s"})
+	parent := d.taskID(d.mustCall("start_agent_task", "alice", map[string]any{"agent_name": "boss", "task_description": "cost 0.1 1\nwait turn\ndone", "max_cost_usd": json.Number("1")}))
+	d.awaitRun(parent)
 	child := d.delegate("boss", "cost 0.2 1\ndone", map[string]any{"max_cost_usd": json.Number("0.4"), "hold": true})
 	dropped := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.2"), "hold": true})
-	d.open("turn")
-	d.until(parent, "pending")
-	d.budget(0.6, 0.1)
-	d.must("stop_task", "alice", map[string]any{"task_id": dropped})
-	d.budget(0.4, 0.1)
-	d.must("create_agent", "alice", map[string]any{"name": "other", "project": "Setup", "spec": "s"})
-	other := d.id(d.must("start_agent_task", "alice", map[string]any{"agent_name": "other", "task_description": "wait other", "max_cost_usd": json.Number("0.5")}))
-	d.running(other)
-	d.budget(0.9, 0.1)
-	d.must("release_task", "alice", map[string]any{"task_id": child})
-	d.until(child, "completed")
-	d.must("stop_task", "alice", map[string]any{"task_id": other})
-	d.until(parent, "completed")
-	d.budget(0, 0.4)
+	d.release("turn")
+	d.awaitStatus(parent, "pending")
+	d.checkBudget(0.6, 0.1)
+	d.mustCall("stop_task", "alice", map[string]any{"task_id": dropped})
+	d.checkBudget(0.4, 0.1)
+	d.mustCall("create_agent", "alice", map[string]any{"name": "other", "project": "Setup", "spec": "s"})
+	other := d.taskID(d.mustCall("start_agent_task", "alice", map[string]any{"agent_name": "other", "task_description": "wait other", "max_cost_usd": json.Number("0.5")}))
+	d.awaitRun(other)
+	d.checkBudget(0.9, 0.1)
+	d.mustCall("release_task", "alice", map[string]any{"task_id": child})
+	d.awaitStatus(child, "completed")
+	d.mustCall("stop_task", "alice", map[string]any{"task_id": other})
+	d.awaitStatus(parent, "completed")
+	d.checkBudget(0, 0.4)
 	require.InDelta(t, 0.4, number(t, d.task(parent)["tree_cost_usd"]), 1e-9, "the script runs twice")
 }
 
-// budget checks what the budget has reserved and spent.
-func (d *delegators) budget(reserved, spent float64) {
+// checkBudget checks what the budget has reserved and spent.
+func (d *delegationFleet) checkBudget(reserved, spent float64) {
 	d.t.Helper()
-	b, _ := d.must("show_budget", "root", map[string]any{"name": "all"})["budget"].(map[string]any)
+	b, _ := d.mustCall("show_budget", "root", map[string]any{"name": "all"})["budget"].(map[string]any)
 	require.InDelta(d.t, reserved, number(d.t, b["reserved_usd"]), 1e-9, "reserved")
 	require.InDelta(d.t, spent, number(d.t, b["spent_usd"]), 1e-9, "spent")
 }

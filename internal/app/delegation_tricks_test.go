@@ -28,25 +28,25 @@ type trick struct {
 // audit log.
 func TestDelegationTricks(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{
+	d := newDelegationFleet(t, map[string]*fleet.Grant{
 		"manager": {Roles: []string{"coder"}, MaxChildren: 3, MaxTotal: 5, PerMinute: 100, MaxCostUSD: 1, May: []fleet.DelegatedAct{fleet.ActStart, fleet.ActMessage, fleet.ActStop}},
 		"coder":   {MaxDepth: 5, MaxTotal: 1000, MaxChildren: 1000, PerMinute: 1000},
 	})
-	boss := d.start("boss", "manager", "wait turn")
-	d.running(boss)
-	other := d.start("other", "coder", "wait turn")
-	d.must("create_agent", "bob", map[string]any{"name": "foreign", "project": "Setup", "spec": "s"})
-	foreign := d.id(d.must("start_agent_task", "bob", map[string]any{"agent_name": "foreign", "task_description": "wait turn"}))
-	d.must("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "max_agents": 1})
+	boss := d.startAgentTask("boss", "manager", "wait turn")
+	d.awaitRun(boss)
+	other := d.startAgentTask("other", "coder", "wait turn")
+	d.mustCall("create_agent", "bob", map[string]any{"name": "foreign", "project": "Setup", "spec": "s"})
+	foreign := d.taskID(d.mustCall("start_agent_task", "bob", map[string]any{"agent_name": "foreign", "task_description": "wait turn"}))
+	d.mustCall("create_pool", "alice", map[string]any{"name": "crew", "project": "Setup", "max_agents": 1})
 	child := d.delegate("boss", "wait turn", nil)
-	d.running(child)
+	d.awaitRun(child)
 	name, _ := d.task(child)["agent_name"].(string)
 	grandchild := d.delegate(name, "wait turn", nil)
-	require.InDelta(t, 0.25, d.limit(child), 0.001, "an equal part of a dollar for three children and the task itself")
-	require.InDelta(t, 0.0, d.limit(grandchild), 1, "a part of the child's part")
-	d.running(grandchild)
+	require.InDelta(t, 0.25, d.costLimit(child), 0.001, "an equal part of a dollar for three children and the task itself")
+	require.InDelta(t, 0.0, d.costLimit(grandchild), 1, "a part of the child's part")
+	d.awaitRun(grandchild)
 	sibling := d.delegate("boss", "wait turn", nil)
-	d.running(sibling)
+	d.awaitRun(sibling)
 	siblingName, _ := d.task(sibling)["agent_name"].(string)
 
 	new := func(more map[string]any) map[string]any {
@@ -63,10 +63,10 @@ func TestDelegationTricks(t *testing.T) {
 	x := target{agent: "other", task: other, contract: noID, session: noID, question: other + "-1"}
 	for _, method := range slices.Sorted(maps.Keys(methods)) {
 		m := methods[method]
-		if says(m, fleetv1.E_ForAgents) || toolsetOf(m) == "" || delegatedOf(m) != "" {
+		if boolOption(m, fleetv1.E_ForAgents) || toolsetOf(m) == "" || requiredAct(m) != "" {
 			continue
 		}
-		add(method, x.attack(t, m), "PERMISSION_DENIED")
+		add(method, x.arguments(t, m), "PERMISSION_DENIED")
 	}
 	// Tasks of others, the task above, and names of tasks that do not exist: all look alike.
 	for _, id := range []string{other, foreign, noID, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
@@ -114,7 +114,7 @@ func TestDelegationTricks(t *testing.T) {
 	add("queue_task", new(map[string]any{"max_cost_usd": json.Number("-1")}), "INVALID_ARGUMENT")
 	add("queue_task", new(map[string]any{"max_cost_usd": json.Number("0")}), "INVALID_ARGUMENT")
 	require.GreaterOrEqual(t, len(tricks), 200)
-	d.try("boss", tricks)
+	d.checkTricks("boss", tricks)
 
 	// An agent below reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
 	var below []trick
@@ -125,7 +125,7 @@ func TestDelegationTricks(t *testing.T) {
 		below = append(below, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
 			trick{"queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, []string{"AGENT_NOT_FOUND"}})
 	}
-	d.try(name, below)
+	d.checkTricks(name, below)
 	grandName, _ := d.task(grandchild)["agent_name"].(string)
 	require.Equal(t, "max_depth", d.refused("DELEGATION_REFUSED", "queue_task", grandName, new(nil))["limit"], "depth")
 	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
@@ -134,8 +134,8 @@ func TestDelegationTricks(t *testing.T) {
 	require.Equal(t, "max_total", d.refused("DELEGATION_REFUSED", "queue_task", name, new(nil))["limit"], "total")
 
 	// The token is worth nothing after the task.
-	d.open("turn")
-	d.until(boss, "completed")
+	d.release("turn")
+	d.awaitStatus(boss, "completed")
 	for _, method := range []string{"show_task", "stop_task"} {
 		d.refused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
 	}
@@ -145,8 +145,8 @@ func TestDelegationTricks(t *testing.T) {
 // TestDelegationSpeed lets an agent delegate faster than it may.
 func TestDelegationSpeed(t *testing.T) {
 	t.Parallel()
-	d := newDelegators(t, map[string]*fleet.Grant{"manager": {PerMinute: 3}})
-	d.running(d.start("boss", "manager", "wait turn"))
+	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {PerMinute: 3}})
+	d.awaitRun(d.startAgentTask("boss", "manager", "wait turn"))
 	for range 3 {
 		d.delegate("boss", "done", map[string]any{"hold": true})
 	}
@@ -154,26 +154,26 @@ func TestDelegationSpeed(t *testing.T) {
 	require.Equal(t, map[string]any{"limit": "per_minute", "used": "3", "max": "3", "retry_after_seconds": json.Number("60")}, details)
 }
 
-// limit returns what the task may cost.
-func (d *delegators) limit(id string) float64 {
+// costLimit returns what the task may cost.
+func (d *delegationFleet) costLimit(id string) float64 {
 	d.t.Helper()
-	tree, _ := d.must("show_task_tree", "alice", map[string]any{"task_id": id})["tasks"].([]any)
+	tree, _ := d.mustCall("show_task_tree", "alice", map[string]any{"task_id": id})["tasks"].([]any)
 	usd, _ := tree[0].(map[string]any)["limit_usd"].(json.Number)
 	f, err := usd.Float64()
 	require.NoError(d.t, err)
 	return f
 }
 
-// try makes the calls on every face that offers them. All must fail with one of the expected reasons, change nothing, and be in the audit log.
-func (d *delegators) try(by string, tricks []trick) {
+// checkTricks makes the calls on every face that offers them. All must fail with one of the expected reasons, change nothing, and be in the audit log.
+func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 	d.t.Helper()
-	before, audited, tried := d.state(), d.audited(), 0
+	before, audited, tried := d.visibleState(), d.auditedRefusals(), 0
 	for _, x := range tricks {
 		for _, face := range []string{"grpc", "rest", "mcp"} {
 			if !offers(face, methods[x.method]) {
 				continue
 			}
-			_, refused := d.attempt(face, x, by)
+			_, refused := d.callRefused(face, x, by)
 			if refused == nil {
 				continue
 			}
@@ -183,12 +183,12 @@ func (d *delegators) try(by string, tricks []trick) {
 			}
 		}
 	}
-	require.Equal(d.t, before, d.state(), "a trick has changed something")
-	waittest.Until(d.t, "all tricks are audited", func() bool { return d.audited()-audited >= tried })
+	require.Equal(d.t, before, d.visibleState(), "a trick has changed something")
+	waittest.Until(d.t, "all tricks are audited", func() bool { return d.auditedRefusals()-audited >= tried })
 }
 
-// attempt makes the call, which must fail. It returns nil if the face cannot express it.
-func (d *delegators) attempt(face string, x trick, by string) (map[string]any, *apiError) {
+// callRefused makes the call, which must fail. It returns nil if the face cannot express it.
+func (d *delegationFleet) callRefused(face string, x trick, by string) (map[string]any, *apiError) {
 	d.t.Helper()
 	known := map[string]any{}
 	fields := methods[x.method].Input().Fields()
@@ -203,35 +203,35 @@ func (d *delegators) attempt(face string, x trick, by string) (map[string]any, *
 	return answer, refused
 }
 
-// delegatedOf returns the act that an agent must be allowed to call the method; empty if no agent may.
-func delegatedOf(m protoreflect.MethodDescriptor) string {
+// requiredAct returns the act that an agent must be allowed to call the method; empty if no agent may.
+func requiredAct(m protoreflect.MethodDescriptor) string {
 	act, _ := proto.GetExtension(m.Options(), fleetv1.E_Delegated).(string)
 	return act
 }
 
-// state returns what tricks could change, as alice and bob see it.
-func (d *delegators) state() (all []any) {
+// visibleState returns what tricks could change, as alice and bob see it.
+func (d *delegationFleet) visibleState() (all []any) {
 	d.t.Helper()
 	for _, by := range []string{"alice", "bob"} {
-		for _, task := range d.must("list_tasks", by, map[string]any{"page_size": json.Number("100")})["tasks"].([]any) {
+		for _, task := range d.mustCall("list_tasks", by, map[string]any{"page_size": json.Number("100")})["tasks"].([]any) {
 			t := task.(map[string]any)
 			all = append(all, []any{t["id"], t["status"], t["delegated"]})
 		}
-		agents, _ := d.must("list_agents", by, nil)["agents"].([]any)
+		agents, _ := d.mustCall("list_agents", by, nil)["agents"].([]any)
 		all = append(all, len(agents))
 	}
 	return all
 }
 
-// audited counts the refused calls of agents in the audit log.
-func (d *delegators) audited() (n int) {
+// auditedRefusals counts the refused calls of agents in the audit log.
+func (d *delegationFleet) auditedRefusals() (n int) {
 	d.t.Helper()
 	for cursor := ""; ; {
 		with := map[string]any{"limit": json.Number("1000")}
 		if cursor != "" {
 			with["cursor"] = cursor
 		}
-		page := d.must("list_audit", "root", with)
+		page := d.mustCall("list_audit", "root", with)
 		for _, line := range page["entries"].([]any) {
 			e := line.(map[string]any)
 			if e["caller"] == nil || e["outcome"] == "ok" {

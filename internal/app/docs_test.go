@@ -354,7 +354,7 @@ func commandsIn(shell, program string) (calls [][]string) {
 	shell = strings.ReplaceAll(shell, "\\\n", " ")
 	for _, at := range start.FindAllStringIndex(shell, -1) {
 		line, _, _ := strings.Cut(shell[at[1]:], "\n")
-		call := words(line)
+		call := shellWords(line)
 		if strings.Contains(shell[at[0]:at[1]], "xargs") {
 			call = append(call, "...") // xargs adds arguments
 		}
@@ -363,8 +363,8 @@ func commandsIn(shell, program string) (calls [][]string) {
 	return calls
 }
 
-// words splits the first command of a shell line into its words.
-func words(line string) (all []string) {
+// shellWords splits the first command of a shell line into its words.
+func shellWords(line string) (all []string) {
 	var word strings.Builder
 	var quote rune
 	begun := false

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
-	looks "fleet/internal/place/probe"
+	"fleet/internal/place/probe"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 )
@@ -100,7 +100,7 @@ func (d *doctor) programs(ctx context.Context) {
 	if !slices.Contains(d.cfg.Places, "local") {
 		return
 	}
-	machine := looks.New(looks.Config{Environ: d.environ})
+	machine := probe.New(probe.Config{Environ: d.environ})
 	seen := map[string]bool{}
 	for _, p := range projectsOf(d.cfg) {
 		d.projects = append(d.projects, p.Name)

@@ -74,16 +74,16 @@ func (d *doctor) data(ctx context.Context) {
 func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
 	switch {
 	case free < leastSpace:
-		d.add(failing, "disk", "free space on the disk of "+dir+users(ctx, dir, free), "only %s free", bytesText(free))
+		d.add(failing, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
 	case free < lowSpace:
-		d.add(warning, "disk", "free space on the disk of "+dir+users(ctx, dir, free), "only %s free", bytesText(free))
+		d.add(warning, "disk", "free space on the disk of "+dir+spaceAdvice(ctx, dir, free), "only %s free", formatBytes(free))
 	default:
-		d.add(good, "disk", "", "%s free", bytesText(free))
+		d.add(good, "disk", "", "%s free", formatBytes(free))
 	}
 }
 
-// users returns what uses more space in the data directory than is free, and what frees it.
-func users(ctx context.Context, dir string, free uint64) (text string) {
+// spaceAdvice returns what uses more space in the data directory than is free, and what frees it.
+func spaceAdvice(ctx context.Context, dir string, free uint64) (text string) {
 	kinds := []struct {
 		what, next string
 		files      []string
@@ -101,7 +101,7 @@ func users(ctx context.Context, dir string, free uint64) (text string) {
 	}
 	for _, k := range kinds {
 		if k.size > free {
-			text += fmt.Sprintf("; %s: %s in %s (%s)", k.what, bytesText(k.size), dir, k.next)
+			text += fmt.Sprintf("; %s: %s in %s (%s)", k.what, formatBytes(k.size), dir, k.next)
 		}
 	}
 	return text
@@ -158,7 +158,7 @@ func (d *doctor) store(ctx context.Context) {
 	if info, err := os.Stat(d.cfg.sqlitePath()); err == nil {
 		size = info.Size()
 	}
-	d.schema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
+	d.schema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), formatBytes(uint64(size))), took) //nolint:gosec // a size
 }
 
 func (d *doctor) postgres(ctx context.Context) {
@@ -167,7 +167,7 @@ func (d *doctor) postgres(ctx context.Context) {
 		d.add(failing, "store", "correct the setting store, the database, or the network to it (docs/operate/postgres.md)", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
-	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
+	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), formatBytes(uint64(x.Size))), x.Latency) //nolint:gosec // a size
 	d.clock("the store's", x.Clock)
 }
 
@@ -205,7 +205,7 @@ func (d *doctor) clock(whose string, at time.Time) {
 	}
 }
 
-func bytesText(n uint64) string {
+func formatBytes(n uint64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	i, f := 0, float64(n)
 	for ; f >= 1024 && i < len(units)-1; i++ {

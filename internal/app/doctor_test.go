@@ -24,8 +24,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// examined returns the findings about a server with the settings, by name of the check.
-func examined(t *testing.T, file string, environ ...string) map[string]finding {
+// examineFile returns the findings about a server with the settings, by name of the check.
+func examineFile(t *testing.T, file string, environ ...string) map[string]finding {
 	t.Helper()
 	environ = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=" + loopbacktest.Address(t), "FLEET_GRPC=" + loopbacktest.Address(t),
@@ -86,7 +86,7 @@ func TestDoctor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := examined(t, c.file, c.environ...)
+			all := examineFile(t, c.file, c.environ...)
 			require.Equal(t, c.want, all[c.check].Verdict, "%+v", all)
 			require.Contains(t, all[c.check].Message, c.says)
 			b, err := json.Marshal(all)
@@ -103,10 +103,10 @@ func TestDoctorAndStores(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.Contains(t, examined(t, "", "FLEET_DATA="+dir)["store"].Message, "SQLite, schema ")
-	require.Equal(t, good, examined(t, "", "FLEET_DATA="+dir)["data"].Verdict)
+	require.Contains(t, examineFile(t, "", "FLEET_DATA="+dir)["store"].Message, "SQLite, schema ")
+	require.Equal(t, good, examineFile(t, "", "FLEET_DATA="+dir)["data"].Verdict)
 
-	all := examined(t, "", "FLEET_STORE="+pgtest.URL(t))
+	all := examineFile(t, "", "FLEET_STORE="+pgtest.URL(t))
 	require.NotEqual(t, failing, all["store"].Verdict, "it may be slow: %s", all["store"].Message)
 	require.Contains(t, all["store"].Message, "Postgres ")
 	require.Equal(t, good, all["clock"].Verdict)
@@ -142,14 +142,14 @@ func TestDoctorAndCoder(t *testing.T) {
 	})
 	server := httptest.NewServer(h)
 	defer server.Close()
-	all := examined(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=valid")
+	all := examineFile(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=valid")
 	require.Equal(t, good, all["coder"].Verdict, all["coder"].Message)
 	require.Equal(t, "v2.30.0, signed in as fleet", all["coder"].Message)
 	require.Equal(t, failing, all["clock"].Verdict)
 	require.Contains(t, all["clock"].Message, "this machine's clock and Coder's differ by 10m")
 	require.Equal(t, warning, all["templates"].Verdict)
 
-	all = examined(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=s3cret")
+	all = examineFile(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=s3cret")
 	require.Equal(t, failing, all["coder"].Verdict)
 	require.NotContains(t, all["coder"].Message, "s3cret")
 }
@@ -161,14 +161,14 @@ func TestDoctorAndIssuer(t *testing.T) {
 	settings := func(url, more string) string {
 		return "auth: oidc\noidc: {issuer: \"" + url + "\", client_id: fleet, default_role: user" + more + "}\n"
 	}
-	all := examined(t, settings(issuer.URL, ""))
+	all := examineFile(t, settings(issuer.URL, ""))
 	require.Equal(t, good, all["oidc"].Verdict, all["oidc"].Message)
 	require.Regexp(t, `answers, with [1-9]\d* keys$`, all["oidc"].Message)
 	require.Equal(t, finding{Check: "clock", Verdict: good, Message: "agrees with the issuer's"}, all["clock"])
-	all = examined(t, settings(issuer.URL, ", scopes: [openid, everything]"))
+	all = examineFile(t, settings(issuer.URL, ", scopes: [openid, everything]"))
 	require.Equal(t, warning, all["oidc"].Verdict)
 	require.Contains(t, all["oidc"].Message, "does not have the scopes everything")
-	all = examined(t, settings(issuer.URL, ", client_secret_file: /none/here"))
+	all = examineFile(t, settings(issuer.URL, ", client_secret_file: /none/here"))
 	require.Equal(t, failing, all["oidc"].Verdict)
 	require.Contains(t, all["oidc"].Message, "/none/here")
 
@@ -195,7 +195,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 				answers[path] = answer
 			}
 		}
-		all = examined(t, settings(odd.URL, ""))
+		all = examineFile(t, settings(odd.URL, ""))
 		require.Equal(t, failing, all["oidc"].Verdict, c.says)
 		require.Contains(t, all["oidc"].Message, c.says)
 		require.Contains(t, all["oidc"].Next, c.next)
@@ -203,7 +203,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 		require.Contains(t, all["clock"].Message, "this machine's clock and the issuer's differ by 10m")
 	}
 	issuer.Stop()
-	require.Contains(t, examined(t, settings(issuer.URL, ""))["oidc"].Message, "connection refused")
+	require.Contains(t, examineFile(t, settings(issuer.URL, ""))["oidc"].Message, "connection refused")
 }
 
 // TestDoctorAndServer examines a server that runs, and checks the output of the command.
@@ -211,7 +211,7 @@ func TestDoctorAndServer(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
 	require.Equal(t, finding{Check: "server", Verdict: good, Message: "it runs at " + f.HTTPAddr() + " and is ready"},
-		examined(t, "", "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr())["server"])
+		examineFile(t, "", "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr())["server"])
 
 	var out, errs bytes.Buffer
 	p := &program{version: "test", stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: []string{"FLEET_HTTP=" + f.HTTPAddr(), "FLEET_DATA=/dev/null", "PATH=" + os.Getenv("PATH")}}
@@ -290,12 +290,12 @@ func TestDoctorTriesPrograms(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(parts, "part.sh"), []byte("echo version 1\n"), 0o600))
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n. "+parts+"/part.sh\n"), 0o700))
 	project := "projects: [{name: a, driver: command, command: [" + program + "]}]"
-	all := examined(t, "local: {"+project+"}\n")
+	all := examineFile(t, "local: {"+project+"}\n")
 	require.Equal(t, good, all["program agent-of-mine"].Verdict)
 	f := all["sandbox of agent-of-mine"]
 	require.Equal(t, warning, f.Verdict, "%+v", f)
 	require.Equal(t, "add "+parts+" to local.read", f.Next)
 	require.Contains(t, f.Message, "denied")
-	require.NotContains(t, examined(t, "local: {read: ["+parts+"], "+project+"}\n"), "sandbox of agent-of-mine")
-	require.NotContains(t, examined(t, "local: {sandbox: none, "+project+"}\n"), "sandbox of agent-of-mine")
+	require.NotContains(t, examineFile(t, "local: {read: ["+parts+"], "+project+"}\n"), "sandbox of agent-of-mine")
+	require.NotContains(t, examineFile(t, "local: {sandbox: none, "+project+"}\n"), "sandbox of agent-of-mine")
 }

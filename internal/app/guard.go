@@ -19,12 +19,12 @@ import (
 // guard runs before the interceptors, for the calls of every face. When the fleet closes, it ends open calls, because a
 // stream that follows the fleet would never end by itself.
 type guard struct {
-	unary  grpc.UnaryServerInterceptor
-	stream grpc.StreamServerInterceptor
-	closed context.Context    //nolint:containedctx // ends when the fleet closes
-	end    context.CancelFunc // cancels open calls and refuses later calls, without waiting
-	mu     sync.RWMutex       // held for reading by each call
-	under  atomic.Int64       // number of open calls
+	unary     grpc.UnaryServerInterceptor
+	stream    grpc.StreamServerInterceptor
+	closed    context.Context    //nolint:containedctx // ends when the fleet closes
+	end       context.CancelFunc // cancels open calls and refuses later calls, without waiting
+	mu        sync.RWMutex       // held for reading by each call
+	openCalls atomic.Int64       // number of open calls
 }
 
 func newGuard() *guard {
@@ -56,8 +56,8 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.closed, func() { cancel(fleet.ErrShutdown) })
-	g.under.Add(1)
-	return ctx, func() { g.under.Add(-1); stop(); cancel(nil); g.mu.RUnlock() }, nil
+	g.openCalls.Add(1)
+	return ctx, func() { g.openCalls.Add(-1); stop(); cancel(nil); g.mu.RUnlock() }, nil
 }
 
 // inherited is the context of a stream of the in-process channel, with the values of its client's context. The channel

@@ -15,13 +15,13 @@ import (
 )
 
 var (
-	// commandShown matches a command in quotes.
-	commandShown = regexp.MustCompile("[`\"'](fleet [a-z][^`\"']*)[`\"']")
-	// toolNamed matches the placeholder for a tool in a next step. Faces replace it by the command or tool that their
+	// quotedCommand matches a command in quotes.
+	quotedCommand = regexp.MustCompile("[`\"'](fleet [a-z][^`\"']*)[`\"']")
+	// toolPlaceholder matches the placeholder for a tool in a next step. Faces replace it by the command or tool that their
 	// callers use.
-	toolNamed = regexp.MustCompile(`\{(\w+)\}`)
-	// toolSeen matches the name of a tool in a sentence.
-	toolSeen = regexp.MustCompile(`\bsee ([a-z]+_[a-z_]+)`)
+	toolPlaceholder = regexp.MustCompile(`\{(\w+)\}`)
+	// toolInSentence matches the name of a tool in a sentence.
+	toolInSentence = regexp.MustCompile(`\bsee ([a-z]+_[a-z_]+)`)
 )
 
 // TestHints checks that the commands, flags and tools exist that errors, help texts and log messages tell people and
@@ -53,16 +53,16 @@ func TestHints(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Next" && len(n.Args) == 1 {
-					for _, m := range toolNamed.FindAllStringSubmatch(textIn(n.Args[0]), -1) {
+					for _, m := range toolPlaceholder.FindAllStringSubmatch(textIn(n.Args[0]), -1) {
 						tool(path, m[1])
 					}
 				}
 			case *ast.BasicLit, *ast.BinaryExpr:
 				text := textIn(n)
-				for _, m := range commandShown.FindAllStringSubmatch(text, -1) {
+				for _, m := range quotedCommand.FindAllStringSubmatch(text, -1) {
 					command(path, m[1], false)
 				}
-				for _, m := range toolSeen.FindAllStringSubmatch(text, -1) {
+				for _, m := range toolInSentence.FindAllStringSubmatch(text, -1) {
 					tool(path, m[1])
 				}
 				return false
@@ -73,7 +73,7 @@ func TestHints(t *testing.T) {
 	var help func(cmd *cobra.Command)
 	help = func(cmd *cobra.Command) {
 		command(cmd.CommandPath(), cmd.Example, true)
-		for _, m := range commandShown.FindAllStringSubmatch(cmd.Long, -1) { // help texts can come from the proto
+		for _, m := range quotedCommand.FindAllStringSubmatch(cmd.Long, -1) { // help texts can come from the proto
 			command(cmd.CommandPath(), m[1], false)
 		}
 		for _, sub := range cmd.Commands() {

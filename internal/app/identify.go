@@ -51,9 +51,9 @@ func admitted(ctx context.Context, err error) (context.Context, error) {
 	return ctx, err
 }
 
-// localUser returns a check for callers without a token: they must be the user who runs this process. It returns nil,
+// localUserCheck returns a check for callers without a token: they must be the user who runs this process. It returns nil,
 // for no check, if the server accepts every user of this machine or the system cannot tell users apart.
-func localUser(cfg Config, o Options) func(context.Context) error {
+func localUserCheck(cfg Config, o Options) func(context.Context) error {
 	if cfg.AnyLocalUser || !inbound.CanFindUser {
 		return nil
 	}
@@ -76,14 +76,14 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 		case errors.Is(err, inbound.ErrGone) || err != nil && ctx.Err() != nil:
 			return context.Canceled // nobody waits for the answer, and it is not known who called
 		case err != nil:
-			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).WithCause(err)
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherUserAdvice).WithCause(err)
 		case user != own:
-			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherWays, own, user)
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherUserAdvice, own, user)
 		}
 		return nil
 	}
 }
 
-// otherWays is the advice for a caller who is not the user who runs the server.
-const otherWays = "run a server of your own with `fleet serve`, or have its operator start it with --auth tokens and give you a token; " +
+// otherUserAdvice is the advice for a caller who is not the user who runs the server.
+const otherUserAdvice = "run a server of your own with `fleet serve`, or have its operator start it with --auth tokens and give you a token; " +
 	"--any-local-user opens it to every user of this machine"

@@ -24,7 +24,7 @@ type method struct {
 }
 
 func newChannel(g *guard) *channel {
-	c := (&inprocgrpc.Channel{}).WithCloner(sharing{}).WithServerUnaryInterceptor(g.Unary).WithServerStreamInterceptor(g.Stream)
+	c := (&inprocgrpc.Channel{}).WithCloner(sharingCloner{}).WithServerUnaryInterceptor(g.Unary).WithServerStreamInterceptor(g.Stream)
 	return &channel{Channel: c, guard: g, methods: map[string]method{}}
 }
 
@@ -52,7 +52,7 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 	if err != nil {
 		return err
 	}
-	return sharing{}.Copy(resp, answer)
+	return sharingCloner{}.Copy(resp, answer)
 }
 
 // inProcess is the connection to the services in this process. It corrects a difference between its channel and gRPC:

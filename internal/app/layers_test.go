@@ -92,17 +92,17 @@ type goPackage struct {
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "fleet/...") {
-		i := slices.IndexFunc(layers, func(l layer) bool { return within(p.ImportPath, l.path) })
+		i := slices.IndexFunc(layers, func(l layer) bool { return isWithin(p.ImportPath, l.path) })
 		require.GreaterOrEqual(t, i, 0, "%s is not in a layer: add it to the list", p.ImportPath)
 		for _, imp := range p.Imports {
-			if within(imp, "fleet") {
-				require.False(t, toolset(p.ImportPath) && toolset(imp) && p.ImportPath != imp, "%s may not import its sibling %s", p.ImportPath, imp)
-				require.True(t, slices.ContainsFunc(layers[i].may, func(m string) bool { return within(imp, m) }), "%s may not import %s", p.ImportPath, imp)
+			if isWithin(imp, "fleet") {
+				require.False(t, isToolset(p.ImportPath) && isToolset(imp) && p.ImportPath != imp, "%s may not import its sibling %s", p.ImportPath, imp)
+				require.True(t, slices.ContainsFunc(layers[i].may, func(m string) bool { return isWithin(imp, m) }), "%s may not import %s", p.ImportPath, imp)
 			}
 			for _, l := range layers {
 				for _, a := range l.alone {
-					free := within(p.ImportPath, "fleet/gen") || within(p.ImportPath, "fleet/internal/app") || within(p.ImportPath, "fleet/cmd")
-					require.False(t, within(imp, a) && !slices.Contains(layers[i].alone, a) && !free, "%s imports %s, which only %s may import", p.ImportPath, imp, l.path)
+					free := isWithin(p.ImportPath, "fleet/gen") || isWithin(p.ImportPath, "fleet/internal/app") || isWithin(p.ImportPath, "fleet/cmd")
+					require.False(t, isWithin(imp, a) && !slices.Contains(layers[i].alone, a) && !free, "%s imports %s, which only %s may import", p.ImportPath, imp, l.path)
 				}
 			}
 		}
@@ -128,16 +128,16 @@ func TestSandboxHelperStartsEarly(t *testing.T) {
 func TestProgramHasNoTestParts(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "-deps", "fleet/cmd/fleet") {
-		require.False(t, within(p.ImportPath, "github.com/zitadel/oidc/v3") || strings.HasSuffix(p.ImportPath, "test") && within(p.ImportPath, "fleet"), p.ImportPath)
+		require.False(t, isWithin(p.ImportPath, "github.com/zitadel/oidc/v3") || strings.HasSuffix(p.ImportPath, "test") && isWithin(p.ImportPath, "fleet"), p.ImportPath)
 	}
 }
 
-// toolset reports whether the package is a toolset.
-func toolset(path string) bool {
+// isToolset reports whether the package is a toolset.
+func isToolset(path string) bool {
 	return strings.HasPrefix(path, "fleet/internal/toolset/") && path != "fleet/internal/toolset/conversation" // a package that toolsets share
 }
 
-func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+func isWithin(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 func goList(t *testing.T, args ...string) (packages []goPackage) {
 	t.Helper()

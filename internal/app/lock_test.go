@@ -34,20 +34,20 @@ func TestDirectoryInUse(t *testing.T) {
 		{"import", "--store", "postgres://fleet@127.0.0.1:1/fleet"},
 		{"serve", "--store", "postgres://fleet@127.0.0.1:1/fleet"}, // its agents on this machine are in the same directory
 	} {
-		code, stdout, stderr := command(t.Context(), env, args...)
+		code, stdout, stderr := runCommand(t.Context(), env, args...)
 		require.NotZero(t, code, args)
 		require.Empty(t, stdout, args)
 		require.Contains(t, stderr, want, args)
 		require.NotContains(t, stderr, "cannot open", args)
 	}
 	for _, args := range [][]string{{"backup", filepath.Join(t.TempDir(), "copy.db")}, {"migrate", "status"}, {"migrate", "up"}} {
-		code, _, stderr := command(t.Context(), env, args...)
+		code, _, stderr := runCommand(t.Context(), env, args...)
 		require.Zero(t, code, "%v: %s", args, stderr)
 	}
-	require.Contains(t, examined(t, "", env...)["data"].Message, fmt.Sprintf("in use by process %d, which serves gRPC at %s", os.Getpid(), s.GRPCAddr()))
+	require.Contains(t, examineFile(t, "", env...)["data"].Message, fmt.Sprintf("in use by process %d, which serves gRPC at %s", os.Getpid(), s.GRPCAddr()))
 	require.NoError(t, a.Close())
-	require.NotContains(t, examined(t, "", env...)["data"].Message, "in use")
-	code, _, stderr := command(t.Context(), env, "agent", "list", "--embedded")
+	require.NotContains(t, examineFile(t, "", env...)["data"].Message, "in use")
+	code, _, stderr := runCommand(t.Context(), env, "agent", "list", "--embedded")
 	require.Zero(t, code, stderr)
 }
 

@@ -132,9 +132,9 @@ func (p *program) showVersion(cmd *cobra.Command, cfg Config) error {
 		report.Next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
 	}
 	if missing {
-		return p.answer(cmd, report, "%s does not exist yet. %s\n", report.Store, report.Next)
+		return p.printResult(cmd, report, "%s does not exist yet. %s\n", report.Store, report.Next)
 	}
-	return p.answer(cmd, report, "%s has schema version %d, and this Fleet needs %d. %s\n", report.Store, report.Schema, report.Needed, report.Next)
+	return p.printResult(cmd, report, "%s has schema version %d, and this Fleet needs %d. %s\n", report.Store, report.Schema, report.Needed, report.Next)
 }
 
 func (p *program) newBackup() *cobra.Command {
@@ -175,7 +175,7 @@ For a fleet in Postgres, use the tools of Postgres, for example pg_dump.`,
 		if err := sqlite.Backup(cmd.Context(), cfg.sqlitePath(), to); err != nil {
 			return err
 		}
-		return p.answer(cmd, map[string]string{"from": cfg.sqlitePath(), "to": to}, "Copied %s to %s.\n", cfg.sqlitePath(), to)
+		return p.printResult(cmd, map[string]string{"from": cfg.sqlitePath(), "to": to}, "Copied %s to %s.\n", cfg.sqlitePath(), to)
 	}
 	return cmd
 }
@@ -258,12 +258,12 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 		return err
 	}
 	report := map[string]any{"from": cfg.sqlitePath(), "to": cfg.shownStore(), "copied": counts, "replica": cfg.Replica}
-	return p.answer(cmd, report, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
+	return p.printResult(cmd, report, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
 		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond), cfg.Replica, places["local"])
 }
 
-// answer prints the text, or the value as JSON if the user wants JSON.
-func (p *program) answer(cmd *cobra.Command, value any, text string, args ...any) error {
+// printResult prints the text, or the value as JSON if the user wants JSON.
+func (p *program) printResult(cmd *cobra.Command, value any, text string, args ...any) error {
 	if wantsJSON(cmd) {
 		return p.printJSON(value)
 	}

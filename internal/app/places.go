@@ -68,8 +68,8 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 	return place, nil
 }
 
-// ofFleet returns the places of the fleet's agents.
-func (p *places) ofFleet() (all []fleet.Place, err error) {
+// fleetPlaces returns the places of the fleet's agents.
+func (p *places) fleetPlaces() (all []fleet.Place, err error) {
 	for _, place := range p.options.Places {
 		p.open[place.Traits().Name] = place
 	}
@@ -86,9 +86,9 @@ func (p *places) ofFleet() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// others returns the places that agents of other toolsets need. Some of these places may also be places of the fleet.
+// toolsetPlaces returns the places that agents of other toolsets need. Some of these places may also be places of the fleet.
 // It leaves out a place that cannot be used, such as cagent in a build without cgo, and logs a warning.
-func (p *places) others() (all []fleet.Place, err error) {
+func (p *places) toolsetPlaces() (all []fleet.Place, err error) {
 	names := []string{"local", "cagent"}
 	if p.cfg.Coder.URL != "" { // a login that `coder login` left on this machine is used only if the configuration names the deployment
 		names = append(names, "coder")

@@ -17,16 +17,16 @@ import (
 )
 
 var (
-	// wordQuoted matches a word in backticks that is a tool or a field.
-	wordQuoted = regexp.MustCompile("`([a-z]+(?:_[a-z]+)+)`")
-	// keyQuoted matches a key of JSON.
-	keyQuoted = regexp.MustCompile(`"([a-z_]+)":`)
-	// callShown matches an example of a call of a tool: a line with the tool and its arguments.
-	callShown = regexp.MustCompile(`(?m)^\s+([a-z]+(?:_[a-z]+)+) (\{.*\})$`)
+	// quotedName matches a word in backticks that is a tool or a field.
+	quotedName = regexp.MustCompile("`([a-z]+(?:_[a-z]+)+)`")
+	// jsonKey matches a key of JSON.
+	jsonKey = regexp.MustCompile(`"([a-z_]+)":`)
+	// exampleCall matches an example of a call of a tool: a line with the tool and its arguments.
+	exampleCall = regexp.MustCompile(`(?m)^\s+([a-z]+(?:_[a-z]+)+) (\{.*\})$`)
 )
 
-// orchestrator are the texts that tell an AI client how to run agents.
-var orchestrator = []string{
+// orchestratorTexts are the texts that tell an AI client how to run agents.
+var orchestratorTexts = []string{
 	"docs/use/claude-code/skills/*/SKILL.md", "docs/use/claude-code/commands/*.md", "docs/use/orchestrate.md", "internal/face/mcp/prompts/*.md",
 }
 
@@ -39,7 +39,7 @@ func TestOrchestratorNames(t *testing.T) {
 		addFields(fields, m.Output(), map[protoreflect.FullName]bool{})
 	}
 	named, calls := 0, 0
-	for _, pattern := range orchestrator {
+	for _, pattern := range orchestratorTexts {
 		paths, err := filepath.Glob(filepath.Join(repository, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, paths, pattern)
@@ -47,13 +47,13 @@ func TestOrchestratorNames(t *testing.T) {
 			b, err := os.ReadFile(path)
 			require.NoError(t, err)
 			text := string(b)
-			for _, word := range append(wordQuoted.FindAllStringSubmatch(text, -1), keyQuoted.FindAllStringSubmatch(text, -1)...) {
+			for _, word := range append(quotedName.FindAllStringSubmatch(text, -1), jsonKey.FindAllStringSubmatch(text, -1)...) {
 				named++
 				if methods[word[1]] == nil && !fields[word[1]] {
 					t.Errorf("%s: %s is neither a tool nor a field", path, word[1])
 				}
 			}
-			for _, call := range callShown.FindAllStringSubmatch(text, -1) {
+			for _, call := range exampleCall.FindAllStringSubmatch(text, -1) {
 				calls++
 				m := methods[call[1]]
 				if m == nil {
@@ -106,7 +106,7 @@ func TestPluginStarts(t *testing.T) {
 	require.NoError(t, mcp.CheckTools(tools))
 	skill, err := os.ReadFile(filepath.Join(dir, "skills", "orchestrate", "SKILL.md"))
 	require.NoError(t, err)
-	for _, word := range wordQuoted.FindAllStringSubmatch(string(skill), -1) {
+	for _, word := range quotedName.FindAllStringSubmatch(string(skill), -1) {
 		if methods[word[1]] != nil && !strings.HasPrefix(word[1], "list_agent_") { // these are of the contract
 			require.Contains(t, tools, word[1])
 		}

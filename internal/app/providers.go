@@ -5,7 +5,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
-	looks "fleet/internal/place/probe"
+	"fleet/internal/place/probe"
 	"fleet/internal/service"
 	"fleet/internal/toolset/providers"
 )
@@ -21,7 +21,7 @@ func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger
 	}
 	outside := o.Outside
 	if outside == nil {
-		outside = looks.New(looks.Config{})
+		outside = probe.New(probe.Config{})
 	}
 	return providers.New(core, outside, c)
 }

@@ -21,9 +21,9 @@ var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools", 
 
 // reloader applies a configuration to the running server.
 type reloader struct {
-	read func() (Config, error) // see Options.Reload
-	mu   sync.Mutex             // one reload at a time
-	now  Config                 // the configuration as it was read last and applied
+	read    func() (Config, error) // see Options.Reload
+	mu      sync.Mutex             // one reload at a time
+	current Config                 // the configuration as it was read last and applied
 }
 
 // reload reads the configuration again and applies it. It returns the file that was read and what has changed. If it fails,
@@ -39,7 +39,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	if err != nil {
 		return "", nil, fleet.Errorf(fleet.ReasonConfigInvalid, "the configuration is not changed: %v", err)
 	}
-	changed, refused := changedSettings(r.now, next)
+	changed, refused := changedSettings(r.current, next)
 	if len(refused) > 0 {
 		return "", nil, fleet.Errorf(fleet.ReasonRestartNeeded, "the configuration is not changed: restart the server to change %s, or take the changes back", strings.Join(refused, ", ")).
 			With("settings", strings.Join(refused, ", "))
@@ -58,8 +58,8 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	for _, name := range a.forgetProjects() {
 		a.reconciler.PollNow(ctx, name) // so that agents say at once whether they accept tasks
 	}
-	changes = describe(changed, r.now, next)
-	r.now = next
+	changes = describe(changed, r.current, next)
+	r.current = next
 	a.log.InfoContext(ctx, "configuration reloaded", slog.String("file", next.file), slog.Any("changes", changes))
 	return next.file, changes, nil
 }
@@ -91,7 +91,7 @@ func changedSettings(old, next Config) (changed, refused []string) {
 				walk(a.Field(i), b.Field(i), section)
 			case f.Type.Kind() == reflect.Struct:
 				walk(a.Field(i), b.Field(i), section+key+".")
-			case same(a.Field(i), b.Field(i)):
+			case equalValues(a.Field(i), b.Field(i)):
 			case slices.ContainsFunc(reloadable, func(r string) bool { return section+key == r || strings.HasPrefix(section+key, r+".") }):
 				changed = append(changed, section+key)
 			default:
@@ -103,8 +103,8 @@ func changedSettings(old, next Config) (changed, refused []string) {
 	return changed, refused
 }
 
-// same reports whether the values are equal. A missing list equals an empty one.
-func same(a, b reflect.Value) bool {
+// equalValues reports whether the values are equal. A missing list equals an empty one.
+func equalValues(a, b reflect.Value) bool {
 	if k := a.Kind(); (k == reflect.Slice || k == reflect.Map) && a.Len() == 0 && b.Len() == 0 {
 		return true
 	}

@@ -17,22 +17,22 @@ import (
 	"fleet/internal/waittest"
 )
 
-// reloaded is a server with agents on this machine and a configuration file.
-type reloaded struct {
+// reloadServer is a server with agents on this machine and a configuration file.
+type reloadServer struct {
 	*App
-	t     *testing.T
-	ctx   context.Context
-	file  string
-	fleet fleetv1.FleetServiceClient
+	t      *testing.T
+	ctx    context.Context
+	file   string
+	client fleetv1.FleetServiceClient
 }
 
 const reloadProjects = "local:\n  sandbox: none\n  projects:\n"
 
-func newReloaded(t *testing.T, text string) *reloaded {
+func newReloadServer(t *testing.T, text string) *reloadServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	t.Cleanup(cancel)
-	r := &reloaded{t: t, ctx: ctx, file: writeConfig(t, text)}
+	r := &reloadServer{t: t, ctx: ctx, file: writeConfig(t, text)}
 	read := func() (Config, error) {
 		return Load(r.file, []string{"FLEET_DATA=" + filepath.Join(filepath.Dir(r.file), "data")}, nil)
 	}
@@ -42,40 +42,40 @@ func newReloaded(t *testing.T, text string) *reloaded {
 	require.NoError(t, err)
 	r.Start()
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	r.fleet = fleetv1.NewFleetServiceClient(r.Conn())
+	r.client = fleetv1.NewFleetServiceClient(r.Conn())
 	return r
 }
 
 // write changes the configuration file.
-func (r *reloaded) write(text string) {
+func (r *reloadServer) write(text string) {
 	require.NoError(r.t, os.WriteFile(r.file, []byte(text), 0o600))
 }
 
-// try changes the configuration file and reloads it.
-func (r *reloaded) try(text string) (*fleetv1.ReloadConfigResponse, error) {
+// reloadWith changes the configuration file and reloads it.
+func (r *reloadServer) reloadWith(text string) (*fleetv1.ReloadConfigResponse, error) {
 	r.write(text)
-	return r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+	return r.client.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
 }
 
-func (r *reloaded) agent(name, project, role string) {
-	_, err := r.fleet.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: "x"})
+func (r *reloadServer) createAgent(name, project, role string) {
+	_, err := r.client.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: "x"})
 	require.NoError(r.t, err)
 }
 
-func (r *reloaded) shown(name string) *fleetv1.Agent {
-	resp, err := r.fleet.ShowAgent(r.ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+func (r *reloadServer) showAgent(name string) *fleetv1.Agent {
+	resp, err := r.client.ShowAgent(r.ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 	require.NoError(r.t, err)
 	return resp.GetAgent()
 }
 
-func (r *reloaded) start(agent, script string) (*fleetv1.StartAgentTaskResponse, error) {
-	return r.fleet.StartAgentTask(r.ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
+func (r *reloadServer) startTask(agent, script string) (*fleetv1.StartAgentTaskResponse, error) {
+	return r.client.StartAgentTask(r.ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
 }
 
-// ended waits for the task, and returns its status and summary.
-func (r *reloaded) ended(id string) string {
+// awaitEnd waits for the task, and returns its status and summary.
+func (r *reloadServer) awaitEnd(id string) string {
 	for {
-		resp, err := r.fleet.WaitTasks(r.ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
+		resp, err := r.client.WaitTasks(r.ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
 		require.NoError(r.t, err)
 		if resp.GetDone() {
 			task := resp.GetTasks()[0]
@@ -92,54 +92,54 @@ func TestReload(t *testing.T) {
 	shop := "  - name: shop\n    checks: ['test -e second || { touch second; false; }']\n    retries: 1\n    roles: [{name: coder}]\n"
 	web := "  - name: web\n    roles: [{name: coder}, {name: %s}]\n"
 	before := reloadProjects + shop + fmt.Sprintf(web, "writer")
-	r := newReloaded(t, before)
-	r.agent("papi", "shop", "coder")
-	r.agent("sony", "web", "writer")
-	r.agent("toni", "web", "coder")
-	task, err := r.start("papi", "until [ -e "+gate+" ]; do sleep 0.05; done; echo went on")
+	r := newReloadServer(t, before)
+	r.createAgent("papi", "shop", "coder")
+	r.createAgent("sony", "web", "writer")
+	r.createAgent("toni", "web", "coder")
+	task, err := r.startTask("papi", "until [ -e "+gate+" ]; do sleep 0.05; done; echo went on")
 	require.NoError(t, err)
 
-	done, err := r.try(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\n")
+	done, err := r.reloadWith(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"local.projects: docs added", "local.projects: web changed", "local.projects: shop removed"}, done.GetChanges())
 	require.ElementsMatch(t, []string{"papi", "sony"}, done.GetClosedAgents())
-	papi, sony := r.shown("papi"), r.shown("sony")
+	papi, sony := r.showAgent("papi"), r.showAgent("sony")
 	require.Equal(t, "busy", papi.GetStatus().String(), "its task goes on")
 	require.Contains(t, papi.GetStateReason(), "project shop is no longer in fleet.yaml, which has docs, web")
 	require.Equal(t, []string{"offline", "running"}, []string{sony.GetStatus().String(), sony.GetState().String()})
 	require.Contains(t, sony.GetStateReason(), `role "writer" is no longer a role of the project web`)
-	_, err = r.start("sony", "true")
+	_, err = r.startTask("sony", "true")
 	require.ErrorContains(t, err, `agent "sony" accepts no tasks: its role "writer"`)
-	_, err = r.fleet.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: "lina", Project: "shop", Spec: "x"})
+	_, err = r.client.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: "lina", Project: "shop", Spec: "x"})
 	require.ErrorContains(t, err, `project "shop" not found: the projects are`)
-	r.agent("lina", "docs", "coder")
-	_, err = r.try(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\ncagent: {prices: {mine/bird: {input: 7}}}\n")
+	r.createAgent("lina", "docs", "coder")
+	_, err = r.reloadWith(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\ncagent: {prices: {mine/bird: {input: 7}}}\n")
 	require.NoError(t, err)
 	price, ok := r.places.prices.Of("mine/bird")
 	require.True(t, ok)
 	require.InDelta(t, 7, price.Input, 0)
-	other, err := r.start("toni", "echo fine")
+	other, err := r.startTask("toni", "echo fine")
 	require.NoError(t, err)
-	require.Equal(t, "completed: fine", r.ended(other.GetTask().GetId()))
+	require.Equal(t, "completed: fine", r.awaitEnd(other.GetTask().GetId()))
 
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	require.Equal(t, "completed: went on", r.ended(task.GetTask().GetId()), "the check of the removed project fails once, and the second try succeeds")
-	_, err = r.start("papi", "true")
+	require.Equal(t, "completed: went on", r.awaitEnd(task.GetTask().GetId()), "the check of the removed project fails once, and the second try succeeds")
+	_, err = r.startTask("papi", "true")
 	require.ErrorContains(t, err, `agent "papi" accepts no tasks: its project shop`)
-	require.Equal(t, "offline", r.shown("papi").GetStatus().String())
+	require.Equal(t, "offline", r.showAgent("papi").GetStatus().String())
 
-	_, err = r.fleet.DeleteAgent(r.ctx, &fleetv1.DeleteAgentRequest{AgentName: "lina"})
+	_, err = r.client.DeleteAgent(r.ctx, &fleetv1.DeleteAgentRequest{AgentName: "lina"})
 	require.NoError(t, err)
-	done, err = r.try(before)
+	done, err = r.reloadWith(before)
 	require.NoError(t, err)
 	require.Empty(t, done.GetClosedAgents())
 	for _, name := range []string{"papi", "sony"} {
-		a := r.shown(name)
+		a := r.showAgent(name)
 		require.Equal(t, "idle", a.GetStatus().String(), name)
 		require.Empty(t, a.GetStateReason(), name)
-		task, err := r.start(name, "echo again")
+		task, err := r.startTask(name, "echo again")
 		require.NoError(t, err)
-		require.Equal(t, "completed: again", r.ended(task.GetTask().GetId()))
+		require.Equal(t, "completed: again", r.awaitEnd(task.GetTask().GetId()))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestReload(t *testing.T) {
 func TestReloadRefuses(t *testing.T) {
 	t.Parallel()
 	projects := reloadProjects + "  - name: shop\n"
-	r := newReloaded(t, projects)
+	r := newReloadServer(t, projects)
 	added := projects + "  - name: more\n"
 	for name, c := range map[string]struct{ text, want string }{
 		"syntax":             {added + "limits: {agents", "fleet.yaml: [6:"},
@@ -164,17 +164,17 @@ func TestReloadRefuses(t *testing.T) {
 		"sandbox of all":     {strings.Replace(added, "sandbox: none", "sandbox: auto", 1), "change local.sandbox, or"},
 		"a part of a struct": {added + "tls: {cert: a, key: b}\nlifecycle: {max_running: 3}\n", "change tls.cert, tls.key, lifecycle.max_running, or"},
 	} {
-		_, err := r.try(c.text)
+		_, err := r.reloadWith(c.text)
 		require.ErrorContains(t, err, c.want, name)
 		require.NotContains(t, err.Error(), "secret", name)
 	}
 	require.NoError(t, os.Remove(r.file))
-	_, err := r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+	_, err := r.client.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
 	require.ErrorContains(t, err, "no such file")
-	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	list, err := r.client.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetProjects(), 1)
-	done, err := r.try(added)
+	done, err := r.reloadWith(added)
 	require.NoError(t, err)
 	require.Equal(t, []string{"local.projects: more added"}, done.GetChanges())
 }
@@ -184,8 +184,8 @@ func TestReloadsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	one := reloadProjects + "  - name: shop\n"
 	two := one + "  - name: more\n    env: {N: '2'}\nlimits: {requests_per_second: 0}\n"
-	r := newReloaded(t, one)
-	r.agent("papi", "shop", "coder")
+	r := newReloadServer(t, one)
+	r.createAgent("papi", "shop", "coder")
 	var all sync.WaitGroup
 	errs := make(chan error, 100)
 	for i := range 4 {
@@ -194,24 +194,24 @@ func TestReloadsAtTheSameTime(t *testing.T) {
 				text := []string{one, two}[(i+j)%2]
 				path := fmt.Sprintf("%s.%d", r.file, i)
 				errs <- errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Rename(path, r.file))
-				_, err := r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+				_, err := r.client.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
 				errs <- err
 			}
 		})
 	}
 	for range 3 {
-		task, err := r.start("papi", "echo fine")
+		task, err := r.startTask("papi", "echo fine")
 		require.NoError(t, err)
-		require.Equal(t, "completed: fine", r.ended(task.GetTask().GetId()))
+		require.Equal(t, "completed: fine", r.awaitEnd(task.GetTask().GetId()))
 	}
 	all.Wait()
 	close(errs)
 	for err := range errs {
 		require.NoError(t, err)
 	}
-	_, err := r.try(two)
+	_, err := r.reloadWith(two)
 	require.NoError(t, err)
-	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	list, err := r.client.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetProjects(), 2)
 }
@@ -219,7 +219,7 @@ func TestReloadsAtTheSameTime(t *testing.T) {
 // TestHangup checks that SIGHUP reloads the configuration, and that it stops a server whose terminal was closed.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	r := newReloaded(t, reloadProjects+"  - name: shop\n")
+	r := newReloadServer(t, reloadProjects+"  - name: shop\n")
 	r.write(reloadProjects + "  - name: more\n")
 	signals, gone := make(chan os.Signal, 2), make(chan bool, 2)
 	ctx, stop := context.WithCancelCause(r.ctx)
@@ -229,7 +229,7 @@ func TestHangup(t *testing.T) {
 	signals <- syscall.SIGHUP
 	r.hangups(ctx, signals, func() bool { return <-gone }, stop)
 	require.ErrorContains(t, context.Cause(ctx), "terminal")
-	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	list, err := r.client.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "more", list.GetProjects()[0].GetName())
 }

@@ -38,7 +38,7 @@ func (c Config) withReplica() (Config, error) {
 		return c, nil
 	}
 	path := filepath.Join(c.Data, replicaFile)
-	name, err := madeOnce(path, newReplicaName)
+	name, err := readOrCreate(path, newReplicaName)
 	if err != nil {
 		return c, err
 	}
@@ -60,9 +60,9 @@ func newReplicaName() string {
 	return strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
 }
 
-// madeOnce returns the text in the file. If the file does not exist, it creates the file with the result of text. If
-// another process creates it meanwhile, madeOnce returns that process's text.
-func madeOnce(path string, text func() string) (string, error) {
+// readOrCreate returns the text in the file. If the file does not exist, it creates the file with the result of text. If
+// another process creates it meanwhile, readOrCreate returns that process's text.
+func readOrCreate(path string, text func() string) (string, error) {
 	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := newFile(path, text()); err != nil {
@@ -117,7 +117,7 @@ func (a *App) openPeers(ctx context.Context) (*peer.Peers, error) {
 		return nil, nil
 	}
 	return peer.New(ctx, peer.Config{
-		Replica: a.cfg.Replica, Version: Version(), Lease: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.own[name] },
-		Transport: func(t http.RoundTripper) http.RoundTripper { return outward{t} }, Log: a.log,
+		Replica: a.cfg.Replica, Version: Version(), Lease: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.ownPlaces[name] },
+		Transport: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{t} }, Log: a.log,
 	})
 }

@@ -108,7 +108,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: admission.CountingCodec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
-		grpc.RPCDecompressor(plainOnly{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
+		grpc.RPCDecompressor(noDecompression{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a.register(s.grpc)
@@ -267,22 +267,22 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()), slog.Bool("tls", s.cfg.TLS.enabled()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
-	s.warn(ctx)
-	s.warnNobody(ctx)
+	s.warnOpen(ctx)
+	s.warnNoToken(ctx)
 	s.warnMissing(ctx)
 
 	var err error
 	select {
 	case <-ctx.Done():
-		s.log.Info("server stopping; agents and their programs continue", slog.Int64("calls", s.guard.under.Load()))
+		s.log.Info("server stopping; agents and their programs continue", slog.Int64("calls", s.guard.openCalls.Load()))
 	case err = <-ended:
 	}
 	s.service.StartShutdown()
 	return errors.Join(err, s.shutdown())
 }
 
-// warnNobody logs how to make the first token if callers need one and none exists.
-func (s *Server) warnNobody(ctx context.Context) {
+// warnNoToken logs how to make the first token if callers need one and none exists.
+func (s *Server) warnNoToken(ctx context.Context) {
 	if !slices.Equal(s.cfg.Auth, Auth{AuthTokens}) {
 		return
 	}
@@ -297,8 +297,8 @@ func (s *Server) warnNobody(ctx context.Context) {
 	s.log.WarnContext(ctx, "nobody can call, because there is no token yet", slog.String("setting", "auth"), slog.String("next", next))
 }
 
-// warn logs a warning if the server accepts more callers than its settings seem to say.
-func (s *Server) warn(ctx context.Context) {
+// warnOpen logs a warning if the server accepts more callers than its settings seem to say.
+func (s *Server) warnOpen(ctx context.Context) {
 	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.CanFindUser {
 		s.log.WarnContext(ctx, "every user of this machine is served, because this system does not tell which user opened a connection; use auth tokens if there are other users",
 			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))

@@ -31,7 +31,7 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	if a.cfg.Replica == "" {
 		return nil
 	}
-	if a.machine, err = madeOnce(filepath.Join(a.cfg.Data, machineFile), rand.Text); err != nil {
+	if a.machine, err = readOrCreate(filepath.Join(a.cfg.Data, machineFile), rand.Text); err != nil {
 		return err
 	}
 	epoch, err := a.store.Lease(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine, serverLeaseTTL)
@@ -42,24 +42,24 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ok, err := a.hear(ctx, true, false)
+	ok, err := a.recordHeartbeat(ctx, true, false)
 	if err == nil && !ok {
-		err = errors.Join(a.forgotten(), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine))
+		err = errors.Join(a.forgottenError(), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine))
 	}
 	return err
 }
 
-// hear records in the store that this server runs or, with stopped, that it ends. Other servers and the list of servers
+// recordHeartbeat records in the store that this server runs or, with stopped, that it ends. Other servers and the list of servers
 // show it. ok is false if the server was forgotten.
-func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
+func (a *App) recordHeartbeat(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
 	r.Address = a.peers.Address()
 	return a.store.RecordHeartbeat(ctx, r, fresh)
 }
 
-// forgotten returns the error for a server that starts again, or answers again, after it was forgotten. Its agents are
+// forgottenError returns the error for a server that starts again, or answers again, after it was forgotten. Its agents are
 // deleted in the store, but their files and programs may still be on this machine.
-func (a *App) forgotten() error {
+func (a *App) forgottenError() error {
 	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end their programs that still run on this machine, then start with a new data directory", a.cfg.Replica)
 }
 
@@ -96,7 +96,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 		if a.cfg.Replica != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_, err := a.hear(ctx, false, true)
+			_, err := a.recordHeartbeat(ctx, false, true)
 			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine)); err != nil {
 				a.log.Warn("cannot release the lease of this server, it will expire", slog.Any("error", err))
 			}
@@ -122,10 +122,10 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		if err := a.peers.Announce(ctx); err != nil {
 			return nil, err
 		}
-		if ok, err := a.hear(ctx, false, false); err != nil {
+		if ok, err := a.recordHeartbeat(ctx, false, false); err != nil {
 			return nil, err
 		} else if !ok {
-			return a.forgotten(), nil
+			return a.forgottenError(), nil
 		}
 		if servers, err = a.servers(ctx); err != nil {
 			return nil, err

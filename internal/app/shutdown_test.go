@@ -26,7 +26,7 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	require.NoError(t, err)
 	_, err = stream.Recv() // the stream is open; from now on, the test does not read it
 	require.NoError(t, err)
-	f.open(t, "/v1/events?follow=true", "text/event-stream")
+	f.openStream(t, "/v1/events?follow=true", "text/event-stream")
 
 	task, err := client.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
 		AgentName: "papi", TaskDescription: "repeat 3000 " + strings.Repeat("long ", 1000) + "\ndone",

@@ -48,7 +48,7 @@ at a time, run "fleet serve".`,
 			if err != nil {
 				return err
 			}
-			if !t.Embedded && !answers(cmd.Context(), t.Server) && loopback.IsAddress(t.Server) && t.Token == "" {
+			if !t.Embedded && !listens(cmd.Context(), t.Server) && loopback.IsAddress(t.Server) && t.Token == "" {
 				t.Embedded = true
 			}
 			conn, closeConn, err := p.dial(cmd.Context(), t)
@@ -94,8 +94,8 @@ func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string
 	}
 }
 
-// answers reports whether something listens at the address.
-func answers(ctx context.Context, addr string) bool {
+// listens reports whether something listens at the address.
+func listens(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 2 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -20,16 +20,16 @@ import (
 	"fleet/internal/store/storetest"
 )
 
-// command runs the program with the arguments and only the environment variables in env.
-func command(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
+// runCommand runs the program with the arguments and only the environment variables in env.
+func runCommand(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	p := &program{version: "test", environ: env, stdin: &bytes.Buffer{}, stdout: &out, stderr: &err}
 	code = p.run(ctx, args)
 	return code, out.String(), err.String()
 }
 
-// filled returns a data directory whose store has objects of every kind, and the store.
-func filled(t *testing.T) (dir string, s *sqlite.Store) {
+// filledStore returns a data directory whose store has objects of every kind, and the store.
+func filledStore(t *testing.T) (dir string, s *sqlite.Store) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	s, err := sqlite.Open(t.Context(), Config{Data: dir}.sqlitePath(), sqlite.Config{})
@@ -41,30 +41,30 @@ func filled(t *testing.T) (dir string, s *sqlite.Store) {
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	dir, from := filled(t)
+	dir, from := filledStore(t)
 	env := []string{"FLEET_STORE=" + pgtest.URL(t), "FLEET_DATA=" + dir}
 
 	restricted := &fleet.Token{Name: "restricted", Kind: fleet.KindHuman, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
 	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(restricted) }))
 	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
 	require.NoError(t, err)
-	code, _, stderr := command(t.Context(), env, "import")
+	code, _, stderr := runCommand(t.Context(), env, "import")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "stop it first")
 	require.NoError(t, from.Release(t.Context(), "agent/u1", "a server"))
 
-	code, stdout, stderr := command(t.Context(), env, "import")
+	code, stdout, stderr := runCommand(t.Context(), env, "import")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "2 agents, 2 tasks")
 
-	code, _, stderr = command(t.Context(), env, "import")
+	code, _, stderr = runCommand(t.Context(), env, "import")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "not empty")
 
-	code, _, stderr = command(t.Context(), env[1:], "agent", "list", "--embedded")
+	code, _, stderr = runCommand(t.Context(), env[1:], "agent", "list", "--embedded")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "was imported into Postgres", "two servers would run the same agents")
-	require.Contains(t, examined(t, "", "FLEET_DATA="+dir)["store"].Message, "was imported into Postgres")
+	require.Contains(t, examineFile(t, "", "FLEET_DATA="+dir)["store"].Message, "was imported into Postgres")
 	left, err := filepath.Glob(filepath.Join(dir, "import-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -106,26 +106,26 @@ func openPostgres(t *testing.T, url string) *postgres.Store {
 
 func TestImportNeedsBoth(t *testing.T) {
 	t.Parallel()
-	code, _, stderr := command(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "import")
+	code, _, stderr := runCommand(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "import")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "--store")
-	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + t.TempDir(), "FLEET_STORE=postgres://nobody@127.0.0.1:1/x"}, "import")
+	code, _, stderr = runCommand(t.Context(), []string{"FLEET_DATA=" + t.TempDir(), "FLEET_STORE=postgres://nobody@127.0.0.1:1/x"}, "import")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "fleet.db")
 }
 
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	dir, s := filled(t)
+	dir, s := filledStore(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
-	code, stdout, stderr := command(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
+	code, stdout, stderr := runCommand(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, file)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
+	code, _, stderr = runCommand(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "already exists")
 
@@ -134,11 +134,11 @@ func TestBackup(t *testing.T) {
 	defer func() { require.NoError(t, restored.Close()) }()
 	storetest.RequireSame(t, s, restored)
 
-	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "backup", file+"2")
+	code, _, stderr = runCommand(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "backup", file+"2")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "fleet.db")
 	require.NoFileExists(t, file+"2")
-	code, _, stderr = command(t.Context(), []string{"FLEET_STORE=postgres://me@db.example.com/fleet"}, "backup", file+"2")
+	code, _, stderr = runCommand(t.Context(), []string{"FLEET_STORE=postgres://me@db.example.com/fleet"}, "backup", file+"2")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "pg_dump")
 }
@@ -152,13 +152,13 @@ func TestMigrate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := []string{env(t)}
-			code, stdout, stderr := command(t.Context(), env, "migrate", "status")
+			code, stdout, stderr := runCommand(t.Context(), env, "migrate", "status")
 			require.Zero(t, code, stderr)
 			require.Contains(t, stdout, "fleet migrate up")
-			code, stdout, stderr = command(t.Context(), env, "migrate", "up")
+			code, stdout, stderr = runCommand(t.Context(), env, "migrate", "up")
 			require.Zero(t, code, stderr)
 			require.Contains(t, stdout, "up to date")
-			code, stdout, stderr = command(t.Context(), env, "migrate", "status")
+			code, stdout, stderr = runCommand(t.Context(), env, "migrate", "status")
 			require.Zero(t, code, stderr)
 			require.Contains(t, stdout, "up to date")
 		})
@@ -170,15 +170,15 @@ func TestMigrate(t *testing.T) {
 func TestPasswordOfTheStore(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://fleet:hunter2@127.0.0.1:1/fleet"
-	code, _, stderr := command(t.Context(), nil, "migrate", "status", "--store", url)
+	code, _, stderr := runCommand(t.Context(), nil, "migrate", "status", "--store", url)
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "FLEET_STORE")
 	require.NotContains(t, stderr, "hunter2")
-	code, stdout, stderr := command(t.Context(), []string{"FLEET_STORE=" + url}, "migrate", "status")
+	code, stdout, stderr := runCommand(t.Context(), []string{"FLEET_STORE=" + url}, "migrate", "status")
 	require.NotZero(t, code)
 	require.NotContains(t, stdout+stderr, "hunter2")
 	for _, bad := range []string{"postgres://fleet:hunter2@[::1/fleet", "postgers://fleet:hunter2@h/fleet", "postgres://fleet:hunter2@h:x/fleet?sslmode=no"} {
-		code, _, stderr := command(t.Context(), []string{"FLEET_STORE=" + bad}, "migrate", "up")
+		code, _, stderr := runCommand(t.Context(), []string{"FLEET_STORE=" + bad}, "migrate", "up")
 		require.NotZero(t, code)
 		require.NotContains(t, stderr, "hunter2")
 	}

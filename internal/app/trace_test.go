@@ -133,7 +133,7 @@ func TestTraceOfTask(t *testing.T) {
 				require.True(t, s.SpanContext.TraceID().String() == callersTrace || s.Name != "FleetService/StartAgentTask")
 			}
 			var calls []any
-			for _, line := range log.of(t, "audit") {
+			for _, line := range log.withMessage(t, "audit") {
 				if line["method"] == "StartAgentTask" {
 					calls = append(calls, line["trace_id"])
 				}

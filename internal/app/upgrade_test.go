@@ -40,7 +40,7 @@ func TestOldProgram(t *testing.T) {
 				env = append(env, "FLEET_STORE="+source)
 			}
 			this := func(args ...string) string {
-				code, stdout, stderr := command(t.Context(), env, args...)
+				code, stdout, stderr := runCommand(t.Context(), env, args...)
 				require.Zero(t, code, stderr)
 				return stdout
 			}

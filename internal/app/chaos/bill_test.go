@@ -158,7 +158,7 @@ func TestChaosBill(t *testing.T) {
 
 	billed, broken, unread := bill.figures()
 	ledger, reserved := f.ledgerOf(t, billBudget)
-	states, holds := f.fates(t, ids)
+	states, holds := f.statesOf(t, ids)
 	t.Logf("%d tasks with %s a day for %s, %v kills: the bill is %s and the ledger says %s; %d requests were broken off, %d responses were not read; %v, held %v",
 		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, centsOf(billed), ledger, broken, unread, states, holds)
 	require.Zero(t, reserved)
@@ -210,7 +210,7 @@ func shimsOf(dir string) (pids []int) {
 }
 
 // awaitHeld waits until no task runs, and all pending tasks wait for the budget.
-func (f *fleetUnder) awaitHeld(t *testing.T, limit time.Duration) {
+func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -238,7 +238,7 @@ func (f *fleetUnder) awaitHeld(t *testing.T, limit time.Duration) {
 }
 
 // ledgerOf returns the sums of the entries in the ledger of the budget.
-func (f *fleetUnder) ledgerOf(t *testing.T, budget string) (spent, reserved fleet.Micros) {
+func (f *fleetUnderLoad) ledgerOf(t *testing.T, budget string) (spent, reserved fleet.Micros) {
 	t.Helper()
 	for cursor := ""; ; {
 		answer := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowBudget, &fleetv1.ShowBudgetRequest{Name: budget, All: true, Cursor: cursor, Limit: new(int32(100))})
@@ -253,8 +253,8 @@ func (f *fleetUnder) ledgerOf(t *testing.T, budget string) (spent, reserved flee
 	}
 }
 
-// fates returns how many tasks are in each state, and how many wait for which budget until when. It fails the test if a task is lost.
-func (f *fleetUnder) fates(t *testing.T, ids []string) (states, holds map[string]int) {
+// statesOf returns how many tasks are in each state, and how many wait for which budget until when. It fails the test if a task is lost.
+func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, holds map[string]int) {
 	t.Helper()
 	states, holds = map[string]int{}, map[string]int{}
 	for _, id := range ids {

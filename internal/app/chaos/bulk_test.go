@@ -19,7 +19,7 @@ import (
 
 // bulkFleet is a fleet whose servers are killed while they run a bulk operation.
 type bulkFleet struct {
-	*fleetUnder
+	*fleetUnderLoad
 	store  fleet.Store
 	serves atomic.Int32 // index of the server that runs the plan
 	broken int          // calls that ended with a server
@@ -35,8 +35,8 @@ func TestChaosBulk(t *testing.T) {
 		count = 5000
 	}
 	limits := fleet.Limits{Agents: 2 * count, RunningTasks: 2 * count}
-	onStores(t, "b", limits, func(t *testing.T, f *fleetUnder, store fleet.Store) {
-		testBulk(t, &bulkFleet{fleetUnder: f, store: store}, count)
+	onStores(t, "b", limits, func(t *testing.T, f *fleetUnderLoad, store fleet.Store) {
+		testBulk(t, &bulkFleet{fleetUnderLoad: f, store: store}, count)
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// extent is how long the test injects faults: until a number of faults has happened, or for a time.
-type extent struct {
+// runLength is how long the test injects faults: until a number of faults has happened, or for a time.
+type runLength struct {
 	faults int
 	time   time.Duration
 }
@@ -33,12 +33,12 @@ const callersOfAgent = 3
 // something.
 const manyFaults = 500
 
-// shortly is the extent in an ordinary test run.
-const shortly = 20 * time.Second
+// shortRun is the extent in an ordinary test run.
+const shortRun = 20 * time.Second
 
-func extentOf(text string) (e extent, err error) {
+func parseRunLength(text string) (e runLength, err error) {
 	if text == "" {
-		return extent{time: shortly}, nil
+		return runLength{time: shortRun}, nil
 	}
 	if e.faults, err = strconv.Atoi(text); err == nil && e.faults > 0 {
 		return e, nil
@@ -51,13 +51,13 @@ func extentOf(text string) (e extent, err error) {
 
 func TestExtent(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]extent{"": {time: shortly}, "1000": {faults: 1000}, "10m": {time: 10 * time.Minute}} {
-		e, err := extentOf(text)
+	for text, want := range map[string]runLength{"": {time: shortRun}, "1000": {faults: 1000}, "10m": {time: 10 * time.Minute}} {
+		e, err := parseRunLength(text)
 		require.NoError(t, err)
 		require.Equal(t, want, e)
 	}
 	for _, text := range []string{"-1", "0", "soon", "-3s"} {
-		_, err := extentOf(text)
+		_, err := parseRunLength(text)
 		require.Error(t, err)
 	}
 }
@@ -78,7 +78,7 @@ func random(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 
 // callers create and delete agents, start, stop and watch tasks, and send messages, on all faces.
 func TestChaos(t *testing.T) {
 	pgtest.Need(t)
-	length, err := extentOf(os.Getenv("CHAOS"))
+	length, err := parseRunLength(os.Getenv("CHAOS"))
 	require.NoError(t, err)
 	seed := seedOf(t)
 
@@ -92,7 +92,7 @@ func TestChaos(t *testing.T) {
 	disk, full := smallDisk(t, dir)
 	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
 	single := alone.add(t, "sqlite", filepath.Join(disk, "data"))
-	fleets := []*fleetUnder{shared, alone}
+	fleets := []*fleetUnderLoad{shared, alone}
 	for _, f := range fleets {
 		f.start(t)
 		if f == shared {
@@ -120,10 +120,10 @@ func TestChaos(t *testing.T) {
 				streams++
 				client++
 				r, id := random(seed, streams), client
-				callers.Go(func() { f.load(ctx, id, agent, r) })
+				callers.Go(func() { f.callAgent(ctx, id, agent, r) })
 			}
 		}
-		for _, caller := range []func(context.Context, int, *rand.Rand){f.churn, f.churn, f.churn, f.contracts} {
+		for _, caller := range []func(context.Context, int, *rand.Rand){f.churnAgents, f.churnAgents, f.churnAgents, f.callContracts} {
 			streams++
 			client++
 			r, id := random(seed, streams), client
@@ -147,14 +147,14 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	for i, s := range shared.servers {
-		trouble(func() error { return faults.afflict(ctx, s, serverFaults(s), random(seed, uint64(i))) })
+		trouble(func() error { return faults.inject(ctx, s, serverFaults(s), random(seed, uint64(i))) })
 	}
 	ofSingle := serverFaults(single)
 	if full {
 		ofSingle["disk full"] = diskFault(disk)
 	}
-	trouble(func() error { return faults.afflict(ctx, single, ofSingle, random(seed, 10)) })
-	trouble(func() error { return faults.afflictDatabase(ctx, db, shared.servers, random(seed, 11)) })
+	trouble(func() error { return faults.inject(ctx, single, ofSingle, random(seed, 10)) })
+	trouble(func() error { return faults.injectIntoDatabase(ctx, db, shared.servers, random(seed, 11)) })
 
 	began, reported := time.Now(), time.Now()
 	for ctx.Err() == nil && (length.faults == 0 || faults.count() < length.faults) && (length.time == 0 || time.Since(began) < length.time) {

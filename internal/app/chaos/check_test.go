@@ -35,25 +35,25 @@ type evidence struct {
 // verdict holds the problems that the checks have found, and how many items they have compared.
 type verdict struct {
 	problems []string
-	checks   []checked
+	checks   []comparison
 }
 
-type checked struct {
+type comparison struct {
 	what  string
 	count int
 	rare  bool // also a long run may have none
 }
 
-func (v *verdict) bad(format string, args ...any) {
+func (v *verdict) problem(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
 func (v *verdict) compared(what string, n int) {
-	v.checks = append(v.checks, checked{what: what, count: n})
+	v.checks = append(v.checks, comparison{what: what, count: n})
 }
 
 func (v *verdict) comparedRare(what string, n int) {
-	v.checks = append(v.checks, checked{what: what, count: n, rare: true})
+	v.checks = append(v.checks, comparison{what: what, count: n, rare: true})
 }
 
 // check compares the answers that callers received with the evidence.
@@ -93,16 +93,16 @@ func (v *verdict) checkWatched(e *evidence) {
 	n := 0
 	for name, events := range e.watched {
 		n += len(events)
-		if problem := differs(name, events, e.log); problem != "" {
-			v.bad("%s watcher: %s", name, problem)
+		if problem := difference(name, events, e.log); problem != "" {
+			v.problem("%s watcher: %s", name, problem)
 		}
 	}
 	v.compared("events that watchers got", n)
 }
 
-// differs describes the first difference between the events of the watcher and the log. It returns "" if they are
+// difference describes the first difference between the events of the watcher and the log. It returns "" if they are
 // equal. It does not compare texts over MCP, because MCP shortens long texts.
-func differs(watcher string, events, log []*fleetv1.Event) string {
+func difference(watcher string, events, log []*fleetv1.Event) string {
 	for i, e := range events {
 		switch {
 		case i >= len(log):
@@ -110,7 +110,7 @@ func differs(watcher string, events, log []*fleetv1.Event) string {
 		case e.GetCursor() != log[i].GetCursor():
 			return fmt.Sprintf("event %d is %s, and %s in the log", i, e.GetCursor(), log[i].GetCursor())
 		case e.GetType() != log[i].GetType() || e.GetTaskId() != log[i].GetTaskId() || watcher != "MCP" && e.GetText() != log[i].GetText():
-			return fmt.Sprintf("it got %s, and the log has %s", line(e), line(log[i]))
+			return fmt.Sprintf("it got %s, and the log has %s", describeEvent(e), describeEvent(log[i]))
 		}
 	}
 	if len(events) < len(log) {
@@ -126,25 +126,25 @@ func (v *verdict) checkLog(log []*fleetv1.Event) {
 	for _, e := range log {
 		seq, err := strconv.ParseInt(e.GetCursor(), 10, 64)
 		if err != nil || seq <= last {
-			v.bad("the log has event %s after event %d", e.GetCursor(), last)
+			v.problem("the log has event %s after event %d", e.GetCursor(), last)
 		}
 		last = seq
 		id, agent := e.GetTaskId(), e.GetAgentName()
 		switch e.GetType() {
 		case fleetv1.Event_task_created:
 			if has[agent] != "" {
-				v.bad("the log has task %s of %s while task %s goes on", id, agent, has[agent])
+				v.problem("the log has task %s of %s while task %s goes on", id, agent, has[agent])
 			}
 			has[agent] = id
 		case fleetv1.Event_task_ended:
 			if has[agent] != id || ended[id] {
-				v.bad("the log has the end of task %s of %s, which has %q", id, agent, has[agent])
+				v.problem("the log has the end of task %s of %s, which has %q", id, agent, has[agent])
 			}
 			ended[id] = true
 			delete(has, agent)
 		case fleetv1.Event_task_output, fleetv1.Event_task_started, fleetv1.Event_task_message:
 			if has[agent] != id {
-				v.bad("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, has[agent])
+				v.problem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, has[agent])
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (v *verdict) checkLog(log []*fleetv1.Event) {
 // checkLeases checks that two servers never worked on an agent at the same time.
 func (v *verdict) checkLeases(e *evidence) {
 	for _, p := range e.leaseProblems {
-		v.bad("%s", p)
+		v.problem("%s", p)
 	}
 	if e.leaseOwners > 0 {
 		v.compared("owners of leases", e.leaseOwners)
@@ -178,10 +178,10 @@ func (v *verdict) checkLimits(e *evidence) {
 		mostAgents, mostTasks = max(mostAgents, agents), max(mostTasks, tasks)
 	}
 	if mostAgents > e.limits.Agents {
-		v.bad("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
+		v.problem("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
 	}
 	if mostTasks > e.limits.RunningTasks {
-		v.bad("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
+		v.problem("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
 	}
 	v.compared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
 	v.compared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
@@ -200,15 +200,15 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 		id, status := task.GetId(), task.GetStatus().String()
 		ids[id] = true
 		if tags[id] == "" {
-			v.bad("no event says that task %s was created", id)
+			v.problem("no event says that task %s was created", id)
 		}
 		switch was := h.final[id]; {
 		case !isFinal(status):
-			v.bad("task %s is %s at the end", id, status)
+			v.problem("task %s is %s at the end", id, status)
 		case ends[id] != status:
-			v.bad("task %s is %s, and its event says %q", id, status, ends[id])
+			v.problem("task %s is %s, and its event says %q", id, status, ends[id])
 		case was != "" && was != status:
-			v.bad("task %s was %s, and is %s", id, was, status)
+			v.problem("task %s was %s, and is %s", id, was, status)
 		}
 	}
 	for _, task := range e.ofContracts {
@@ -216,7 +216,7 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	}
 	for id := range h.final {
 		if !ids[id] {
-			v.bad("task %s has ended and is not in the store", id)
+			v.problem("task %s has ended and is not in the store", id)
 		}
 	}
 	v.compared("final states", len(e.tasks))
@@ -226,14 +226,14 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 // checkRuns checks that no task was run twice, and that no two tasks of an agent ran at the same time.
 func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	for _, overlap := range e.overlaps {
-		v.bad("a run began while another was under way: %s", overlap)
+		v.problem("a run began while another was under way: %s", overlap)
 	}
 	n := 0
 	for _, task := range e.tasks {
 		runs, status := e.runs[tags[task.GetId()]], task.GetStatus().String()
 		n += runs
 		if runs > 1 || runs == 0 && status == "completed" {
-			v.bad("task %s, which is %s, was run %d times", task.GetId(), status, runs)
+			v.problem("task %s, which is %s, was run %d times", task.GetId(), status, runs)
 		}
 	}
 	v.compared("runs", n)
@@ -263,15 +263,15 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 			possible = append(possible, first, second, "")
 		}
 		if !slices.Contains(possible, got) {
-			v.bad("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, story(e.log, id))
+			v.problem("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, taskEvents(e.log, id))
 		}
 	}
 	v.compared("tasks with output", len(output))
 	v.comparedRare("tasks whose output met a full disk", len(dropped))
 }
 
-// line describes an event.
-func line(e *fleetv1.Event) string {
+// describeEvent describes an event.
+func describeEvent(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }
 
@@ -281,12 +281,12 @@ func isDropped(step string) bool {
 	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
 }
 
-// story describes all events of the task in the log.
-func story(log []*fleetv1.Event, id string) string {
+// taskEvents describes all events of the task in the log.
+func taskEvents(log []*fleetv1.Event, id string) string {
 	var b strings.Builder
 	for _, e := range log {
 		if e.GetTaskId() == id {
-			b.WriteString("\n  " + line(e))
+			b.WriteString("\n  " + describeEvent(e))
 		}
 	}
 	return b.String()
@@ -299,7 +299,7 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 	for _, task := range e.tasks {
 		tag := tags[task.GetId()]
 		if byTag[tag] != "" {
-			v.bad("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
+			v.problem("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
 		}
 		byTag[tag] = task.GetId()
 	}
@@ -309,10 +309,10 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		switch {
 		case a.task != "":
 			if accepted++; a.task != id {
-				v.bad("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
+				v.problem("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
 			}
 		case a.refused && id != "":
-			v.bad("%s was refused, and is task %s", tag, id)
+			v.problem("%s was refused, and is task %s", tag, id)
 		case !a.refused:
 			unknown++
 		}
@@ -359,22 +359,22 @@ func (h *history) checkLives(v *verdict, e *evidence) {
 		there := e.agents[name]
 		switch {
 		case created[name] > 1:
-			v.bad("%s was created %d times", name, created[name])
+			v.problem("%s was created %d times", name, created[name])
 		case l.created && created[name] == 0:
-			v.bad("the acknowledged agent %s is lost", name)
+			v.problem("the acknowledged agent %s is lost", name)
 		case l.refused && created[name] > 0:
-			v.bad("%s was refused, and was created", name)
+			v.problem("%s was refused, and was created", name)
 		case deleted[name] > created[name]:
-			v.bad("%s was deleted %d times", name, deleted[name])
+			v.problem("%s was deleted %d times", name, deleted[name])
 		case l.deleted && (there || deleted[name] == 0):
-			v.bad("%s is there after its deletion was acknowledged", name)
+			v.problem("%s is there after its deletion was acknowledged", name)
 		case l.created && !l.deleting && !there:
-			v.bad("%s was created, never deleted, and is not there", name)
+			v.problem("%s was created, never deleted, and is not there", name)
 		case there != (created[name] > deleted[name]):
-			v.bad("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
+			v.problem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
 		}
 		if n, shared := e.workspaces[name]; shared && n != created[name]-deleted[name] {
-			v.bad("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
+			v.problem("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
 		}
 	}
 	v.compared("creations that were acknowledged", creations)
@@ -400,13 +400,13 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		n := e.delivered[text]
 		switch {
 		case n > 1:
-			v.bad("%q was delivered %d times", text, n)
+			v.problem("%q was delivered %d times", text, n)
 		case said[text] > 1:
-			v.bad("the log has %q %d times", text, said[text])
+			v.problem("the log has %q %d times", text, said[text])
 		case n > said[text]:
-			v.bad("%q was delivered, and is not in the log", text)
+			v.problem("%q was delivered, and is not in the log", text)
 		case m.refused && n > 0:
-			v.bad("%q was refused, and was delivered", text)
+			v.problem("%q was refused, and was delivered", text)
 		}
 		if !m.accepted {
 			continue
@@ -414,7 +414,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		accepted++
 		if n == 0 {
 			if late[m.task]--; late[m.task] < 0 {
-				v.bad("the acknowledged %q was neither delivered nor refused", text)
+				v.problem("the acknowledged %q was neither delivered nor refused", text)
 			}
 		}
 	}
@@ -426,7 +426,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {
-			v.bad("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, impossible(ops, info))
+			v.problem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
 		}
 	}
 	v.compared("operations in the model", len(h.ops))

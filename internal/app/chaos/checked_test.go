@@ -25,15 +25,15 @@ func goodHistory() (*history, *evidence) {
 		at := [][2]int64{{10, 20}, {25, 26}, {30, 31}, {45, 46}, {60, 61}, {70, 80}}[i]
 		h.add(i, a, at[0], at[1])
 	}
-	h.saw("1", "completed", 40)
-	h.saw("2", "running", 61)
-	h.saw("2", "stopped", 80)
-	h.lives = map[string]*life{
+	h.sawTask("1", "completed", 40)
+	h.sawTask("2", "running", 61)
+	h.sawTask("2", "stopped", 80)
+	h.lives = map[string]*agentRecord{
 		"new-shared-1": {created: true, deleting: true, deleted: true},
 		"new-2":        {created: true},
 		"new-3":        {refused: true},
 	}
-	h.messages = map[string]*sent{
+	h.messages = map[string]*messageRecord{
 		"m000001": {agent: "papi", task: "1", accepted: true},
 		"m000002": {agent: "papi", task: "2", accepted: true}, // task 2 ended before papi read the message
 		"m000003": {agent: "papi", refused: true},
@@ -127,7 +127,7 @@ func TestChecks(t *testing.T) {
 			e.tasks[0].Status, e.log[8].Status = fleetv1.Task_failed, "failed"
 		}, "task 1 was completed, and is failed"},
 		"a final state changes while callers look": {func(h *history, _ *evidence) {
-			h.saw("1", "failed", 90)
+			h.sawTask("1", "failed", 90)
 		}, "task 1 was completed and then failed"},
 		"a final state differs from its event": {func(_ *history, e *evidence) {
 			e.log[14].Status = "completed"
@@ -183,7 +183,7 @@ func TestChecks(t *testing.T) {
 			e.rewrite(slices.Insert(slices.Clone(e.log), 3, e.log[2]))
 		}, "new-2 was created 2 times"},
 		"a refused creation is done": {func(h *history, _ *evidence) {
-			*h.lives["new-2"] = life{refused: true}
+			*h.lives["new-2"] = agentRecord{refused: true}
 		}, "new-2 was refused, and was created"},
 		"an agent goes by itself": {func(_ *history, e *evidence) {
 			delete(e.agents, "new-2")
@@ -205,7 +205,7 @@ func TestChecks(t *testing.T) {
 			delete(e.delivered, "m000001")
 		}, `the acknowledged "m000001" was neither delivered nor refused`},
 		"a message is lost in a task that refused another": {func(h *history, _ *evidence) {
-			h.messages["m000004"] = &sent{agent: "papi", task: "2", accepted: true}
+			h.messages["m000004"] = &messageRecord{agent: "papi", task: "2", accepted: true}
 		}, "was neither delivered nor refused"},
 		"a message is delivered twice": {func(_ *history, e *evidence) {
 			e.delivered["m000001"] = 2
@@ -221,7 +221,7 @@ func TestChecks(t *testing.T) {
 			e.rewrite(without(e.log, "7"))
 		}, `"m000001" was delivered, and is not in the log`},
 		"a refused message is delivered": {func(h *history, _ *evidence) {
-			*h.messages["m000001"] = sent{agent: "papi", refused: true}
+			*h.messages["m000001"] = messageRecord{agent: "papi", refused: true}
 		}, `"m000001" was refused, and was delivered`},
 		"a stale read": {func(h *history, _ *evidence) {
 			h.add(9, action{"papi", seen, "1"}, 85, 86)

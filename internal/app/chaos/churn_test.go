@@ -14,15 +14,15 @@ import (
 // churnPrefix is the beginning of the names of agents that are created and deleted while faults happen.
 const churnPrefix = "new-"
 
-// life is what callers learned from the answers about an agent that they created.
-type life struct {
+// agentRecord is what callers learned from the answers about an agent that they created.
+type agentRecord struct {
 	created, deleted bool // acknowledged
 	refused          bool // it is certain that it was not created
 	deleting         bool // a deletion was requested, and perhaps not answered
 }
 
-// sent is a message.
-type sent struct {
+// messageRecord is a message.
+type messageRecord struct {
 	agent    string
 	task     string // the task that received the message, if the message was accepted
 	accepted bool
@@ -32,13 +32,13 @@ type sent struct {
 // sharedPrefix is a part of the names of agents in the place that all servers share.
 const sharedPrefix = "shared-"
 
-func (f *fleetUnder) isShared(agent string) bool {
+func (f *fleetUnderLoad) isShared(agent string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(agent, churnPrefix), sharedPrefix)
 }
 
-// churn is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most agents at
+// churnAgents is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most agents at
 // once, and the others when the server refuses to create more.
-func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
+func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Rand) {
 	h := f.history
 	var left []string
 	for n := 0; ctx.Err() == nil; n++ {
@@ -46,7 +46,7 @@ func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
 		if n%2 == 0 {
 			name = fmt.Sprintf("%s%s%d-%d", churnPrefix, sharedPrefix, client, n)
 		}
-		l := &life{}
+		l := &agentRecord{}
 		h.mu.Lock()
 		h.lives[name] = l
 		h.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
 }
 
 // life returns what callers learned about the agent.
-func (h *history) life(agent string) *life {
+func (h *history) life(agent string) *agentRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lives[agent]
@@ -80,7 +80,7 @@ func (h *history) life(agent string) *life {
 const tries = 5
 
 // create tries to create the agent, and records the outcome in l.
-func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
+func (f *fleetUnderLoad) create(name string, l *agentRecord, r *rand.Rand) {
 	project := "shell"
 	if f.isShared(name) {
 		project = fake.DefaultProjects()[0].Name
@@ -103,9 +103,9 @@ func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
 }
 
 // message sends a message to the agent's task, and records the outcome.
-func (f *fleetUnder) message(agent string, r *rand.Rand) {
-	text := f.tag("m") + " for " + agent
-	m := &sent{agent: agent}
+func (f *fleetUnderLoad) message(agent string, r *rand.Rand) {
+	text := f.newTag("m") + " for " + agent
+	m := &messageRecord{agent: agent}
 	f.history.mu.Lock()
 	f.history.messages[text] = m
 	f.history.mu.Unlock()
@@ -122,7 +122,7 @@ func (f *fleetUnder) message(agent string, r *rand.Rand) {
 }
 
 // delete tries to delete the agent, and then checks that it no longer exists.
-func (f *fleetUnder) delete(name string, l *life, r *rand.Rand) {
+func (f *fleetUnderLoad) delete(name string, l *agentRecord, r *rand.Rand) {
 	l.deleting = true
 	for try := 1; try <= tries && !l.deleted; try++ {
 		err := f.call(r, "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: "delete " + name}, &fleetv1.DeleteAgentResponse{})

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/store/packed"
 )
 
-// contract is what a caller learned about a contract whose agent it started.
-type contract struct {
+// contractRecord is what a caller learned about a contract whose agent it started.
+type contractRecord struct {
 	agent     string // its id
 	pieces    []*piece
 	completed bool // acknowledged
@@ -36,11 +36,11 @@ type contractResult struct {
 	status, summary, payload string
 }
 
-// contracts is a caller that starts agents for contracts, appends to their payloads and reports their ends, until ctx is done.
-func (f *fleetUnder) contracts(ctx context.Context, client int, r *rand.Rand) {
+// callContracts is a caller that starts agents for contracts, appends to their payloads and reports their ends, until ctx is done.
+func (f *fleetUnderLoad) callContracts(ctx context.Context, client int, r *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("contract-%d-%d", client, n)
-		c := &contract{agent: f.startContract(id, r)}
+		c := &contractRecord{agent: f.startContract(id, r)}
 		if c.agent == "" {
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
 			continue
@@ -60,7 +60,7 @@ func (f *fleetUnder) contracts(ctx context.Context, client int, r *rand.Rand) {
 }
 
 // startContract returns the id of the agent, or "" if no answer has it.
-func (f *fleetUnder) startContract(id string, r *rand.Rand) string {
+func (f *fleetUnderLoad) startContract(id string, r *rand.Rand) string {
 	request := &fleetv1.AgentStartRequest{Contract: "sleep 3600", RequestId: id}
 	for range tries {
 		answer := &fleetv1.AgentStartResponse{}
@@ -71,7 +71,7 @@ func (f *fleetUnder) startContract(id string, r *rand.Rand) string {
 	return ""
 }
 
-func (f *fleetUnder) appendPiece(c *contract, p *piece, r *rand.Rand) {
+func (f *fleetUnderLoad) appendPiece(c *contractRecord, p *piece, r *rand.Rand) {
 	request := &fleetv1.AppendPayloadRequest{AgentId: c.agent, Chunk: p.text, RequestId: p.text}
 	for try := 1; try <= tries; try++ {
 		err := f.call(r, "LifecycleService/AppendPayload", request, &fleetv1.AppendPayloadResponse{})
@@ -84,7 +84,7 @@ func (f *fleetUnder) appendPiece(c *contract, p *piece, r *rand.Rand) {
 }
 
 // complete reports the end of the contract. The summary is the id of its agent.
-func (f *fleetUnder) complete(c *contract, r *rand.Rand) {
+func (f *fleetUnderLoad) complete(c *contractRecord, r *rand.Rand) {
 	for range tries {
 		err := f.call(r, "LifecycleService/AgentComplete", &fleetv1.AgentCompleteRequest{AgentId: c.agent, Summary: c.agent}, &fleetv1.AgentCompleteResponse{})
 		if err == nil || reasonOf(err) != "" {
@@ -95,7 +95,7 @@ func (f *fleetUnder) complete(c *contract, r *rand.Rand) {
 }
 
 // settleContracts stops the contracts that have not ended, until there are none. Callers may not know some of them.
-func (f *fleetUnder) settleContracts(ctx context.Context) {
+func (f *fleetUnderLoad) settleContracts(ctx context.Context) {
 	for {
 		running, err := f.runningContracts(ctx)
 		if err == nil && len(running) == 0 {
@@ -112,7 +112,7 @@ func (f *fleetUnder) settleContracts(ctx context.Context) {
 }
 
 // runningContracts returns the ids of the agents of contracts that have not ended.
-func (f *fleetUnder) runningContracts(ctx context.Context) (ids []string, err error) {
+func (f *fleetUnderLoad) runningContracts(ctx context.Context) (ids []string, err error) {
 	for cursor := ""; ; {
 		answer := &fleetv1.AgentListResponse{}
 		if err := overGRPC(ctx, f.servers[0], "LifecycleService/AgentList", &fleetv1.AgentListRequest{Cursor: cursor, PageSize: new(int32(100))}, answer); err != nil {
@@ -130,7 +130,7 @@ func (f *fleetUnder) runningContracts(ctx context.Context) (ids []string, err er
 }
 
 // contractResults returns the results of all contracts that callers know, by the id of the agent.
-func (f *fleetUnder) contractResults(ctx context.Context, t *testing.T) map[string]contractResult {
+func (f *fleetUnderLoad) contractResults(ctx context.Context, t *testing.T) map[string]contractResult {
 	results := map[string]contractResult{}
 	client := fleetv1.NewLifecycleServiceClient(f.servers[0].conn)
 	for _, c := range f.history.contracts {
@@ -169,7 +169,7 @@ func (h *history) checkContracts(v *verdict, e *evidence) {
 		if c.completed {
 			completed++
 			if got.status != reported || got.summary != c.agent {
-				v.bad("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
+				v.problem("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
 			}
 		}
 		if got.status != reported {
@@ -188,7 +188,7 @@ func (h *history) checkContracts(v *verdict, e *evidence) {
 			}
 		}
 		if !slices.Equal(want, have) {
-			v.bad("the payload of contract %s is %q instead of %q", c.agent, have, want)
+			v.problem("the payload of contract %s is %q instead of %q", c.agent, have, want)
 		}
 	}
 	v.compared("reports of contracts that were acknowledged", completed)

@@ -75,7 +75,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	}
 	r, err := restRequest(t.Context(), two, "DownloadAgentBundle", &fleetv1.DownloadAgentBundleRequest{AgentName: "papi"})
 	require.NoError(t, err)
-	bundle, code, err := do(r)
+	bundle, code, err := sendHTTP(r)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, code, string(bundle))
 	require.Contains(t, string(bundle[:16]), "git bundle")

@@ -19,7 +19,7 @@ import (
 var tagLine = regexp.MustCompile(`t\d{6}`)
 
 // evidence collects the evidence for the checks, after callers and faults have ended.
-func (f *fleetUnder) evidence(t *testing.T) *evidence {
+func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
@@ -46,7 +46,7 @@ func (f *fleetUnder) evidence(t *testing.T) *evidence {
 	for _, name := range f.allAgents(ctx, t) {
 		e.agents[name] = true
 	}
-	e.addTraces(t, f.witness)
+	e.addTraces(t, f.tracesDir)
 	tags := tagsOf(e.log)
 	for _, task := range e.tasks {
 		if f.isShared(task.GetAgentName()) {
@@ -89,7 +89,7 @@ func (e *evidence) addTraces(t *testing.T, witness string) {
 }
 
 // allAgents returns the names of all agents that exist.
-func (f *fleetUnder) allAgents(ctx context.Context, t *testing.T) (names []string) {
+func (f *fleetUnderLoad) allAgents(ctx context.Context, t *testing.T) (names []string) {
 	answer := &fleetv1.ListAgentsResponse{}
 	require.NoError(t, overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer))
 	for _, a := range answer.GetAgents() {
@@ -99,7 +99,7 @@ func (f *fleetUnder) allAgents(ctx context.Context, t *testing.T) (names []strin
 }
 
 // allTasks returns all tasks of the toolset in the store.
-func (f *fleetUnder) allTasks(ctx context.Context, t *testing.T, toolset fleetv1.ListTasksRequest_Toolset) (all []*fleetv1.Task) {
+func (f *fleetUnderLoad) allTasks(ctx context.Context, t *testing.T, toolset fleetv1.ListTasksRequest_Toolset) (all []*fleetv1.Task) {
 	for cursor := ""; ; {
 		answer := &fleetv1.ListTasksResponse{}
 		require.NoError(t, overGRPC(ctx, f.servers[0], "ListTasks", &fleetv1.ListTasksRequest{Toolset: toolset, Cursor: cursor, Limit: proto.Int32(100)}, answer))

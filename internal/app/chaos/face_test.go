@@ -71,8 +71,8 @@ func mustCall[Q, R any](t *testing.T, s *server, method func(fleetv1.FleetServic
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
 
 var (
-	names   = protojson.MarshalOptions{UseProtoNames: true}
-	lenient = protojson.UnmarshalOptions{DiscardUnknown: true}
+	protoNames = protojson.MarshalOptions{UseProtoNames: true}
+	lenient    = protojson.UnmarshalOptions{DiscardUnknown: true}
 )
 
 // fullName returns the name of a method with its service, which is FleetService if the name has none.
@@ -94,8 +94,8 @@ func methodOf(name string) protoreflect.MethodDescriptor {
 // endpoints are the paths of MCP, by service.
 var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/mcp/lifecycle"}
 
-func arguments(request proto.Message) (args map[string]any, err error) {
-	data, err := names.Marshal(request)
+func requestArgs(request proto.Message) (args map[string]any, err error) {
+	data, err := protoNames.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func arguments(request proto.Message) (args map[string]any, err error) {
 
 // restRequest returns the request of a method by HTTP.
 func restRequest(ctx context.Context, s *server, method string, request proto.Message) (*http.Request, error) {
-	args, err := arguments(request)
+	args, err := requestArgs(request)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +116,17 @@ func overREST(ctx context.Context, s *server, method string, request, answer pro
 	if err != nil {
 		return err
 	}
-	data, code, err := do(r)
+	data, code, err := sendHTTP(r)
 	if err != nil {
 		return err
 	}
 	if code != http.StatusOK {
-		return refused(data)
+		return parseRefusal(data)
 	}
 	return lenient.Unmarshal(data, answer)
 }
 
-func do(r *http.Request) (data []byte, code int, err error) {
+func sendHTTP(r *http.Request) (data []byte, code int, err error) {
 	got, err := httpClient.Do(r)
 	if err != nil {
 		return nil, 0, err
@@ -136,7 +136,7 @@ func do(r *http.Request) (data []byte, code int, err error) {
 	return data, got.StatusCode, err
 }
 
-func refused(data []byte) error {
+func parseRefusal(data []byte) error {
 	var r refusal
 	if err := json.Unmarshal(data, &r); err != nil || r.Reason == "" {
 		return fmt.Errorf("not an answer: %.200s", data)
@@ -145,7 +145,7 @@ func refused(data []byte) error {
 }
 
 func overMCP(ctx context.Context, s *server, method string, request, answer proto.Message) error {
-	args, err := arguments(request)
+	args, err := requestArgs(request)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	data, _, err := do(r)
+	data, _, err := sendHTTP(r)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 	}
 	text := []byte(got.Result.Content[0].Text)
 	if got.Result.IsError {
-		return refused(text)
+		return parseRefusal(text)
 	}
 	return lenient.Unmarshal(text, answer)
 }

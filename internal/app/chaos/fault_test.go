@@ -32,8 +32,8 @@ type faultStats struct {
 	after time.Duration // the part after the end of the fault
 }
 
-// done records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
-func (l *faultLog) done(kind string, lasted, after time.Duration) {
+// record records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
+func (l *faultLog) record(kind string, lasted, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total++
@@ -93,8 +93,8 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }
 
-// hold sleeps for d and returns d.
-func hold(d time.Duration) time.Duration {
+// sleep sleeps for d and returns d.
+func sleep(d time.Duration) time.Duration {
 	time.Sleep(d)
 	return d
 }
@@ -104,7 +104,7 @@ func serverFaults(s *server) map[string]faultFunc {
 	faults := map[string]faultFunc{
 		"kill -9": func(r *rand.Rand) (time.Duration, error) {
 			s.Kill()
-			d := hold(between(r, 0, 1500*time.Millisecond))
+			d := sleep(between(r, 0, 1500*time.Millisecond))
 			return d, s.Start(0)
 		},
 		"SIGTERM": func(r *rand.Rand) (time.Duration, error) {
@@ -112,12 +112,12 @@ func serverFaults(s *server) map[string]faultFunc {
 			if err := s.Stop(); err != nil {
 				return 0, err
 			}
-			hold(between(r, 0, 500*time.Millisecond))
+			sleep(between(r, 0, 500*time.Millisecond))
 			return time.Since(began), s.Start(0)
 		},
 		"SIGSTOP": func(r *rand.Rand) (time.Duration, error) {
 			s.Signal(syscall.SIGSTOP)
-			d := hold(between(r, leaseTTL*3/2, 3*leaseTTL))
+			d := sleep(between(r, leaseTTL*3/2, 3*leaseTTL))
 			s.Signal(syscall.SIGCONT)
 			return d, nil
 		},
@@ -145,13 +145,13 @@ func serverFaults(s *server) map[string]faultFunc {
 	faults["slow"] = func(r *rand.Rand) (time.Duration, error) {
 		late := between(r, 20*time.Millisecond, 200*time.Millisecond)
 		each(func(l *pgtest.Link) { l.Delay(late) })
-		d := hold(between(r, time.Second, 2*time.Second))
+		d := sleep(between(r, time.Second, 2*time.Second))
 		each(func(l *pgtest.Link) { l.Delay(0) })
 		return d, nil
 	}
 	faults["black hole"] = func(r *rand.Rand) (time.Duration, error) {
 		each((*pgtest.Link).Hole)
-		d := hold(between(r, 2*time.Second, 4*time.Second))
+		d := sleep(between(r, 2*time.Second, 4*time.Second))
 		each((*pgtest.Link).Heal)
 		return d, nil
 	}
@@ -165,7 +165,7 @@ func serverFaults(s *server) map[string]faultFunc {
 	}
 	faults["refused"] = func(r *rand.Rand) (time.Duration, error) {
 		each(func(l *pgtest.Link) { l.Refuse(true) })
-		d := hold(between(r, time.Second, 2*time.Second))
+		d := sleep(between(r, time.Second, 2*time.Second))
 		each(func(l *pgtest.Link) { l.Refuse(false) })
 		return d, nil
 	}
@@ -185,15 +185,15 @@ func diskFault(dir string) faultFunc {
 			_, err = f.Write(piece)
 		}
 		_ = f.Close()
-		d := hold(between(r, time.Second, 2*time.Second))
+		d := sleep(between(r, time.Second, 2*time.Second))
 		return d, os.Remove(path)
 	}
 }
 
-// afflict injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
+// inject injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
 // server answers. Then it pauses for as long as the fault and the wait took together, so that the server works for at least
 // half of the time.
-func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
+func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
 	for kind := range faults {
 		kinds = append(kinds, kind)
@@ -214,14 +214,14 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 		if err != nil {
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
-		l.done(kind, lasted, after)
+		l.record(kind, lasted, after)
 		took = time.Since(began)
 	}
 }
 
-// afflictDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
+// injectIntoDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
 // and then pauses as afflict does.
-func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
+func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {
 			if _, err := s.awaitServing(recovery); err != nil {
@@ -260,7 +260,7 @@ func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		l.done(kind, lasted, time.Since(ended))
+		l.record(kind, lasted, time.Since(ended))
 		took = time.Since(began)
 	}
 }

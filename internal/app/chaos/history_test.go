@@ -38,12 +38,12 @@ type history struct {
 	ops       []porcupine.Operation
 	calls     map[string]*outcomes // by method
 	tags      map[string]*attempt
-	lives     map[string]*life  // by the agent's name
-	messages  map[string]*sent  // by text
-	endSeen   map[string]int64  // when an answer first showed that a task had ended
-	firstSeen map[string]int64  // when an answer first showed a task
-	final     map[string]string // the first final status that an answer showed of a task
-	contracts []*contract
+	lives     map[string]*agentRecord   // by the agent's name
+	messages  map[string]*messageRecord // by text
+	endSeen   map[string]int64          // when an answer first showed that a task had ended
+	firstSeen map[string]int64          // when an answer first showed a task
+	final     map[string]string         // the first final status that an answer showed of a task
+	contracts []*contractRecord
 	problems  []string
 }
 
@@ -57,7 +57,7 @@ type attempt struct {
 }
 
 func newHistory() *history {
-	return &history{begin: time.Now(), calls: map[string]*outcomes{}, tags: map[string]*attempt{}, lives: map[string]*life{}, messages: map[string]*sent{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
+	return &history{begin: time.Now(), calls: map[string]*outcomes{}, tags: map[string]*attempt{}, lives: map[string]*agentRecord{}, messages: map[string]*messageRecord{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }
@@ -96,8 +96,8 @@ func (h *history) problem(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// saw records that an answer at the given time showed the task with the status.
-func (h *history) saw(task, status string, at int64) {
+// sawTask records that an answer at the given time showed the task with the status.
+func (h *history) sawTask(task, status string, at int64) {
 	if task == "" {
 		return
 	}
@@ -166,8 +166,8 @@ var model = porcupine.Model{
 	DescribeState: func(state any) string { return fmt.Sprintf("%.6s", state) },
 }
 
-// impossible describes where an impossible history first contradicts the model.
-func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
+// explainImpossible describes where an impossible history first contradicts the model.
+func explainImpossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, part := range info.PartialLinearizationsOperations() {
 		for _, possible := range part {

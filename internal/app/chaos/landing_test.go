@@ -147,7 +147,7 @@ func awaitWork(t *testing.T, s *server, ids []string) {
 }
 
 // land asks for the landing of the tasks, until a server answers.
-func (f *fleetUnder) land(t *testing.T, r *rand.Rand, ids []string) {
+func (f *fleetUnderLoad) land(t *testing.T, r *rand.Rand, ids []string) {
 	t.Helper()
 	request := &fleetv1.LandTasksRequest{TaskIds: ids, NoFix: true, RequestId: "land"}
 	for err := f.call(r, "LandTasks", request, &fleetv1.LandTasksResponse{}); err != nil; err = f.call(r, "LandTasks", request, &fleetv1.LandTasksResponse{}) {
@@ -156,7 +156,7 @@ func (f *fleetUnder) land(t *testing.T, r *rand.Rand, ids []string) {
 }
 
 // awaitLandings waits until nothing waits for its turn, and returns how far the work of the tasks is.
-func (f *fleetUnder) awaitLandings(t *testing.T, r *rand.Rand, ids []string) map[string]*fleetv1.Landing {
+func (f *fleetUnderLoad) awaitLandings(t *testing.T, r *rand.Rand, ids []string) map[string]*fleetv1.Landing {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -29,30 +29,30 @@ const callLimit = 2 * time.Second
 // unreachedFor is how long a caller waits after a call without an answer.
 const unreachedFor = 100 * time.Millisecond
 
-// fleetUnder is a group of servers on one store, with the load on them and its history.
-type fleetUnder struct {
-	name     string
-	servers  []*server
-	witness  string      // a directory in which runs of local agents leave lines
-	agents   []string    // the agents that exist during the whole test
-	world    *fake.Place // the place that all servers share, at the socket
-	socket   string
-	limits   fleet.Limits
-	history  *history
-	watchers []*watcher
+// fleetUnderLoad is a group of servers on one store, with the load on them and its history.
+type fleetUnderLoad struct {
+	name      string
+	servers   []*server
+	tracesDir string      // a directory in which runs of local agents leave lines
+	agents    []string    // the agents that exist during the whole test
+	world     *fake.Place // the place that all servers share, at the socket
+	socket    string
+	limits    fleet.Limits
+	history   *history
+	watchers  []*watcher
 
 	mu   sync.Mutex
 	tags int
 }
 
-func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnder {
+func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnderLoad {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
-	return &fleetUnder{name: name, witness: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
+	return &fleetUnderLoad{name: name, tracesDir: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
 }
 
 // add adds a server to the fleet. The caller must start the server.
-func (f *fleetUnder) add(t *testing.T, name, data string) *server {
+func (f *fleetUnderLoad) add(t *testing.T, name, data string) *server {
 	s := newServer(t, name, data)
 	s.shared, s.limits = f.socket, f.limits
 	f.servers = append(f.servers, s)
@@ -60,7 +60,7 @@ func (f *fleetUnder) add(t *testing.T, name, data string) *server {
 }
 
 // addTo adds a server on the database, to which it has links of its own. The caller must start the server.
-func (f *fleetUnder) addTo(t *testing.T, db *database, name, data string) *server {
+func (f *fleetUnderLoad) addTo(t *testing.T, db *database, name, data string) *server {
 	s := f.add(t, name, data)
 	for address := range s.links {
 		s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
@@ -71,8 +71,8 @@ func (f *fleetUnder) addTo(t *testing.T, db *database, name, data string) *serve
 
 // onStores runs the test on three servers on Postgres, and on one on SQLite. Their names begin with the prefix. store is the store of the
 // servers, opened again.
-func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *testing.T, f *fleetUnder, store fleet.Store)) {
-	run := func(t *testing.T, f *fleetUnder, store fleet.Store, err error) {
+func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *testing.T, f *fleetUnderLoad, store fleet.Store)) {
+	run := func(t *testing.T, f *fleetUnderLoad, store fleet.Store, err error) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		test(t, f, store)
@@ -99,7 +99,7 @@ func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *tes
 }
 
 // start starts the servers and waits until they answer.
-func (f *fleetUnder) start(t *testing.T) {
+func (f *fleetUnderLoad) start(t *testing.T) {
 	for _, s := range f.servers {
 		s.startServing(t)
 	}
@@ -107,11 +107,11 @@ func (f *fleetUnder) start(t *testing.T) {
 
 // script returns the description of a task for the agent. The task writes a line for each run, and another line if an
 // earlier run is still active: a process of that run holds the lock. Runs have pids of their own, so they cannot use pids for that.
-func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
+func (f *fleetUnderLoad) script(agent, tag string, work time.Duration) string {
 	if f.isShared(agent) {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
 	}
-	base := filepath.Join(f.witness, agent)
+	base := filepath.Join(f.tracesDir, agent)
 	return fmt.Sprintf(`echo tag=%[1]s
 exec 9>>%[2]s.lock
 flock -n 9 || echo "overlap %[1]s" >>%[2]s.runs
@@ -120,13 +120,13 @@ sleep %.2[3]f
 echo more`, tag, base, work.Seconds())
 }
 
-// any returns a random server and a random face.
-func (f *fleetUnder) any(r *rand.Rand) (*server, face) {
+// randomTarget returns a random server and a random face.
+func (f *fleetUnderLoad) randomTarget(r *rand.Rand) (*server, face) {
 	return f.servers[r.IntN(len(f.servers))], faces[r.IntN(len(faces))]
 }
 
-// load is a caller that calls random methods for the agent until ctx is done.
-func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand.Rand) {
+// callAgent is a caller that calls random methods for the agent until ctx is done.
+func (f *fleetUnderLoad) callAgent(ctx context.Context, client int, agent string, r *rand.Rand) {
 	for ctx.Err() == nil {
 		switch n := r.IntN(100); {
 		case n < 35:
@@ -136,16 +136,16 @@ func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand
 		case n < 50 && f.isShared(agent): // often the agent has no task that could receive the message
 			f.message(agent, r)
 		case n < 80:
-			f.look(client, agent, r)
+			f.showAgent(client, agent, r)
 		default:
-			f.wait(client, agent, r)
+			f.waitTask(client, agent, r)
 		}
 		pause(ctx, time.Duration(r.IntN(150))*time.Millisecond)
 	}
 }
 
-// tag returns a new unique text.
-func (f *fleetUnder) tag(kind string) string {
+// newTag returns a new unique text.
+func (f *fleetUnderLoad) newTag(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tags++
@@ -163,8 +163,8 @@ func pause(ctx context.Context, d time.Duration) {
 
 // startTask tries to start a task. While the outcome is unknown, it mostly repeats the request, perhaps at another
 // server.
-func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
-	h, tag := f.history, f.tag("t")
+func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
+	h, tag := f.history, f.newTag("t")
 	a := &attempt{agent: agent, call: h.now()}
 	h.mu.Lock()
 	h.tags[tag] = a
@@ -201,7 +201,7 @@ func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 }
 
 // stopTask stops the agent's task, if it has one.
-func (f *fleetUnder) stopTask(client int, agent string, r *rand.Rand) {
+func (f *fleetUnderLoad) stopTask(client int, agent string, r *rand.Rand) {
 	h := f.history
 	call := h.now()
 	answer := &fleetv1.StopAgentTaskResponse{}
@@ -210,14 +210,14 @@ func (f *fleetUnder) stopTask(client int, agent string, r *rand.Rand) {
 	case err == nil:
 		task := answer.GetTask()
 		h.add(client, action{agent, stopped, task.GetId()}, call, ret)
-		h.saw(task.GetId(), task.GetStatus().String(), ret)
+		h.sawTask(task.GetId(), task.GetStatus().String(), ret)
 	case reasonOf(err) == "NO_RUNNING_TASK":
 		h.add(client, action{agent, idle, ""}, call, ret)
 	}
 }
 
-// look reads the agent and its task, and records what the answers show.
-func (f *fleetUnder) look(client int, agent string, r *rand.Rand) {
+// showAgent reads the agent and its task, and records what the answers show.
+func (f *fleetUnderLoad) showAgent(client int, agent string, r *rand.Rand) {
 	h := f.history
 	call := h.now()
 	answer := &fleetv1.ShowAgentResponse{}
@@ -225,13 +225,13 @@ func (f *fleetUnder) look(client int, agent string, r *rand.Rand) {
 		task := answer.GetAgent().GetCurrentTaskId().GetValue()
 		ret := h.now()
 		h.add(client, action{agent, seen, task}, call, ret)
-		h.saw(task, "running", ret)
+		h.sawTask(task, "running", ret)
 	}
 }
 
-// wait waits up to two seconds for the end of the agent's task, and records the task's status. It does nothing if the
+// waitTask waits up to two seconds for the end of the agent's task, and records the task's status. It does nothing if the
 // agent has no task.
-func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
+func (f *fleetUnderLoad) waitTask(client int, agent string, r *rand.Rand) {
 	h := f.history
 	answer := &fleetv1.ShowAgentResponse{}
 	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, answer); err != nil || answer.GetAgent().GetCurrentTaskId() == nil {
@@ -241,13 +241,13 @@ func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
 	waited := &fleetv1.WaitTasksResponse{}
 	err := f.call(r, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: []string{task}, TimeoutSeconds: new(int32(2))}, waited)
 	if err == nil && len(waited.GetTasks()) == 1 {
-		h.saw(task, waited.GetTasks()[0].GetStatus().String(), h.now())
+		h.sawTask(task, waited.GetTasks()[0].GetStatus().String(), h.now())
 	}
 }
 
 // call calls the method at a random server over a random face, and counts the outcome.
-func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Message) error {
-	s, over := f.any(r)
+func (f *fleetUnderLoad) call(r *rand.Rand, method string, request, answer proto.Message) error {
+	s, over := f.randomTarget(r)
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	err := over(ctx, s, method, request, answer)
@@ -259,7 +259,7 @@ func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Mes
 }
 
 // createAgents creates two agents on the machine of each server, and others in the place that all servers share.
-func (f *fleetUnder) createAgents(t *testing.T) {
+func (f *fleetUnderLoad) createAgents(t *testing.T) {
 	create := func(s *server, name, project string) {
 		answer := mustCall(t, s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name})
 		require.Equal(t, fleetv1.Agent_idle, answer.GetAgent().GetStatus(), answer)
@@ -280,7 +280,7 @@ func (f *fleetUnder) createAgents(t *testing.T) {
 const settleLimit = patience / 3
 
 // settle waits until no task runs any more, and no agent is about to change its state.
-func (f *fleetUnder) settle(t *testing.T) {
+func (f *fleetUnderLoad) settle(t *testing.T) {
 	for _, s := range f.servers {
 		s.requireServing(t)
 	}

@@ -45,7 +45,7 @@ func TestPausedServer(t *testing.T) {
 	first.requireServing(t)
 
 	for _, s := range []*server{first, second} {
-		f := &fleetUnder{servers: []*server{s}}
+		f := &fleetUnderLoad{servers: []*server{s}}
 		log, err := f.logOf(t.Context())
 		require.NoError(t, err)
 		v := &verdict{}

@@ -14,37 +14,37 @@ import (
 	"fleet/internal/fleet"
 )
 
-// latest is how long an agent may be free beside a task that could start.
-const latest = time.Second
+// maxFreeTime is how long an agent may be free beside a task that could start.
+const maxFreeTime = time.Second
 
-// outlined is what the event log says about a task.
-type outlined struct {
+// queuedOutcome is what the event log says about a task.
+type queuedOutcome struct {
 	*queuedTask
 	created, ready, begun time.Time // ready is when its dependencies had ended
 	first                 int       // place of the beginning in the log, from 1; 0 if it has not begun
 	ended                 bool
 	open                  int // dependencies that have not ended
-	dependants            []*outlined
+	dependants            []*queuedOutcome
 }
 
 // score orders tasks: one with a lower score starts first, but for one step of age.
-func (o *outlined) score() time.Duration {
+func (o *queuedOutcome) score() time.Duration {
 	return time.Duration(o.created.UnixNano()) - time.Duration(o.priority)*ageStep
 }
 
 // check compares the event log with what was queued.
-func (run *queueRun) check(t *testing.T, f *fleetUnder) {
+func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 	events := run.events(t)
-	tasks := map[string]*outlined{}
+	tasks := map[string]*queuedOutcome{}
 	for id, q := range run.tasks {
-		tasks[id] = &outlined{queuedTask: q, open: len(q.after)}
+		tasks[id] = &queuedOutcome{queuedTask: q, open: len(q.after)}
 	}
 	for _, o := range tasks {
 		for _, id := range o.after {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
-	w := &workforce{busy: map[string]bool{}, idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	w := &idleTracker{busy: map[string]bool{}, idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
 	existing := map[string]bool{} // agents of the pool
 	most := 0
 	for n, e := range events {
@@ -55,26 +55,26 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 			most = max(most, len(existing))
 		case fleet.EventAgentDeleted:
 			delete(existing, e.AgentUID)
-			w.gone(e.AgentUID, e.Time)
+			w.agentGone(e.AgentUID, e.Time)
 		case fleet.EventAgentChanged:
 			if e.Status == string(fleet.StateRunning) && !strings.HasPrefix(e.Text, "deleted because") {
-				w.free(e.AgentUID, e.Time)
+				w.agentFree(e.AgentUID, e.Time)
 			} else if e.Status != "" {
-				w.gone(e.AgentUID, e.Time)
+				w.agentGone(e.AgentUID, e.Time)
 			}
 		case fleet.EventTaskCreated:
 			require.NotNil(t, o, "nobody has queued the task %s", e.TaskID)
 			o.created = e.Time
 			if o.open == 0 {
 				o.ready = e.Time
-				w.can(o, e.Time)
+				w.taskReady(o, e.Time)
 			}
 		case fleet.EventTaskAssigned:
 			require.Zero(t, o.first, "the task %s begins twice", o.id)
 			require.Zero(t, o.open, "the task %s begins before its dependencies end", o.id)
 			require.Empty(t, w.running[o.exclusive], "two tasks with the key %s run", o.exclusive)
 			o.first, o.begun = n+1, e.Time
-			w.begin(o, e.AgentUID, e.Time)
+			w.taskBegan(o, e.AgentUID, e.Time)
 		case fleet.EventTaskEnded:
 			require.Equal(t, string(fleet.TaskCompleted), e.Status, e.Text)
 			require.False(t, o.ended, "the task %s ends twice", o.id)
@@ -83,10 +83,10 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 			for _, d := range o.dependants {
 				if d.open--; d.open == 0 && !d.created.IsZero() {
 					d.ready = e.Time
-					w.can(d, e.Time)
+					w.taskReady(d, e.Time)
 				}
 			}
-			w.end(o, e.AgentUID, e.Time)
+			w.taskEnded(o, e.AgentUID, e.Time)
 		}
 	}
 	for id, o := range tasks {
@@ -107,14 +107,14 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 	checked := run.checkOrder(t, tasks)
 	t.Logf("%s: %.0f tasks a second began in %s without faults, when an agent was free beside a task that could start for at most %s (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks started after the bound, the longest wait was %s",
 		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(w.waits, 0)).Round(time.Millisecond), len(w.waits), percentile(w.waits, 99).Round(time.Millisecond),
-		checked, overtaken(tasks), longestWait(tasks).Round(time.Second))
+		checked, countOvertaken(tasks), longestWait(tasks).Round(time.Second))
 	if os.Getenv("CHAOS") != "" {
 		require.NotZero(t, checked, "nothing was compared")
 		require.NotEmpty(t, w.waits, "nothing was measured")
 	}
-	limit := latest
+	limit := maxFreeTime
 	if os.Getenv("CHAOS") == "" { // other tests may run beside it
-		limit = calmTime - latest/2
+		limit = calmTime - maxFreeTime/2
 	}
 	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), limit, "an agent is free beside a task that could start: %s", w.worst)
 }
@@ -152,14 +152,14 @@ func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, e
 
 // checkOrder checks that the tasks that began while nothing disturbed the servers were before all others that could start, in the order of
 // their scores. It returns how many pairs it has compared.
-func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*outlined) (pairs int) {
+func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (pairs int) {
 	t.Helper()
 	for _, begins := range tasks {
 		if !slices.ContainsFunc(run.calm, func(s span) bool { return begins.begun.After(s.begin) && begins.begun.Before(s.end) }) {
 			continue // a server may have been stopped between its decision and the start
 		}
 		for _, waits := range tasks {
-			if waits.exclusive != "" || waits.ready.After(begins.begun.Add(-latest)) || waits.begun.Before(begins.begun.Add(latest)) {
+			if waits.exclusive != "" || waits.ready.After(begins.begun.Add(-maxFreeTime)) || waits.begun.Before(begins.begun.Add(maxFreeTime)) {
 				continue // its key may be taken, or one decision may have started both, or have been made before it could start
 			}
 			pairs++
@@ -170,8 +170,8 @@ func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*outlined) (pairs
 	return pairs
 }
 
-// overtaken returns how many tasks have waited for longer than the bound of the queue, after which they come before all new ones.
-func overtaken(tasks map[string]*outlined) (n int) {
+// countOvertaken returns how many tasks have waited for longer than the bound of the queue, after which they come before all new ones.
+func countOvertaken(tasks map[string]*queuedOutcome) (n int) {
 	for _, o := range tasks {
 		if o.exclusive == "" && o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
 			n++
@@ -180,7 +180,7 @@ func overtaken(tasks map[string]*outlined) (n int) {
 	return n
 }
 
-func longestWait(tasks map[string]*outlined) (most time.Duration) {
+func longestWait(tasks map[string]*queuedOutcome) (most time.Duration) {
 	for _, o := range tasks {
 		if o.exclusive == "" {
 			most = max(most, o.begun.Sub(o.ready))
@@ -197,8 +197,8 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[(len(all)-1)*p/100]
 }
 
-// workforce measures for how long agents are free beside tasks that could start.
-type workforce struct {
+// idleTracker measures for how long agents are free beside tasks that could start.
+type idleTracker struct {
 	calm    []span               // only these times count
 	busy    map[string]bool      // agents with a task
 	idle    map[string]time.Time // since when agents are free beside a task that could start; zero if there is none
@@ -209,7 +209,7 @@ type workforce struct {
 }
 
 // startable reports whether a task could start.
-func (w *workforce) startable() bool {
+func (w *idleTracker) startable() bool {
 	for key, n := range w.ready {
 		if n > 0 && (key == "" || w.running[key] == "") {
 			return true
@@ -219,7 +219,7 @@ func (w *workforce) startable() bool {
 }
 
 // change calls f, which changes what could start, at the time.
-func (w *workforce) change(at time.Time, f func()) {
+func (w *idleTracker) change(at time.Time, f func()) {
 	before := w.startable()
 	f()
 	after := w.startable()
@@ -228,14 +228,14 @@ func (w *workforce) change(at time.Time, f func()) {
 		case !before && after:
 			w.idle[uid] = at
 		case before && !after:
-			w.waited(uid, since, at)
+			w.addWait(uid, since, at)
 			w.idle[uid] = time.Time{}
 		}
 	}
 }
 
-// waited adds the part of the time that counts.
-func (w *workforce) waited(agent string, since, until time.Time) {
+// addWait adds the part of the time that counts.
+func (w *idleTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
 	}
@@ -256,10 +256,12 @@ func (w *workforce) waited(agent string, since, until time.Time) {
 	}
 }
 
-func (w *workforce) can(o *outlined, at time.Time) { w.change(at, func() { w.ready[o.exclusive]++ }) }
+func (w *idleTracker) taskReady(o *queuedOutcome, at time.Time) {
+	w.change(at, func() { w.ready[o.exclusive]++ })
+}
 
-func (w *workforce) begin(o *outlined, agent string, at time.Time) {
-	w.gone(agent, at)
+func (w *idleTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
+	w.agentGone(agent, at)
 	w.busy[agent] = true
 	w.change(at, func() {
 		w.ready[o.exclusive]--
@@ -269,14 +271,14 @@ func (w *workforce) begin(o *outlined, agent string, at time.Time) {
 	})
 }
 
-func (w *workforce) end(o *outlined, agent string, at time.Time) {
+func (w *idleTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
 	w.change(at, func() { delete(w.running, o.exclusive) })
 	delete(w.busy, agent)
-	w.free(agent, at)
+	w.agentFree(agent, at)
 }
 
-// free says that the agent can take a task, unless it has one.
-func (w *workforce) free(agent string, at time.Time) {
+// agentFree says that the agent can take a task, unless it has one.
+func (w *idleTracker) agentFree(agent string, at time.Time) {
 	if _, is := w.idle[agent]; is || w.busy[agent] {
 		return
 	}
@@ -286,8 +288,8 @@ func (w *workforce) free(agent string, at time.Time) {
 	}
 }
 
-// gone says that the agent has a task, or is not there any more.
-func (w *workforce) gone(agent string, at time.Time) {
-	w.waited(agent, w.idle[agent], at)
+// agentGone says that the agent has a task, or is not there any more.
+func (w *idleTracker) agentGone(agent string, at time.Time) {
+	w.addWait(agent, w.idle[agent], at)
 	delete(w.idle, agent)
 }

@@ -59,10 +59,10 @@ func TestChaosQueue(t *testing.T) {
 	if os.Getenv("CHAOS") != "" {
 		count = 10_000
 	}
-	onStores(t, "q", fleet.Limits{Agents: 1000, RunningTasks: 1000}, func(t *testing.T, f *fleetUnder, store fleet.Store) { testQueue(t, f, store, count) })
+	onStores(t, "q", fleet.Limits{Agents: 1000, RunningTasks: 1000}, func(t *testing.T, f *fleetUnderLoad, store fleet.Store) { testQueue(t, f, store, count) })
 }
 
-func testQueue(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
+func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{
 		Name: queuePool, Project: fake.DefaultProjects()[0].Name, MaxAgents: new(int32(queueAgents)), MaxIdleSeconds: new(int32(2)),
 	})
@@ -71,7 +71,7 @@ func testQueue(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var troubles, flood sync.WaitGroup
-	troubles.Go(func() { run.trouble(ctx, t, f, faults) })
+	troubles.Go(func() { run.injectFaults(ctx, t, f, faults) })
 	flooding, dry := context.WithCancel(ctx)
 	defer dry()
 	flood.Go(func() { run.flood(flooding, t, f) })
@@ -98,8 +98,8 @@ const (
 	calmTime      = 3 * time.Second
 )
 
-// trouble injects faults into all servers, with calm times between them, until ctx is done.
-func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, faults *faultLog) {
+// injectFaults injects faults into all servers, with calm times between them, until ctx is done.
+func (run *queueRun) injectFaults(ctx context.Context, t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 	var choices []*rand.Rand
 	for i := range f.servers {
 		choices = append(choices, random(1, uint64(i)))
@@ -113,7 +113,7 @@ func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, f
 			delete(kinds, "frozen")      // lasts until the store gives up a statement after 10 s, which would leave no calm times
 			delete(kinds, "black hole")  // the same
 			servers.Go(func() {
-				if err := faults.afflict(round, s, kinds, choices[i]); err != nil {
+				if err := faults.inject(round, s, kinds, choices[i]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -128,7 +128,7 @@ func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, f
 }
 
 // queueTasks queues the tasks from several callers.
-func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnder, count int) {
+func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnderLoad, count int) {
 	var callers sync.WaitGroup
 	const clients = 10
 	for client := range clients {
@@ -165,7 +165,7 @@ func (run *queueRun) anyTask(r *rand.Rand) *queuedTask {
 }
 
 // flood queues tasks with the highest priority, one after the other, until ctx is done.
-func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnder) {
+func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnderLoad) {
 	r := random(3, 0)
 	for n := 0; ctx.Err() == nil; n++ {
 		run.queue(context.WithoutCancel(ctx), t, f, r, &queuedTask{priority: fleet.MaxPriority}, fmt.Sprint("flood-", n))
@@ -174,7 +174,7 @@ func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnder) {
 }
 
 // queue queues the task. It repeats the request until it is answered.
-func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnder, r *rand.Rand, q *queuedTask, id string) {
+func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad, r *rand.Rand, q *queuedTask, id string) {
 	request := &fleetv1.QueueTaskRequest{
 		Pool: queuePool, RequestId: id, Priority: new(int32(q.priority)), Exclusive: q.exclusive, TaskDescription: fmt.Sprintf("work %dms\ndone well", r.IntN(20)),
 	}
@@ -203,7 +203,7 @@ func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnder, r *
 }
 
 // awaitQueue waits until at most so many tasks are pending.
-func (f *fleetUnder) awaitQueue(t *testing.T, most int, limit time.Duration) {
+func (f *fleetUnderLoad) awaitQueue(t *testing.T, most int, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for i := 0; ; i++ {

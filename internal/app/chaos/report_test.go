@@ -11,11 +11,11 @@ import (
 // report is the table at the end of a run: how often each fault and each operation happened, and what the checks compared.
 type report struct {
 	faults *faultLog
-	fleets []*fleetUnder
+	fleets []*fleetUnderLoad
 	found  []*verdict // by fleet
 }
 
-func (r *report) add(f *fleetUnder, v *verdict) {
+func (r *report) add(f *fleetUnderLoad, v *verdict) {
 	r.fleets, r.found = append(r.fleets, f), append(r.found, v)
 }
 

@@ -36,8 +36,8 @@ import (
 // shortRetention is how long a soaked server keeps the data that a server usually keeps for weeks.
 const shortRetention = 8 * time.Second
 
-// soaked is a server in this process, with callers that delete the agents and tasks that they have created.
-type soaked struct {
+// soakServer is a server in this process, with callers that delete the agents and tasks that they have created.
+type soakServer struct {
 	name   string
 	store  fleet.Store // the server's store, opened again
 	wal    string      // path of the write-ahead log; "" for none
@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	servers := []*soaked{soak(t, "SQLite", ""), soak(t, "Postgres", pgtest.URL(t))}
+	servers := []*soakServer{newSoakServer(t, "SQLite", ""), newSoakServer(t, "Postgres", pgtest.URL(t))}
 	var callers sync.WaitGroup
 	for i, s := range servers {
 		for j := range 2 {
@@ -106,7 +106,7 @@ func TestSoak(t *testing.T) {
 	fmt.Fprint(w, "\tearlier half\tlater half\tat most\t\n")
 	for _, g := range gauges {
 		settled := g.samples[samples/4:]
-		earlier, later := middle(settled[:len(settled)/2]), middle(settled[len(settled)/2:])
+		earlier, later := median(settled[:len(settled)/2]), median(settled[len(settled)/2:])
 		most := earlier*1.1 + g.slack
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t\n", g.name, earlier, later, most)
 		if later > most {
@@ -121,8 +121,8 @@ func TestSoak(t *testing.T) {
 	t.Logf("\n%s", report.String())
 }
 
-// middle returns the median.
-func middle(values []float64) float64 {
+// median returns the median.
+func median(values []float64) float64 {
 	values = slices.Sorted(slices.Values(values))
 	return values[len(values)/2]
 }
@@ -142,8 +142,8 @@ func openFiles() float64 {
 	return float64(len(entries))
 }
 
-// soak starts a server whose data expires quickly. It uses the database at the URL, or SQLite if the URL is empty.
-func soak(t *testing.T, name, url string) *soaked {
+// newSoakServer starts a server whose data expires quickly. It uses the database at the URL, or SQLite if the URL is empty.
+func newSoakServer(t *testing.T, name, url string) *soakServer {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -160,7 +160,7 @@ func soak(t *testing.T, name, url string) *soaked {
 		c.Retention, c.PayloadRetention, c.AuditRetention, c.PruneEvery, c.LeaseTTL = shortRetention, shortRetention, shortRetention, time.Second, leaseTTL
 	}})
 	require.NoError(t, err)
-	s := &soaked{name: name}
+	s := &soakServer{name: name}
 	s.server, err = a.Listen("test")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -186,7 +186,7 @@ func soak(t *testing.T, name, url string) *soaked {
 }
 
 // call creates agents and tasks through all faces and deletes them, until ctx is done.
-func (s *soaked) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
+func (s *soakServer) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		name := fmt.Sprintf("%s-%d", agent, turn/10)
 		err := s.turn(ctx, name, turn%10 == 0, turn%10 == 9, r)
@@ -200,7 +200,7 @@ func (s *soaked) call(ctx context.Context, t *testing.T, agent string, r *rand.R
 
 // turn starts a task, reads it in many ways, and deletes it. It first creates the agent if first is set, and deletes
 // the agent at the end if last is set.
-func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *rand.Rand) error {
+func (s *soakServer) turn(ctx context.Context, agent string, first, last bool, r *rand.Rand) error {
 	if first {
 		if _, err := s.client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: agent, Project: "shell", Spec: "Run commands.", RequestId: agent}); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *ra
 }
 
 // overHTTP lists the agents over REST, and begins an MCP session.
-func (s *soaked) overHTTP(ctx context.Context) error {
+func (s *soakServer) overHTTP(ctx context.Context) error {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`
 	for _, c := range []struct{ method, path, body string }{{"GET", "/v1/agents", ""}, {"POST", "/mcp", initialize}} {
 		request, err := http.NewRequestWithContext(ctx, c.method, "http://"+s.server.HTTPAddr()+c.path, strings.NewReader(c.body))

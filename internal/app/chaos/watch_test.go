@@ -17,7 +17,7 @@ import (
 
 // watcher follows all events. After each failure it continues from its cursor at another server.
 type watcher struct {
-	fleet *fleetUnder
+	fleet *fleetUnderLoad
 	name  string
 	open  func(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error
 
@@ -27,7 +27,7 @@ type watcher struct {
 	breaks int // how often it had to continue at another server
 }
 
-func newWatchers(f *fleetUnder) []*watcher {
+func newWatchers(f *fleetUnderLoad) []*watcher {
 	return []*watcher{
 		{fleet: f, name: "gRPC", open: watchGRPC, cursor: "0"},
 		{fleet: f, name: "REST", open: watchREST, cursor: "0"},
@@ -94,7 +94,7 @@ func (w *watcher) run(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		s := w.fleet.servers[r.IntN(len(w.fleet.servers))]
 		limited, cancel := context.WithTimeout(ctx, watchLimit)
-		err := w.open(limited, s, w.at(), w.take)
+		err := w.open(limited, s, w.lastCursor(), w.add)
 		cancel()
 		if err != nil {
 			w.mu.Lock()
@@ -105,13 +105,13 @@ func (w *watcher) run(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-func (w *watcher) at() string {
+func (w *watcher) lastCursor() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cursor
 }
 
-func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
+func (w *watcher) add(m *fleetv1.WatchFleetResponse) {
 	now := w.fleet.history.now()
 	w.mu.Lock()
 	w.events = append(w.events, m.GetEvents()...)
@@ -122,7 +122,7 @@ func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
 		if e.GetType() == fleetv1.Event_task_ended {
 			status = e.GetStatus()
 		}
-		w.fleet.history.saw(e.GetTaskId(), status, now)
+		w.fleet.history.sawTask(e.GetTaskId(), status, now)
 	}
 }
 
@@ -134,7 +134,7 @@ func (w *watcher) all() []*fleetv1.Event {
 }
 
 // logOf reads the whole log of the fleet.
-func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error) {
+func (f *fleetUnderLoad) logOf(ctx context.Context) (log []*fleetv1.Event, err error) {
 	for cursor := "0"; ; {
 		stream, err := fleetv1.NewFleetServiceClient(f.servers[0].conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, MaxEvents: new(int32(10000))})
 		n := len(log)
@@ -155,10 +155,10 @@ func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error
 
 // caughtUp waits for some seconds until the last event that all watchers have received is the given one. It returns false if
 // that does not happen.
-func (f *fleetUnder) caughtUp(ctx context.Context, last string) bool {
+func (f *fleetUnderLoad) caughtUp(ctx context.Context, last string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*watchLimit)
 	defer cancel()
-	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.at() != last }) {
+	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.lastCursor() != last }) {
 		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
 			return false
 		}

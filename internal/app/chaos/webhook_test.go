@@ -30,20 +30,20 @@ func TestChaosWebhooks(t *testing.T) {
 	if os.Getenv("CHAOS") != "" {
 		count = 1000
 	}
-	onStores(t, "w", fleet.Limits{}, func(t *testing.T, f *fleetUnder, store fleet.Store) { testWebhooks(t, f, store, count) })
+	onStores(t, "w", fleet.Limits{}, func(t *testing.T, f *fleetUnderLoad, store fleet.Store) { testWebhooks(t, f, store, count) })
 }
 
-func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
+func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	bad, good := newReceiver(t), newReceiver(t)
 	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
 		created := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreateWebhook, &fleetv1.CreateWebhookRequest{Name: name, Url: r.URL, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}})
-		r.accept(t, created.GetSecret())
+		r.setSecret(t, created.GetSecret())
 	}
 	mustCall(t, f.servers[0], fleetv1.FleetServiceClient.CreatePool, &fleetv1.CreatePoolRequest{Name: "web", Project: fake.DefaultProjects()[0].Name})
 
-	bad.trouble(true)
+	bad.setTroubled(true)
 	var kills, calls sync.WaitGroup
 	killed := 0
 	killing, calm := context.WithCancel(ctx)
@@ -74,7 +74,7 @@ func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
 		})
 	}
 	calls.Wait()
-	bad.trouble(false)
+	bad.setTroubled(false)
 	pause(ctx, 2*time.Second) // kills go on while what has failed is sent again
 	require.Eventually(t, func() bool { return f.redeliver(ctx) }, patience, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
@@ -103,7 +103,7 @@ func testWebhooks(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
 }
 
 // redeliver asks for what the bad receiver has not accepted.
-func (f *fleetUnder) redeliver(ctx context.Context) bool {
+func (f *fleetUnderLoad) redeliver(ctx context.Context) bool {
 	call, done := context.WithTimeout(ctx, callLimit)
 	defer done()
 	for _, s := range f.servers {
@@ -144,7 +144,7 @@ type receiver struct {
 	*httptest.Server
 
 	mu       sync.Mutex
-	judge    *standardwebhooks.Webhook
+	verifier *standardwebhooks.Webhook
 	troubled bool
 	accepted map[string]bool // ids that it has
 	problems []string
@@ -160,16 +160,16 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) accept(t *testing.T, secret string) {
+func (r *receiver) setSecret(t *testing.T, secret string) {
 	t.Helper()
 	judge, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.judge = judge
+	r.verifier = judge
 }
 
-func (r *receiver) trouble(on bool) {
+func (r *receiver) setTroubled(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.troubled = on
@@ -195,7 +195,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return // the server was killed
 	}
 	r.mu.Lock()
-	judge := r.judge
+	judge := r.verifier
 	kind := -1
 	if r.troubled {
 		r.requests++

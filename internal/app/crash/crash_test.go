@@ -62,20 +62,20 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Run(m))
 }
 
-// witness returns the directory next to the data directory in which tasks leave files for the test.
-func witness(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
+// taskFilesDir returns the directory next to the data directory in which tasks leave files for the test.
+func taskFilesDir(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
 
-// definitions returns the directory next to the data directory that holds the agent files of sessions.
-func definitions(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
+// definitionsDir returns the directory next to the data directory that holds the agent files of sessions.
+func definitionsDir(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
 
 func serve(data, point string) error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond
 	cfg.Local.Projects = []local.Project{{
-		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
+		Name: "shell", Write: []string{taskFilesDir(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}
 	cfg.Local.PassEnv = []string{"GORACE"}
-	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
+	cfg.Sessions.AgentsDir, cfg.Store = definitionsDir(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
 		Core: func(c *state.Config) { c.LeaseTTL = 2 * time.Second },
@@ -127,7 +127,7 @@ func supervise(t *testing.T, point string) *supervisor {
 func superviseOn(t *testing.T, point, store string) *supervisor {
 	dir := t.TempDir()
 	s := &supervisor{t: t, data: filepath.Join(dir, "data"), store: store, done: make(chan struct{})}
-	for _, dir := range []string{s.data, witness(s.data), definitions(s.data)} {
+	for _, dir := range []string{s.data, taskFilesDir(s.data), definitionsDir(s.data)} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	if store == "" {
@@ -244,7 +244,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			s := supervise(t, point)
-			count := filepath.Join(witness(s.data), "count")
+			count := filepath.Join(taskFilesDir(s.data), "count")
 			s.createAgent()
 
 			short := s.startTask("short", fmt.Sprintf("echo ran >>%s\nfor i in 1 2 3 4 5; do echo line $i; sleep 0.05; done\necho well", count))
@@ -315,7 +315,7 @@ func (s *supervisor) checkQuestions() {
 // checkChecks checks that each attempt of a task and each of its checks run once.
 func (s *supervisor) checkChecks() {
 	s.t.Helper()
-	tries, checks := filepath.Join(witness(s.data), "tries"), filepath.Join(witness(s.data), "checks")
+	tries, checks := filepath.Join(taskFilesDir(s.data), "tries"), filepath.Join(taskFilesDir(s.data), "checks")
 	s.awaitCompleted(s.startTask("checked", "echo tried >>"+tries, fmt.Sprintf("echo checked >>%[1]s; [ $(wc -l <%[1]s) = 2 ]", checks)))
 	for file, want := range map[string]string{tries: "tried\ntried\n", checks: "checked\nchecked\n"} {
 		b, err := os.ReadFile(file)
@@ -394,18 +394,18 @@ func (s *supervisor) awaitNothingLeft() {
 	s.t.Helper()
 	var found []string
 	waittest.Until(s.t, "processes that are not children give no signal when they end", func() bool {
-		if found = s.left(found); len(found) == 0 {
+		if found = s.remaining(found); len(found) == 0 {
 			all, err := filepath.Glob("/proc/[0-9]*")
 			require.NoError(s.t, err)
-			found = s.left(all)
+			found = s.remaining(all)
 		}
 		return len(found) == 0
 	})
 }
 
-// left returns the processes that have the data directory in their command line, environment or working directory,
+// remaining returns the processes that have the data directory in their command line, environment or working directory,
 // except the server.
-func (s *supervisor) left(processes []string) (found []string) {
+func (s *supervisor) remaining(processes []string) (found []string) {
 	server := fmt.Sprint(s.pid())
 	for _, dir := range processes {
 		if filepath.Base(dir) == server {

@@ -21,7 +21,7 @@ func TestOneServerForADirectory(t *testing.T) {
 	t.Parallel()
 	s := supervise(t, "")
 	s.createAgent()
-	gate := filepath.Join(witness(s.data), "gate")
+	gate := filepath.Join(taskFilesDir(s.data), "gate")
 	require.NoError(t, syscall.Mkfifo(gate, 0o600))
 	task := s.startTask("task", "read line <"+gate+"; echo got $line")
 

@@ -46,7 +46,7 @@ func TestTurnSurvivesServer(t *testing.T) {
 func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signal) {
 	stub := model.New(t)
 	s := supervise(t, "")
-	require.NoError(t, os.WriteFile(filepath.Join(definitions(s.data), "worker.yaml"), fmt.Appendf(nil, workerAgent, stub.URL, toolset), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(definitionsDir(s.data), "worker.yaml"), fmt.Appendf(nil, workerAgent, stub.URL, toolset), 0o600))
 
 	created, err := fleetv1.NewSessionServiceClient(s.channel()).CreateAgentSession(t.Context(), &fleetv1.CreateAgentSessionRequest{Agent: "worker.yaml"})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	t.Parallel()
 	store := pgtest.URL(t)
 	one, two := superviseOn(t, "", store), superviseOn(t, "", store)
-	open := filepath.Join(witness(one.data), "open")
+	open := filepath.Join(taskFilesDir(one.data), "open")
 
 	require.Contains(t, one.createAgent().GetPlace(), "local@")
 	task := two.startTask("task", fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open))

@@ -22,21 +22,21 @@ import (
 // TestLoginScripts runs the scripts about signing in with an issuer. ISSUER is its URL.
 func TestLoginScripts(t *testing.T) {
 	t.Parallel()
-	playLogin(t, "../../../testdata/cli/login", time.Hour)
+	runLoginScripts(t, "../../../testdata/cli/login", time.Hour)
 }
 
 // TestLoginRenewedScripts runs the scripts in which tokens expire.
 func TestLoginRenewedScripts(t *testing.T) {
 	t.Parallel()
-	playLogin(t, "../../../testdata/cli/login/renewed", 8*time.Second)
+	runLoginScripts(t, "../../../testdata/cli/login/renewed", 8*time.Second)
 }
 
-func playLogin(t *testing.T, dir string, life time.Duration) {
+func runLoginScripts(t *testing.T, dir string, life time.Duration) {
 	issuer := oidctest.New(t,
 		oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}}, oidctest.User{Subject: "2", Name: "bob", Groups: []string{"dev"}},
 		oidctest.User{Subject: "3", Name: "carol", Groups: []string{"staff"}})
 	issuer.SetLifetime(life)
-	playWith(t, dir, func(e *testscript.Env, cfg *app.Config) {
+	runScriptsWith(t, dir, func(e *testscript.Env, cfg *app.Config) {
 		cfg.Auth = app.Auth{app.AuthTokens, app.AuthOIDC}
 		cfg.OIDC = oidc.Config{
 			Issuer: issuer.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret, CLIClientID: oidctest.CLIClientID,
@@ -51,9 +51,9 @@ func playLogin(t *testing.T, dir string, life time.Duration) {
 	})
 }
 
-// browse acts as the program xdg-open: it is a browser in which the person WHO signs in. The page that it opens leads
+// actAsBrowser acts as the program xdg-open: it is a browser in which the person WHO signs in. The page that it opens leads
 // to another address.
-func browse() {
+func actAsBrowser() {
 	page, err := os.ReadFile(os.Args[1])
 	exitOn(err)
 	address := regexp.MustCompile(`url=([^"]*)"`).FindSubmatch(page)
@@ -67,9 +67,9 @@ func browse() {
 	exitOn(answer.Body.Close())
 }
 
-// approve acts as the person WHO: it reads the address and the code that `fleet login --device` prints from the pipe,
+// actAsApprover acts as the person WHO: it reads the address and the code that `fleet login --device` prints from the pipe,
 // and signs in.
-func approve() {
+func actAsApprover() {
 	said := os.Args[1]
 	code := regexp.MustCompile(`enter the code (\S+)`)
 	pipe, err := os.Open(said)

@@ -28,13 +28,13 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"fleet":    func() { os.Exit(app.Main(os.Args[1:])) },
-		"xdg-open": browse,
-		"approve":  approve,
+		"xdg-open": actAsBrowser,
+		"approve":  actAsApprover,
 	})
 }
 
-// shout writes a program that prints its arguments in capitals, and returns its path.
-func shout(t *testing.T) string {
+// writeShout writes a program that prints its arguments in capitals, and returns its path.
+func writeShout(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "shout")
 	const program = `#!/bin/sh
 case "$1" in
@@ -54,7 +54,7 @@ var client string
 // server, and the commands may be those of client.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	playWith(t, "../../../testdata/cli", func(e *testscript.Env, _ *app.Config) {
+	runScriptsWith(t, "../../../testdata/cli", func(e *testscript.Env, _ *app.Config) {
 		if client == "" {
 			return
 		}
@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 // TestAskingScripts runs the scripts about agents that ask questions.
 func TestAskingScripts(t *testing.T) {
 	t.Parallel()
-	play(t, "../../../testdata/cli/asking", local.Project{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
+	runScripts(t, "../../../testdata/cli/asking", local.Project{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(rm *)"},
 	}}}})
 }
@@ -75,7 +75,7 @@ func TestAskingScripts(t *testing.T) {
 // TestDelegationScripts runs the scripts about agents that delegate tasks.
 func TestDelegationScripts(t *testing.T) {
 	t.Parallel()
-	play(t, "../../../testdata/cli/delegation", local.Project{Name: "shell", Roles: []local.Role{
+	runScripts(t, "../../../testdata/cli/delegation", local.Project{Name: "shell", Roles: []local.Role{
 		{Name: "coder", Default: true}, {Name: "manager", Delegate: &fleet.Grant{Roles: []string{"coder"}, MaxChildren: 2}},
 	}})
 }
@@ -83,30 +83,30 @@ func TestDelegationScripts(t *testing.T) {
 // TestPageScripts runs the scripts about lists, usage and the search.
 func TestPageScripts(t *testing.T) {
 	t.Parallel()
-	play(t, "../../../testdata/cli/page")
+	runScripts(t, "../../../testdata/cli/page")
 }
 
 // TestEnvironmentScripts runs the scripts about the environment of commands and servers.
 func TestEnvironmentScripts(t *testing.T) {
 	t.Parallel()
-	play(t, "../../../testdata/cli/environment")
+	runScripts(t, "../../../testdata/cli/environment")
 }
 
-// play runs the scripts of a directory, each with its own server that has the projects.
-func play(t *testing.T, dir string, projects ...local.Project) {
-	playWith(t, dir, func(_ *testscript.Env, cfg *app.Config) { cfg.Local.Projects = projects })
+// runScripts runs the scripts of a directory, each with its own server that has the projects.
+func runScripts(t *testing.T, dir string, projects ...local.Project) {
+	runScriptsWith(t, dir, func(_ *testscript.Env, cfg *app.Config) { cfg.Local.Projects = projects })
 }
 
-// playWith runs the scripts of a directory, each with its own server. change may change the configuration of the
+// runScriptsWith runs the scripts of a directory, each with its own server. change may change the configuration of the
 // server.
-func playWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.Config)) {
+func runScriptsWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.Config)) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			cfg := app.DefaultConfig()
 			cfg.Lifecycle = lifecycle.Config{Project: "shell", Role: "coder"}
 			cfg.Providers.Agents = []providers.Provider{{
-				Name: "shout", Kind: providers.KindCLI, Command: []string{shout(t), "{{.Prompt}}"},
+				Name: "shout", Kind: providers.KindCLI, Command: []string{writeShout(t), "{{.Prompt}}"},
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			cfg.Local.Write = []string{e.WorkDir}  // shared by scripts and tasks

@@ -18,7 +18,7 @@ import (
 // TestTokenScripts runs the scripts about servers whose callers need tokens.
 func TestTokenScripts(t *testing.T) {
 	t.Parallel()
-	playWith(t, "../../../testdata/cli/tokens", func(e *testscript.Env, cfg *app.Config) {
+	runScriptsWith(t, "../../../testdata/cli/tokens", func(e *testscript.Env, cfg *app.Config) {
 		cfg.Local.Projects = []local.Project{{Name: "shell"}}
 		secret, err := firstToken(*cfg)
 		require.NoError(t, err)

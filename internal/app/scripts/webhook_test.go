@@ -23,7 +23,7 @@ func TestWebhookScripts(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(receiver.Close)
-	playWith(t, "../../../testdata/cli/webhooks", func(e *testscript.Env, cfg *app.Config) {
+	runScriptsWith(t, "../../../testdata/cli/webhooks", func(e *testscript.Env, cfg *app.Config) {
 		cfg.Webhooks.Allow = []string{"127.0.0.1"}
 		e.Setenv("RECEIVER", receiver.URL)
 	})

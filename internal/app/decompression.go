@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 )
 
-// plainOnly refuses compressed gRPC messages. A library registers gzip for the whole process, and a small message could
+// noDecompression refuses compressed gRPC messages. A library registers gzip for the whole process, and a small message could
 // become a large one before the server knows who sends it.
-type plainOnly struct{}
+type noDecompression struct{}
 
 // Do implements grpc.Decompressor.
-func (plainOnly) Do(io.Reader) ([]byte, error) {
+func (noDecompression) Do(io.Reader) ([]byte, error) {
 	return nil, errors.New("this server accepts no compressed messages: send them without compression")
 }
 
 // Type implements grpc.Decompressor.
-func (plainOnly) Type() string { return gzip.Name }
+func (noDecompression) Type() string { return gzip.Name }

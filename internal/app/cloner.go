@@ -6,17 +6,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// sharing copies answers and the messages of streams through the in-process channel without cloning their content. Each
+// sharingCloner copies answers and the messages of streams through the in-process channel without cloning their content. Each
 // call has messages of its own, and the sender does not use a message after the receiver has it. So the receiver's message
 // can share the lists and messages in it. A message of a stream is cloned when it is sent, because its sender continues at
 // once.
 //
 // The values in an answer may belong to the service. Code that changes more than the top-level fields of an answer must
 // clone the answer first.
-type sharing struct{ inprocgrpc.ProtoCloner }
+type sharingCloner struct{ inprocgrpc.ProtoCloner }
 
 // Copy sets the fields of out to the values of the fields of in, which both then share.
-func (s sharing) Copy(out, in any) error {
+func (s sharingCloner) Copy(out, in any) error {
 	to, ok := out.(proto.Message)
 	from, isMessage := in.(proto.Message)
 	if !ok || !isMessage || to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {

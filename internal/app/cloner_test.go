@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-func TestSharing(t *testing.T) {
+func TestSharingCloner(t *testing.T) {
 	t.Parallel()
 	for _, in := range []proto.Message{
 		&fleetv1.ListAgentsResponse{},
@@ -19,15 +19,15 @@ func TestSharing(t *testing.T) {
 		&fleetv1.Agent{Metadata: map[string]string{"a": "b"}, CurrentTask: wrapperspb.String("t"), Waiting: proto.Bool(false)},
 	} {
 		out := in.ProtoReflect().New().Interface()
-		require.NoError(t, sharing{}.Copy(out, in))
+		require.NoError(t, sharingCloner{}.Copy(out, in))
 		require.True(t, proto.Equal(in, out))
-		require.NoError(t, sharing{}.Copy(out, in.ProtoReflect().New().Interface()))
+		require.NoError(t, sharingCloner{}.Copy(out, in.ProtoReflect().New().Interface()))
 		require.Zero(t, proto.Size(out), "the old content must be replaced")
 	}
-	require.Error(t, sharing{}.Copy(&fleetv1.Agent{}, &fleetv1.Task{Id: "t"}))
+	require.Error(t, sharingCloner{}.Copy(&fleetv1.Agent{}, &fleetv1.Task{Id: "t"}))
 
 	in := &fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "papi"}}}
-	clone, err := sharing{}.Clone(in)
+	clone, err := sharingCloner{}.Clone(in)
 	require.NoError(t, err)
 	in.Agents[0].Name = "sony"
 	require.Equal(t, "papi", clone.(*fleetv1.ListAgentsResponse).GetAgents()[0].GetName())

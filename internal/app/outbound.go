@@ -6,18 +6,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outward is the transport of requests to other servers. Such a server may take long to answer, so the call of the API that needs
+// outboundTransport is the transport of requests to other servers. Such a server may take long to answer, so the call of the API that needs
 // the answer gives up its slot first.
-type outward struct{ http.RoundTripper }
+type outboundTransport struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o outboundTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	fleet.ReleaseSlot(r.Context())
 	return o.RoundTripper.RoundTrip(r)
 }
 
 // CloseIdleConnections closes the idle connections of the transport. http.Client calls it.
-func (o outward) CloseIdleConnections() {
+func (o outboundTransport) CloseIdleConnections() {
 	if t, ok := o.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
