@@ -23,7 +23,7 @@ var recordGolden = flag.Bool("record-before-tasks", false, "record what clients 
 // change is a part of an answer that is new since the recording.
 type change struct{ now, then string }
 
-// instructionsChange is what the instructions of the server say since there is run_task.
+// instructionsChange is what the instructions of the server say since the tool run_task exists.
 var instructionsChange = change{
 	"run_task gives a task to an agent, a pool, or a new agent of a project, and waits for its end. If it goes on in the background, its result comes by itself: do not ask for it. start_agent_task needs an idle agent and returns at once.",
 	"start_agent_task hands an idle agent a task and returns at once.",

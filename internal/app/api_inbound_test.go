@@ -100,9 +100,9 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestCallersWhoHangUpAreNoFailedLogins closes connections right after the header of a call. The server then cannot look up
+// TestHangUpsAreNotFailedLogins closes connections right after the header of a call. The server then cannot look up
 // who called, but that is not a failed login.
-func TestCallersWhoHangUpAreNoFailedLogins(t *testing.T) {
+func TestHangUpsAreNotFailedLogins(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
 	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" }})

@@ -83,7 +83,7 @@ func TestProviderLimitOfReplicas(t *testing.T) {
 	require.EqualValues(t, 20, begun.Load())
 }
 
-func TestProvidersOfAFile(t *testing.T) {
+func TestProviderSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"providers:\n  agents:\n    - name: claude\n      moddel: x\n":             `fleet.yaml:4: unknown key "moddel": did you mean "model"?`,

@@ -147,7 +147,7 @@ func TestSessionStreams(t *testing.T) {
 	}
 }
 
-func TestSessionsOfAFile(t *testing.T) {
+func TestSessionSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"sessions: {max_sesions: 1}":              `fleet.yaml:1: unknown key "max_sesions": did you mean "max_sessions"?`,

@@ -15,7 +15,7 @@ func testSubagents(c *subagents.Config) {
 	c.Lookup = func(string) (string, bool) { return "", false }
 }
 
-func TestSubagentsOfAFile(t *testing.T) {
+func TestSubagentSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"subagents: {directory: x}":         `fleet.yaml:1: unknown key "directory"`,

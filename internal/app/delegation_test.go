@@ -221,9 +221,9 @@ func TestDelegatedPool(t *testing.T) {
 	}
 }
 
-// TestDelegatedMoney gives a task all that a budget has. What it delegates must come out of that, also if the budget has nothing left, and what
+// TestDelegatedBudget gives a task all that a budget has. What it delegates must come out of that, also if the budget has nothing left, and what
 // is not used must return.
-func TestDelegatedMoney(t *testing.T) {
+func TestDelegatedBudget(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {MaxChildren: 4}})
 	d.mustCall("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})
@@ -251,9 +251,9 @@ func TestDelegatedMoney(t *testing.T) {
 	d.checkBudget(0, 0.3)
 }
 
-// TestDelegatedMoneyIsKept ends the turn of a task before what it has delegated starts, as usual where each agent is a workspace. Its part must stay
+// TestDelegatedBudgetIsKept ends the turn of a task before what it has delegated starts, as usual where each agent is a workspace. Its part must stay
 // reserved, so that it starts although the budget has nothing left, and is free again when it is stopped.
-func TestDelegatedMoneyIsKept(t *testing.T) {
+func TestDelegatedBudgetIsKept(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})
 	d.mustCall("set_budget", "root", map[string]any{"name": "all", "limit_usd": json.Number("1"), "unpriced": "allow"})

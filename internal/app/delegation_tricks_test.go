@@ -142,8 +142,8 @@ func TestDelegationTricks(t *testing.T) {
 	d.refused("UNAUTHENTICATED", "queue_task", "boss", new(nil))
 }
 
-// TestDelegationSpeed lets an agent delegate faster than it may.
-func TestDelegationSpeed(t *testing.T) {
+// TestDelegationRate lets an agent delegate faster than it may.
+func TestDelegationRate(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {PerMinute: 3}})
 	d.awaitRun(d.startAgentTask("boss", "manager", "wait turn"))

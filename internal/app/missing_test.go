@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMissing checks that a server warns at its start about the programs, repositories and keys that its projects lack.
-func TestMissing(t *testing.T) {
+// TestMissingPrograms checks that a server warns at its start about the programs, repositories and keys that its projects lack.
+func TestMissingPrograms(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(writeConfig(t, `
 local:

@@ -179,8 +179,8 @@ func TestReloadRefuses(t *testing.T) {
 	require.Equal(t, []string{"local.projects: more added"}, done.GetChanges())
 }
 
-// TestReloadsAtTheSameTime reloads two files in turns while agents work. Every task ends as it should, and the last file counts.
-func TestReloadsAtTheSameTime(t *testing.T) {
+// TestConcurrentReloads reloads two files in turns while agents work. Every task ends as it should, and the last file counts.
+func TestConcurrentReloads(t *testing.T) {
 	t.Parallel()
 	one := reloadProjects + "  - name: shop\n"
 	two := one + "  - name: more\n    env: {N: '2'}\nlimits: {requests_per_second: 0}\n"

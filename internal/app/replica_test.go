@@ -20,9 +20,9 @@ func openReplica(t *testing.T, store, name, data string) (*App, error) {
 	return Open(t.Context(), cfg, Options{})
 }
 
-// TestNameOfAServer starts servers with the same name on one store. A server with another data directory must be
+// TestServerName starts servers with the same name on one store. A server with another data directory must be
 // refused. A server must end if it did not renew its name for so long that another server has taken the name.
-func TestNameOfAServer(t *testing.T) {
+func TestServerName(t *testing.T) {
 	t.Parallel()
 	url, data := pgtest.URL(t), t.TempDir()
 	open := func(dir string) (*App, error) { return openReplica(t, url, "twin", dir) }

@@ -211,9 +211,9 @@ func TestClientCertificates(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, body)
 }
 
-// TestPlaintextNeedsAFlag checks that a server that other machines can reach starts only with TLS or with
+// TestPlaintextNeedsSetting checks that a server that other machines can reach starts only with TLS or with
 // insecure_plaintext.
-func TestPlaintextNeedsAFlag(t *testing.T) {
+func TestPlaintextNeedsSetting(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
 		`http is "0.0.0.0:8101", which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key`: func(c *Config) { c.HTTP = "0.0.0.0:8101" },
