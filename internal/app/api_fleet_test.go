@@ -121,7 +121,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	c.World.Before = f.signalLists(c.World.Before)
-	c.World.Traits.Changes, c.World.Traits.Checks, c.World.Traits.Bundles, c.World.Traits.Output = true, true, true, true
+	c.World.Traits.SupportsChanges, c.World.Traits.SupportsChecks, c.World.Traits.SupportsBundles, c.World.Traits.SupportsOutput = true, true, true, true
 	if c.World.Traits.Drivers == nil {
 		c.World.Traits.Drivers = []fleet.Driver{
 			{Name: "cagent", NeedsDocument: true},

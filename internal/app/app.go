@@ -188,7 +188,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.ownPlaces = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {
 		name := place.Traits().Name
-		if _, server := fleet.ReplicaOf(name); server != "" && a.ownPlaces[name] == nil { // of two places with the same name, the first is used, as in state.Places
+		if _, server := fleet.SplitPlace(name); server != "" && a.ownPlaces[name] == nil { // of two places with the same name, the first is used, as in state.Places
 			a.ownPlaces[name] = place
 		}
 	}
