@@ -136,7 +136,7 @@ func handshake(t *testing.T, hands *os.File) (h shim.Handshake) {
 func TestDispatchDuringShimStart(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	given := 0
+	byFirst := 0
 	for i := range 24 {
 		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: waittest.Limit}
 		env, err := x.prepare(r)
@@ -149,10 +149,10 @@ func TestDispatchDuringShimStart(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 		if handshake(t, late).Started {
-			given++
+			byFirst++
 		}
 	}
-	require.Len(t, strings.Fields(x.times()), 24, "each run must execute once; %d by the first shim", given)
+	require.Len(t, strings.Fields(x.times()), 24, "each run must execute once; %d by the first shim", byFirst)
 }
 
 // TestTwoShims starts several shims for one run. Only one may run it.

@@ -16,17 +16,17 @@ const KindTerminal = "terminal"
 
 // TerminalDriver is a driver whose program a person can use on a terminal, in the agent's conversation.
 type TerminalDriver interface {
-	// CheckTerminal returns UNIMPLEMENTED if the program cannot be used. conversed reports whether the agent has a conversation.
-	CheckTerminal(conversed bool) error
+	// CheckTerminal returns UNIMPLEMENTED if the program cannot be used. hasConversation reports whether the agent has a conversation.
+	CheckTerminal(hasConversation bool) error
 
 	// Terminal returns how to start the program for a person.
 	Terminal(j Job) (Command, error)
 }
 
 // CheckTerminal returns UNIMPLEMENTED if nobody can use the program of the driver on a terminal.
-func CheckTerminal(d Driver, conversed bool) error {
+func CheckTerminal(d Driver, hasConversation bool) error {
 	if t, ok := d.(TerminalDriver); ok {
-		return t.CheckTerminal(conversed)
+		return t.CheckTerminal(hasConversation)
 	}
 	return noTerminal("the driver " + kindOf(d))
 }
@@ -47,8 +47,8 @@ func noTerminal(who string) error {
 }
 
 // needsConversation returns UNIMPLEMENTED if the agent has no conversation, because the program would choose the id of a new one.
-func needsConversation(program string, conversed bool) error {
-	if conversed {
+func needsConversation(program string, hasConversation bool) error {
+	if hasConversation {
 		return nil
 	}
 	return fleet.Errorf(fleet.ReasonUnimplemented, "%s cannot begin the agent's conversation on a terminal: give the agent a task first", program)
@@ -88,7 +88,9 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 }
 
 // CheckTerminal implements TerminalDriver.
-func (c codex) CheckTerminal(conversed bool) error { return needsConversation("Codex", conversed) }
+func (c codex) CheckTerminal(hasConversation bool) error {
+	return needsConversation("Codex", hasConversation)
+}
 
 // Terminal implements TerminalDriver.
 func (c codex) Terminal(j Job) (Command, error) {
@@ -107,12 +109,12 @@ func (c codex) Terminal(j Job) (Command, error) {
 var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--session"}
 
 // CheckTerminal implements TerminalDriver.
-func (a acpDriver) CheckTerminal(conversed bool) error {
+func (a acpDriver) CheckTerminal(hasConversation bool) error {
 	name := filepath.Base(a.Program())
 	if resumeOptions[name] == "" {
 		return noTerminal(name)
 	}
-	return needsConversation(name, conversed)
+	return needsConversation(name, hasConversation)
 }
 
 // Terminal implements TerminalDriver.
