@@ -178,7 +178,7 @@ func (m ModelPlace) Unconfined(a fleet.Agent) string {
 	if err != nil {
 		return "" // without a project, nothing can run
 	}
-	if needs, err := m.modelNeeds(a.Config); err != nil || needs.Starts == "" {
+	if needs, err := m.modelNeeds(a.Config); err != nil || needs.ProgramSource == "" {
 		return ""
 	}
 	return m.Place.Unconfined(a)
@@ -223,9 +223,9 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		if err != nil {
 			return refuse("%s", fleet.PublicMessage(err))
 		}
-		if in.Network != "" && in.Network != sandbox.Full && needs.Starts != "" {
+		if in.Network != "" && in.Network != sandbox.Full && needs.ProgramSource != "" {
 			return refuse("the agent starts programs (%s), which would get the full network access of its model, but the "+
-				"project %q allows only network: %s; use a project with network: full", needs.Starts, a.Project, in.Network.Kind())
+				"project %q allows only network: %s; use a project with network: full", needs.ProgramSource, a.Project, in.Network.Kind())
 		}
 		proj.Project, proj.dir = in.Project, ""
 		proj.Network, proj.Env = sandbox.Full, nil

@@ -52,7 +52,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 
 // prune lists or removes what agents have left in the repository.
 func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
-	selected := worktree.Leftovers{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
+	selected := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
 	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
 	if err != nil {
 		return nil, err

@@ -51,13 +51,13 @@ type ModelSettings struct {
 
 // ModelNeeds says what a run of an agent on a model needs on its machine. Package model/definition finds it out.
 type ModelNeeds struct {
-	Starts      string       // the part of the definition or the configuration that starts programs, for people; empty: there is none
-	Programs    []string     // these programs
-	UsesMachine bool         // it uses files, programs or code of the machine
-	Skills      []string     // directories that it reads in the home of the server's user, relative to the home
-	Variables   []string     // names of the environment variables that it may read, including the keys of models
-	Models      []string     // the models that the definition names
-	Agents      []fleet.Role // the agents of the definition
+	ProgramSource string       // the part of the definition or the configuration that starts programs, for people; empty: there is none
+	Programs      []string     // these programs
+	UsesMachine   bool         // it uses files, programs or code of the machine
+	Skills        []string     // directories that it reads in the home of the server's user, relative to the home
+	Variables     []string     // names of the environment variables that it may read, including the keys of models
+	Models        []string     // the models that the definition names
+	Agents        []fleet.Role // the agents of the definition
 }
 
 // AllowanceVariable names the variable with the path of AllowanceFile.

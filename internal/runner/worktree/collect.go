@@ -52,7 +52,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 	tips, room, more := have.oids(), maxRefs-record.storedCount(t, have), 0
 	current := strings.TrimPrefix(v.head, "ref: ")
 	consider := func(name string, r ref) {
-		given := record.Given[name]
+		given := record.FromRepository[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
 			return // the agent has not changed it, or the repository has its commit
 		}
@@ -151,7 +151,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	for _, p := range record.Published {
 		delete(now, "refs/heads/"+p.Name)
 	}
-	if maps.Equal(now, record.Given) {
+	if maps.Equal(now, record.FromRepository) {
 		return nil
 	}
 	var out bytes.Buffer
@@ -167,18 +167,18 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	theirs := parseRefs(out.String())
 	taken := theirs.folders()
 	var all []refChange
-	for name := range union(now, record.Given) {
+	for name := range union(now, record.FromRepository) {
 		is, oid := theirs[name], now[name]
 		switch {
-		case is.target != "" || is.checkedOut || is.oid != record.Given[name] && is.oid != oid:
+		case is.target != "" || is.checkedOut || is.oid != record.FromRepository[name] && is.oid != oid:
 			continue
 		case is.oid == "" && (taken[name] || theirs.hasParentRef(name)):
 			continue // git cannot have a branch x and a branch x/y
 		case is.oid != oid:
 			all = append(all, refChange{name, oid, expectedOID(is.oid, len(oid))})
 		}
-		if record.Given[name] = oid; oid == "" {
-			delete(record.Given, name)
+		if record.FromRepository[name] = oid; oid == "" {
+			delete(record.FromRepository, name)
 		}
 	}
 	slices.SortFunc(all, func(a, b refChange) int { return strings.Compare(a.name, b.name) })

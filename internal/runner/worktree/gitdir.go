@@ -21,8 +21,8 @@ func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
-	record := &refRecord{Given: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
-	delete(record.Given, "refs/heads/"+t.Branch)
+	record := &refRecord{FromRepository: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
+	delete(record.FromRepository, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
 		return err

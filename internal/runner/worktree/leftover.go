@@ -12,8 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Leftovers selects what agents have left in a repository: see fleet.PruneQuery.
-type Leftovers struct {
+// LeftoverQuery selects what agents have left in a repository: see fleet.PruneQuery.
+type LeftoverQuery struct {
 	Before  time.Time
 	Deleted map[string]string // from the uid of a deleted agent to the label in the names of its branches
 	Present []string          // uids of agents whose homes exist, also kept ones
@@ -21,8 +21,8 @@ type Leftovers struct {
 	Settled []string
 }
 
-// leftRef is a ref that an agent has left.
-type leftRef struct {
+// leftoverRef is a ref that an agent has left.
+type leftoverRef struct {
 	name  string
 	oid   string
 	uid   string
@@ -43,8 +43,8 @@ func (g *Git) AgentsWithRefs(ctx context.Context, repository string) (uids []str
 }
 
 // Leftovers returns what may go, without its Project and AgentName.
-func (g *Git) Leftovers(ctx context.Context, repository string, q Leftovers) ([]fleet.Leftover, error) {
-	found, err := g.leftRefs(ctx, repository, q)
+func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery) ([]fleet.Leftover, error) {
+	found, err := g.leftoverRefs(ctx, repository, q)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q Leftovers) ([]
 
 // RemoveLeftovers removes the refs of one leftover, which Leftovers has returned. It does nothing unless they are still the same ones and
 // still have the proof, and no branch among them is checked out.
-func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftovers, l fleet.Leftover) error {
+func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q LeftoverQuery, l fleet.Leftover) error {
 	defer g.lock("branches of " + repository)()
-	found, err := g.leftRefs(ctx, repository, q)
+	found, err := g.leftoverRefs(ctx, repository, q)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 	return &Error{Message: "the refs have changed since they were listed: list them again"}
 }
 
-// leftRefs returns the refs of agents that are old enough, with their proofs.
-func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]leftRef, error) {
+// leftoverRefs returns the refs of agents that are old enough, with their proofs.
+func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQuery) ([]leftoverRef, error) {
 	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]l
 	for _, id := range q.Tasks {
 		tasks[refPart(id)] = true
 	}
-	var all []leftRef
+	var all []leftoverRef
 	var others []string
 	const format = "--format=%(objectname)%00%(refname)%00%(symref)%00%(creatordate:unix)"
 	err = v.pipe(ctx, nil, &lineWriter{each: func(line string) {
@@ -122,7 +122,7 @@ func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]l
 		if len(f) != 4 || !oidPattern.MatchString(f[0]) || f[2] != "" {
 			return
 		}
-		r := leftRef{name: f[1], oid: f[0]}
+		r := leftoverRef{name: f[1], oid: f[0]}
 		if seconds, err := strconv.ParseInt(f[3], 10, 64); err == nil {
 			r.at = time.Unix(seconds, 0).UTC()
 		}
@@ -149,12 +149,12 @@ func (g *Git) leftRefs(ctx context.Context, repository string, q Leftovers) ([]l
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r leftRef) bool { return !r.at.Before(q.Before) })
+	all = slices.DeleteFunc(all, func(r leftoverRef) bool { return !r.at.Before(q.Before) })
 	return all, v.prove(ctx, all, others, q.Settled)
 }
 
 // prove sets the proof of each ref.
-func (v *view) prove(ctx context.Context, all []leftRef, others, settled []string) error {
+func (v *view) prove(ctx context.Context, all []leftoverRef, others, settled []string) error {
 	tips := map[string]fleet.LeftoverProof{}
 	for _, r := range all {
 		tips[r.oid] = fleet.LeftoverElsewhere

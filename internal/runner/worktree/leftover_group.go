@@ -10,10 +10,10 @@ import (
 )
 
 // refGroup are the refs of one leftover.
-type refGroup []leftRef
+type refGroup []leftoverRef
 
 // groupRefs groups the refs by agent, kind and proof.
-func groupRefs(all []leftRef) []refGroup {
+func groupRefs(all []leftoverRef) []refGroup {
 	type key struct {
 		uid    string
 		branch bool

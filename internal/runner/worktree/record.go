@@ -15,8 +15,8 @@ type refRecord struct {
 	// Published has the agent's branches that the repository has, by the names that the agent uses. It comes first, so
 	// that readPublished reads only a part of the file.
 	Published map[string]publishedBranch `json:"published"`
-	// Given has the refs that came from the repository, with their values.
-	Given map[string]string `json:"given"`
+	// FromRepository has the refs that came from the repository, with their values.
+	FromRepository map[string]string `json:"given"`
 }
 
 // publishedBranch is a branch of an agent in the repository.
@@ -39,8 +39,8 @@ func (t Tree) readRecord() (*refRecord, error) {
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if record.Given == nil {
-		record.Given = map[string]string{}
+	if record.FromRepository == nil {
+		record.FromRepository = map[string]string{}
 	}
 	if record.Published == nil {
 		record.Published = map[string]publishedBranch{}
