@@ -154,7 +154,7 @@ type WebhookRequest struct {
 	Body    []byte
 }
 
-// WebhookResponse is the outcome of a Post.
+// WebhookResponse is the response to a WebhookRequest, or why there is none.
 type WebhookResponse struct {
 	Code       int           // status of the response; 0 if there was none
 	Response   string        // the beginning of the response

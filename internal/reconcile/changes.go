@@ -30,11 +30,8 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
-	var known *fleet.Changes
-	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		known, err = tx.Changes(t.ID)
-		return err
-	}); err != nil || known != nil && !again && !known.Temporary {
+	known, err := read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(t.ID) })
+	if err != nil || known != nil && !again && !known.Temporary {
 		return err
 	}
 	begun := fleet.Changes{Problem: notCollected, Temporary: true}
@@ -220,11 +217,8 @@ func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 	if !w.places.Of(a).Traits().SupportsChanges || a.WorkspaceID == "" {
 		return nil
 	}
-	var last []*fleet.Task
-	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		last, err = tx.LastTasks([]string{a.UID})
-		return err
-	}); err != nil || len(last) == 0 || last[0].Terminal { // the changes of a task that is read from a terminal are unknown
+	last, err := read(ctx, w.store, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks([]string{a.UID}) })
+	if err != nil || len(last) == 0 || last[0].Terminal { // the changes of a task that is read from a terminal are unknown
 		return err
 	}
 	w.endRun(ctx, a, last[0])

@@ -105,6 +105,15 @@ func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	}
 }
 
+// read returns what fn reads from one consistent state of the store.
+func read[T any](ctx context.Context, s fleet.Store, fn func(tx fleet.ReadTx) (T, error)) (value T, err error) {
+	err = s.View(ctx, func(tx fleet.ReadTx) (err error) {
+		value, err = fn(tx)
+		return err
+	})
+	return value, err
+}
+
 // now returns the time with the precision of the store.
 func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 

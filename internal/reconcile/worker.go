@@ -104,11 +104,7 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 	if v == nil || v.Task == nil || v.Task.DispatchedAt.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && (!w.runEnded || w.follow.err == nil) {
 		return v, nil
 	}
-	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		v, err = state.ReadAgentView(tx, w.uid)
-		return err
-	})
-	return v, err
+	return read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.AgentView, error) { return state.ReadAgentView(tx, w.uid) })
 }
 
 // discardWakeUp discards a pending wake-up, because the worker is about to load the agent.

@@ -111,11 +111,7 @@ func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.Ta
 	if !t.HasChecks {
 		return nil, nil //nolint:nilnil // nothing is recorded, which is not an error
 	}
-	err = r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		known, err = tx.Checks(t.ID)
-		return err
-	})
-	return known, err
+	return read(ctx, r.store, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(t.ID) })
 }
 
 // checkRun starts to run the checks of the task in the background. They take the place of the follower of the run.
@@ -294,11 +290,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 			text = feedbackText(known)
 		}
 	}
-	results := ""
-	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		results, err = state.PromptResults(tx, t, since)
-		return err
-	})
+	results, err := read(ctx, w.store, func(tx fleet.ReadTx) (string, error) { return state.PromptResults(tx, t, since) })
 	switch {
 	case text == "":
 		return cmp.Or(results, "# The tasks that you delegated have ended."), err

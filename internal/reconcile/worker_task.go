@@ -245,10 +245,7 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, fail
 		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}
 	if t.Options.Attachments > 0 {
-		err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			run.Attachments, err = tx.Attachments(t.ID, true)
-			return err
-		})
+		run.Attachments, err = read(ctx, w.store, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(t.ID, true) })
 	}
 	return run, err
 }
