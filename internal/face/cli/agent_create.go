@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -76,14 +74,4 @@ Next, give it a task with "fleet task run NAME ...".`,
 	wait.addTo(cmd, "ready")
 	addRequestID(cmd, req)
 	return cmd
-}
-
-// addRequestID adds the flag --request-id, which makes it safe to repeat a command in another process. Retries within
-// one process are always safe, because conn gives every mutation an id.
-func addRequestID(cmd *cobra.Command, req proto.Message) {
-	m := req.ProtoReflect()
-	cmd.Flags().Func("request-id", "an `ID` of your choice; a second command with the same ID has no further effect", func(id string) error {
-		m.Set(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id), protoreflect.ValueOfString(id))
-		return nil
-	})
 }

@@ -82,24 +82,18 @@ type deleteOptions struct {
 	keepUnsaved bool
 }
 
-// deleteResult is the result of deleting one agent.
-type deleteResult struct {
-	resp *fleetv1.DeleteAgentResponse
-	err  error
-}
-
 // deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
 func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names []string) (unsaved []error, firstErr error) {
 	unsaved = make([]error, len(names))
-	firstErr = forAgents(ctx, s, "deleting", names, func(ctx context.Context, name string) (result deleteResult) {
-		if result.err = context.Cause(ctx); result.err == nil {
-			result.resp, result.err = s.deleteAgent(ctx, options, name)
+	firstErr = forEachAgent(ctx, s, "deleting", names, func(ctx context.Context, name string) (*fleetv1.DeleteAgentResponse, error) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
 		}
-		return result
-	}, func(i int, result deleteResult) error {
-		err := s.print(result.resp, result.err, func() { s.printResult(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
+		return s.deleteAgent(ctx, options, name)
+	}, func(i int, resp *fleetv1.DeleteAgentResponse, err error) error {
+		err = s.print(resp, err, func() { s.printResult(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
 		if err != nil && options.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
 			unsaved[i] = err
 			return nil
@@ -109,7 +103,7 @@ func (s *session) deleteAgents(ctx context.Context, options deleteOptions, names
 	return unsaved, firstErr
 }
 
-// deleteAgent deletes the agent. If d.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
+// deleteAgent deletes the agent. If options.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
 // its workspace.
 func (s *session) deleteAgent(ctx context.Context, options deleteOptions, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
 	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: options.requestID, KeepUnsaved: &options.keepUnsaved}

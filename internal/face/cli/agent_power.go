@@ -33,23 +33,18 @@ type stateTexts struct {
 func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
 	var wait waitFlag
 	field := req.ProtoReflect().Descriptor().Fields().ByName("agent_name")
-	type result struct {
-		answer agentAnswer
-		err    error
-	}
 	cmd.RunE = p.action(func(ctx context.Context, s *session, names []string) error {
 		if err := checkSingle(req, names); err != nil {
 			return err
 		}
-		return forAgents(ctx, s, t.progress, names, func(ctx context.Context, name string) (r result) {
-			one, _ := proto.Clone(req).(Q)
+		return forEachAgent(ctx, s, t.progress, names, func(ctx context.Context, name string) (agentAnswer, error) {
+			one := proto.CloneOf(req)
 			one.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
-			r.answer, r.err = s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, one) })
-			return r
-		}, func(_ int, r result) error {
-			return s.print(r.answer, r.err, func() {
-				s.printResult(r.answer.GetMessage(), r.answer.GetAgent().GetName())
-				s.hint(t.next, r.answer.GetAgent().GetName())
+			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, one) })
+		}, func(_ int, answer agentAnswer, err error) error {
+			return s.print(answer, err, func() {
+				s.printResult(answer.GetMessage(), answer.GetAgent().GetName())
+				s.hint(t.next, answer.GetAgent().GetName())
 			})
 		})
 	})

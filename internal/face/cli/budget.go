@@ -32,7 +32,7 @@ admins can do this.`,
 
 func (p *program) newBudgetSet() *cobra.Command {
 	req := &fleetv1.SetBudgetRequest{}
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "set NAME",
 		Short: "Add or replace a budget",
 		Long: `Add a budget, or replace the one with this name. What it has spent remains. Only admins can
@@ -44,12 +44,7 @@ selector such as env=prod).`,
 		Example: `  fleet budget set day --usd 10 --window day --time-zone Europe/Berlin
   fleet budget set web --usd 200 --window month --scope project --value web --on-breach stop
   fleet budget set tokens --tokens 5000000 --window week --scope label --value env=prod`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name = args[0]
-			resp, err := s.fleet.SetBudget(ctx, req)
-			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.SetBudget, req, printMessage[*fleetv1.SetBudgetResponse])
 	f := cmd.Flags()
 	addOptional(f, &req.LimitUsd, "usd", "let the tasks cost at most `USD` in a window")
 	addOptional(f, &req.LimitTokens, "tokens", "let the tasks use at most `N` tokens in a window")
@@ -59,8 +54,7 @@ selector such as env=prod).`,
 	f.StringVar(&req.Value, "value", "", "the `VALUE` of the scope, such as the name of the project")
 	f.StringVar(&req.OnBreach, "on-breach", "", "`ACTION` when it is used up: hold running tasks, stop them, or ask whether they go on (default hold)")
 	f.StringVar(&req.Unpriced, "unpriced", "", "refuse or allow tasks whose cost cannot be known (default refuse)")
-	addRequestID(cmd, req)
-	return callsTool(cmd, "set_budget")
+	return cmd
 }
 
 func (p *program) newBudgetList() *cobra.Command {
@@ -77,7 +71,7 @@ reserved in this window. Admins see all budgets.`,
 
 func listBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
 	printList(s, budgets, emptyText, column{"NAME", "name"},
-		column{"FOR", func(b *fleetv1.Budget) string { return strings.TrimSpace(b.GetScope() + " " + printable(b.GetValue())) }},
+		column{"FOR", func(b *fleetv1.Budget) string { return strings.TrimSpace(b.GetScope() + " " + b.GetValue()) }},
 		column{"LIMIT", func(b *fleetv1.Budget) string {
 			if w := b.GetWindow(); w != "none" {
 				return budgetText(b, b.GetLimitUsd(), b.GetLimitTokens()) + " a " + w
@@ -140,7 +134,7 @@ at its end, and which tasks were refused.`,
 				return changedBudgetText(b, e.GetReservedUsd(), e.GetReservedTokens())
 			}},
 			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changedBudgetText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
-			column{"WHY", func(e *fleetv1.BudgetEntry) string { return printable(e.GetText()) }})
+			column{"WHY", "text"})
 		if resp.GetNextCursor() != "" {
 			s.hint("There are earlier entries; --limit N shows more.")
 		}
@@ -162,7 +156,7 @@ func (p *program) newTaskRaise() *cobra.Command {
 	req := &fleetv1.RaiseTaskBudgetRequest{}
 	cmd := &cobra.Command{
 		Use:   "raise ID USD",
-		Short: "Set what a task may cost that has not ended",
+		Short: "Set how much a task that has not ended may cost",
 		Long: `Set what a task may cost in all, in US dollars. A task that waits because it has used up its
 own limit goes on where it was. The budgets still hold.`,
 		Example: `  fleet task raise 3f2a1b0c 2.50`,

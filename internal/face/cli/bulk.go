@@ -19,7 +19,7 @@ type bulkFlags struct {
 	all, dryRun, yes bool
 }
 
-// bulkCommand says how a command does the same with many agents or tasks.
+// bulkCommand says how a command does its operation with many agents or tasks.
 type bulkCommand struct {
 	operation fleetv1.PlanBulkRequest_Operation
 	progress  string        // labels the progress line, such as "stopping"
@@ -28,12 +28,13 @@ type bulkCommand struct {
 	request   proto.Message // the request of the single call, which the flag --request-id sets
 	// names returns which of the arguments are names; nil if all are.
 	names func(args []string) []string
-	// fill sets what the flags and the other arguments say; nil if they say nothing.
+	// fill sets the fields that other flags and arguments give; nil if there are none.
 	fill func(s *session, req *fleetv1.PlanBulkRequest, args []string) error
 }
 
-// addBulk adds the flags --selector, --all and --dry-run to a command for single agents. With one of them, the command makes a plan
-// and runs it. what are the agents or tasks. several means that the command does that also for several names.
+// addBulk adds the flags --selector, --all and --dry-run to a command for single agents. With one of them, the command makes a plan and
+// runs it. what names the agents or tasks. takesSeveral
+// means that the plan is also made for several names without these flags.
 func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
@@ -101,24 +102,16 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 	}
 	todo := plan.GetTotalCount() - plan.GetUnchangedCount() - plan.GetRefusedCount()
 	if b.question != "" && todo > 0 && !flags.yes {
+		noun := "agent"
+		if b.operation == fleetv1.PlanBulkRequest_stop_task {
+			noun = "task"
+		}
 		s.screen.line(s.planText(plan.GetItems(), maxPlanRows))
-		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, b.countText(todo)), "add --yes to do it without it, or --dry-run to see what it would do", "nothing was done"); err != nil {
+		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todo, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
 			return err
 		}
 	}
 	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit())
-}
-
-// countText is what a number of items is for people.
-func (b bulkCommand) countText(n int32) string {
-	noun := "agent"
-	if b.operation == fleetv1.PlanBulkRequest_stop_task {
-		noun = "task"
-	}
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // bulkLimit returns the time of --wait, or 0 if it is not given: then the command goes on until all is done.
@@ -192,12 +185,7 @@ func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
 	return []column{
 		{"AGENT", "agent_name"},
 		{"OWNER", valueIf(s.output == wideForm || hasSeveralOwners(found), "owner")},
-		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string {
-			if s.output == wideForm {
-				return i.GetTaskId()
-			}
-			return shortID(i.GetTaskId())
-		})},
+		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string { return s.shownID(i.GetTaskId()) })},
 	}
 }
 

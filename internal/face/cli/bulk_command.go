@@ -12,7 +12,7 @@ import (
 func (p *program) newBulk() *cobra.Command {
 	cmd := Group(&cobra.Command{
 		Use:   "bulk",
-		Short: "Plan the same for many agents or tasks, and run the plan",
+		Short: "Plan one operation for many agents or tasks, and run the plan",
 		Long: `Commands such as "fleet agent stop" take --selector, --all and --dry-run. They make a
 plan, which says what happens to each agent, and run it. "fleet bulk plan" makes only the
 plan, and "fleet bulk run" runs it, or goes on with it if it was interrupted: each item is

@@ -72,6 +72,14 @@ func parens(text string) string {
 	return " (" + printable(text) + ")"
 }
 
+// afterColon returns the text with a colon before it, or "" for no text.
+func afterColon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + printable(text)
+}
+
 // cardOf returns a card with all set fields of a message.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var lines []cardLine

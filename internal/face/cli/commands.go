@@ -115,9 +115,9 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 	return "", message
 }
 
-// methodCommand makes the command call a method. The arguments of the command are the required fields of the request, in
-// their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints the answer for
-// people. Messages that name the method's tool name the command.
+// methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required texts
+// of the request, in their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints
+// the answer for people. Messages that name the method's tool name the command.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())
@@ -131,7 +131,7 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 		}
 		client, ok := any(s.fleet).(C)
 		if !ok {
-			client, _ = any(s.tokens).(C)
+			client = any(s.tokens).(C)
 		}
 		answer, err := method(client, ctx, req)
 		if o, ok := any(answer).(datedAnswer); ok && err == nil {

@@ -14,7 +14,7 @@ func (p *program) newCredential() *cobra.Command {
 		Use:   "credential",
 		Short: "See the keys and subscriptions of agents, and release them",
 		Long: `A credential is a key or a subscription with which agents use their models. What one task learns
-of it counts for all: tasks of the queue wait while a usage window of it is used up, or while
+about it applies to all: tasks of the queue wait while a usage window of it is used up, or while
 the provider of the model refuses it.`,
 		Example: `  fleet credential list
   fleet credential release team-max`,

@@ -162,3 +162,30 @@ func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
 	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
 	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+all+")")
 }
+
+// keyValues are the values of a flag that takes NAME=VALUE, such as --param and --label.
+type keyValues []string
+
+// addParamFlag adds the flag --param.
+func (p *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
+}
+
+// parse returns the values by name. what is the flag that gives them, or what they are.
+func (p keyValues) parse(what string) (map[string]string, error) {
+	if len(p) == 0 {
+		return nil, nil
+	}
+	values := map[string]string{}
+	for _, text := range p {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("%s is %q: write NAME=VALUE", what, text)
+		}
+		if _, twice := values[name]; twice {
+			return nil, usagef("%s has %s twice: give it once", what, name)
+		}
+		values[name] = value
+	}
+	return values, nil
+}

@@ -96,3 +96,15 @@ func TestVersionSaysWhatTheBuildLacks(t *testing.T) {
 	require.Equal(t, "v1.2.3\n", version("model agents", "--quiet"))
 	require.Contains(t, version("model agents", "--output", "json"), `"lacks": "model agents"`)
 }
+
+// TestParams checks the flag --param.
+func TestParams(t *testing.T) {
+	t.Parallel()
+	values, err := keyValues{"region=eu", "list=a=b,c"}.parse("--param")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
+	for _, wrong := range []keyValues{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
+		_, err := wrong.parse("--param")
+		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
+	}
+}

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	fleetv1 "fleet/gen/fleet/v1"
 )
 
 var update = flag.Bool("update", false, "write the golden help texts")
@@ -180,9 +178,7 @@ func requestLine(m protoreflect.MethodDescriptor) string {
 
 // isTool reports whether the method is an MCP tool.
 func isTool(m protoreflect.MethodDescriptor) bool {
-	toolset, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset).(string)
-	not, _ := proto.GetExtension(m.Options(), fleetv1.E_NoTool).(bool)
-	return toolset != "" && !not
+	return toolsetOf(m.Parent().(protoreflect.ServiceDescriptor)) != "" && (&method{desc: m}).isTool()
 }
 
 // flagFor returns the name of the flag for the field. The name of a flag lacks the plural "s" of a list, and the suffix

@@ -14,7 +14,7 @@ import (
 
 func (p *program) newAgentLabel() *cobra.Command {
 	req := &fleetv1.SetLabelsRequest{}
-	cmd := p.labelCommand(req, "agent", "[AGENT]...", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
+	cmd := p.labelCommand(req, "an agent", "[AGENT]...", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
 agent in lists, and its later tasks get them too.`,
 		`  fleet agent label papi env=prod team=web
   fleet agent label papi sony team-
@@ -59,7 +59,7 @@ func parseLabels(args []string) (set map[string]string, remove []string, err err
 }
 
 func (p *program) newTaskLabel() *cobra.Command {
-	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
+	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "a task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
 lists and in usage. A task has the labels that its agent had when it started; it may
 have ended.`,
 		`  fleet task label 3f2a1b0c review=yes
@@ -67,10 +67,10 @@ have ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
-func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, target string)) *cobra.Command {
+func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, target string)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "label " + argument + " LABEL...",
-		Short:   "Set and remove labels of " + map[string]string{"agent": "an agent", "task": "a task"}[kind],
+		Short:   "Set and remove labels of " + what,
 		Long:    long,
 		Example: example,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {

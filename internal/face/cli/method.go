@@ -73,13 +73,13 @@ func (m *method) isDownload() bool {
 func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	c, _ := proto.GetExtension(d.Options(), fleetv1.E_Command).(*fleetv1.Command)
 	if c.GetName() == "" {
-		return &fleetv1.Command{Name: strings.ReplaceAll(snakeCase(string(d.Name())), "_", "-")}
+		return &fleetv1.Command{Name: flagOf(snakeCase(string(d.Name())))}
 	}
 	return c
 }
 
 // longName returns the method's full name as the name of a command: "list-agent-sessions".
-func (m *method) longName() string { return strings.ReplaceAll(m.tool(), "_", "-") }
+func (m *method) longName() string { return flagOf(m.tool()) }
 
 // snakeCase converts a proto name to snake_case: AgentStart becomes agent_start.
 func snakeCase(name string) string {

@@ -22,9 +22,9 @@ combined. Nothing is changed.`,
 			agents[t.GetTaskId()] = t.GetAgentName() + " " + shortID(t.GetTaskId())
 		}
 		printList(s, resp.GetOverlaps(), "No open work changes the same lines.",
-			column{"TASK", func(o *fleetv1.Overlap) string { return printable(agents[o.GetTaskId()]) }},
-			column{"OTHER TASK", func(o *fleetv1.Overlap) string { return printable(agents[o.GetOtherTaskId()]) }},
-			column{"CONFLICT", func(o *fleetv1.Overlap) string { return map[bool]string{true: "yes", false: "no"}[o.GetConflict()] }},
+			column{"TASK", func(o *fleetv1.Overlap) string { return agents[o.GetTaskId()] }},
+			column{"OTHER TASK", func(o *fleetv1.Overlap) string { return agents[o.GetOtherTaskId()] }},
+			column{"CONFLICT", "conflict"},
 			column{"FILES", func(o *fleetv1.Overlap) string {
 				var files []string
 				for _, f := range o.GetFiles() {
@@ -34,7 +34,7 @@ combined. Nothing is changed.`,
 					}
 					files = append(files, text)
 				}
-				return printable(strings.Join(files, " "))
+				return strings.Join(files, " ")
 			}})
 		s.note("%d tasks have open work; it was compared with %s at %s.", len(resp.GetTasks()), resp.GetInto(), shortID(resp.GetSha()))
 		if n := len(resp.GetMissingTaskIds()); n > 0 {

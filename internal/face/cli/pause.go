@@ -35,11 +35,3 @@ func (p *program) newResume() *cobra.Command {
 		Example: `  fleet resume`,
 	}, fleetv1.FleetServiceClient.ResumeFleet, &fleetv1.ResumeFleetRequest{}, printMessage[*fleetv1.ResumeFleetResponse])
 }
-
-// pauseReason returns the reason of a pause as the end of a sentence.
-func pauseReason(p *fleetv1.Pause) string {
-	if p.GetReason() == "" {
-		return ""
-	}
-	return ": " + printable(p.GetReason())
-}

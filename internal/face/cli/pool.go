@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -40,7 +39,6 @@ const poolReuseUsage = "which agent a task gets: `any`, the same as the task tha
 
 func (p *program) newPoolCreate() *cobra.Command {
 	req := &fleetv1.CreatePoolRequest{}
-	var minIdle, maxCreating *int32
 	var parameters, labels keyValues
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -52,7 +50,7 @@ Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 		Example: `  fleet pool create web --project webshop --max 4
   fleet pool create review --project webshop --role reviewer --max 2 --min-idle 1 --reuse fresh`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name, req.MinIdle, req.MaxCreating = args[0], minIdle, maxCreating
+			req.Name = args[0]
 			var err error
 			if req.Parameters, err = parameters.parse("--param"); err != nil {
 				return err
@@ -72,8 +70,8 @@ Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 	f.StringVar(&req.Role, "role", "", "the `ROLE` of its agents (default: the project's)")
 	f.StringVar(&req.Spec, "spec", "", "the `SPEC` of its agents")
 	addOptional(f, &req.MaxAgents, "max", "it has at most `N` agents (default 4)")
-	addOptional(f, &minIdle, "min-idle", "keep `N` idle agents ready (default 0)")
-	addOptional(f, &maxCreating, "max-creating", "create at most `N` agents at the same time (default 4)")
+	addOptional(f, &req.MinIdle, "min-idle", "keep `N` idle agents ready (default 0)")
+	addOptional(f, &req.MaxCreating, "max-creating", "create at most `N` agents at the same time (default 4)")
 	addSeconds(cmd, "max-idle", "delete agents that have been idle for `DURATION` (default 10m)", func(n int32) { req.MaxIdleSeconds = &n })
 	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", poolReuseUsage)
 	f.StringArrayVar(&req.Groups, "group", nil, "members of this `GROUP` may queue tasks for it; can be repeated")
@@ -149,20 +147,12 @@ func (p *program) newPoolShow() *cobra.Command {
 			next = "fleet pool set " + v.GetName() + " lets it try again"
 		}
 		s.screen.output(s.card(
-			cardLine{"Pool", printable(v.GetName()), ""}, cardLine{"Owner", printable(v.GetOwner()), ""},
-			cardLine{"Project", printable(v.GetProject()), printable(v.GetPlace())}, cardLine{"Role", printable(v.GetRole()), ""},
+			cardLine{"Pool", v.GetName(), ""}, cardLine{"Owner", v.GetOwner(), ""},
+			cardLine{"Project", v.GetProject(), v.GetPlace()}, cardLine{"Role", v.GetRole(), ""},
 			cardLine{"State", poolState(v), next}, cardLine{"Agents", fmt.Sprintf("%d busy, %d idle, %d starting, %d offline; at most %d", v.GetBusy(), v.GetIdle(), v.GetStarting(), v.GetOffline(), v.GetMaxAgents()), ""},
-			cardLine{"Names", printable(strings.Join(resp.GetAgentNames(), ", ")), ""}, cardLine{"Kept idle", fmt.Sprint(v.GetMinIdle()), ""},
+			cardLine{"Names", strings.Join(resp.GetAgentNames(), ", "), ""}, cardLine{"Kept idle", fmt.Sprint(v.GetMinIdle()), ""},
 			cardLine{"Idle for", "at most " + (time.Duration(v.GetMaxIdleSeconds()) * time.Second).String(), ""}, cardLine{"Reuse", enumName(v.GetReuse()), ""},
-			cardLine{"Groups", printable(strings.Join(v.GetGroups(), ", ")), ""}, cardLine{"Waiting tasks", fmt.Sprint(v.GetWaiting()), ""},
-			cardLine{"Next attempt", optionalTime(v.RetryAt), ""}, cardLine{"Created", v.GetCreatedAt(), ""}))
+			cardLine{"Groups", strings.Join(v.GetGroups(), ", "), ""}, cardLine{"Waiting tasks", fmt.Sprint(v.GetWaiting()), ""},
+			cardLine{"Next attempt", v.GetRetryAt(), ""}, cardLine{"Created", v.GetCreatedAt(), ""}))
 	})
-}
-
-// optionalTime returns nil, which a card leaves out, without a time.
-func optionalTime(t *timestamppb.Timestamp) any {
-	if t == nil {
-		return nil
-	}
-	return t
 }

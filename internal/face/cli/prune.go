@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -29,7 +27,7 @@ admins can do this.`,
 	}, fleetv1.FleetServiceClient.PruneWork, req, func(s *session, resp *fleetv1.PruneWorkResponse) {
 		printList(s, resp.GetLeftovers(), "Nothing can be removed.",
 			column{"WHAT", "kind"}, column{"COUNT", "count"}, column{"PROJECT", "project"}, column{"AGENT", leftoverAgent}, column{"SIZE", func(l *fleetv1.Leftover) string { return sizeText(l.GetSize()) }},
-			column{"AGE", (*fleetv1.Leftover).GetNewestAt}, column{"REMOVED", leftoverState}, column{"WHY", func(l *fleetv1.Leftover) string { return printable(strings.TrimSpace(l.GetReason())) }})
+			column{"AGE", (*fleetv1.Leftover).GetNewestAt}, column{"REMOVED", leftoverState}, column{"WHY", "reason"})
 		if len(resp.GetLeftovers()) > 0 {
 			s.printResult(resp.GetMessage(), "")
 		}
@@ -45,7 +43,7 @@ admins can do this.`,
 // leftoverAgent returns the name of the agent, or the beginning of its id.
 func leftoverAgent(l *fleetv1.Leftover) string {
 	if l.GetAgentName() != "" {
-		return printable(l.GetAgentName())
+		return l.GetAgentName()
 	}
 	return shortID(l.GetAgentId())
 }

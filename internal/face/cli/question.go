@@ -170,16 +170,13 @@ func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionR
 // questionID returns the beginning of the id for a table, or the whole id if another listed question begins with the
 // same.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
-	if s.quiet || s.output == wideForm {
-		return q.GetId()
-	}
-	short := shortID(q.GetId())
+	shown := s.shownID(q.GetId())
 	for _, other := range all {
-		if other != q && strings.HasPrefix(other.GetId(), short) {
+		if other != q && strings.HasPrefix(other.GetId(), shown) {
 			return q.GetId()
 		}
 	}
-	return short
+	return shown
 }
 
 // questionText returns the question in one line.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -19,7 +19,7 @@ func (p *program) newQueue() *cobra.Command {
 		Use:   "queue",
 		Short: "See and change the tasks that wait to start",
 		Long: `A queued task waits until nothing is in its way, and then starts by itself. "fleet task
-queue AGENT ..." queues one, and "fleet queue why ID" says all reasons why it waits.`,
+queue AGENT ..." queues one, and "fleet queue why ID" shows all reasons why it waits.`,
 		Example: `  fleet task queue papi "make release" --priority 10
   fleet queue list
   fleet queue why 3f2a1b0c`,
@@ -98,7 +98,7 @@ func (p *program) newQueueShow() *cobra.Command {
 	}, fleetv1.FleetServiceClient.ShowQueue, &fleetv1.ShowQueueRequest{}, func(s *session, resp *fleetv1.ShowQueueResponse) {
 		lines := []cardLine{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
 		if p := resp.GetPaused(); p != nil {
-			lines = append(lines, cardLine{"Paused", p.GetAt(), "by " + p.GetBy() + pauseReason(p)})
+			lines = append(lines, cardLine{"Paused", p.GetAt(), "by " + p.GetBy() + afterColon(p.GetReason())})
 		}
 		for _, r := range resp.GetReasons() {
 			lines = append(lines, cardLine{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
@@ -111,8 +111,8 @@ func (p *program) newQueueShow() *cobra.Command {
 func (p *program) newQueueWhy() *cobra.Command {
 	return methodCommand(p, &cobra.Command{
 		Use:     "why ID",
-		Short:   "Say why a task waits",
-		Long:    `Say all reasons why a task waits; what blocks it now comes first.`,
+		Short:   "Show why a task waits",
+		Long:    `Show all reasons why a task waits, first those that block it now.`,
 		Example: `  fleet queue why 3f2a1b0c`,
 	}, fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{}, func(s *session, resp *fleetv1.ShowTaskResponse) {
 		t := resp.GetTask()
@@ -263,22 +263,21 @@ func (o *taskFlags) queueRequest(s *session, target, description string) (*fleet
 	if _, err := o.request(s, agent, description); err != nil {
 		return nil, err
 	}
-	req, err := o.copyToQueueRequest()
-	if err != nil {
-		return nil, err
-	}
+	req := o.copyToQueueRequest()
 	req.Pool, req.Project = pool, project
 	return req, nil
 }
 
-// copyToQueueRequest returns the request for a task that may wait.
-func (o *taskFlags) copyToQueueRequest() (*fleetv1.QueueTaskRequest, error) {
+// copyToQueueRequest returns the request for a task that may wait. QueueTaskRequest has all fields of StartAgentTaskRequest, under the
+// same names.
+func (o *taskFlags) copyToQueueRequest() *fleetv1.QueueTaskRequest {
 	req := &fleetv1.QueueTaskRequest{}
-	data, err := proto.Marshal(&o.req) // the first fields of both requests are the same
-	if err == nil {
-		err = proto.Unmarshal(data, req)
-	}
-	return req, err
+	to := req.ProtoReflect()
+	o.req.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(to.Descriptor().Fields().ByName(f.Name()), v)
+		return true
+	})
+	return req
 }
 
 func (p *program) newUp() *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -40,7 +39,9 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 		f = &failure{code: ExitUsage, reason: "USAGE", message: f.message}
 	}
 	if f.reason == "USAGE" && f.hint == "" {
-		f = &failure{code: f.code, reason: f.reason, message: f.message, details: f.details, hint: p.usageHint(args)}
+		withHint := *f
+		withHint.hint = p.usageHint(args)
+		f = &withHint
 	}
 	p.printError(f)
 	return f.code
@@ -82,8 +83,7 @@ func (p *program) printError(f *failure) {
 		return
 	}
 	if p.output.forPeople() {
-		text := string(bytes.Join(bytes.Fields([]byte(f.Error())), []byte(" ")))
-		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(text))
+		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(oneLine(f.Error())))
 		return
 	}
 	message := f.api

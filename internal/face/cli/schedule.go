@@ -55,27 +55,22 @@ type scheduledTaskFlags struct {
 	role      string
 }
 
-func (o *scheduledTaskFlags) addTo(f *pflag.FlagSet, cmd *cobra.Command) {
+func (o *scheduledTaskFlags) addTo(cmd *cobra.Command) {
 	o.task.addTo(cmd)
+	f := cmd.Flags()
 	addOptional(f, &o.priority, "priority", "start before tasks with a lower `PRIORITY`, from -100 to 100 (default 0)")
 	f.StringVar(&o.role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	f.StringVar(&o.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
 }
 
+// request returns the request for the task of the schedule. The flag --label is for the schedule instead.
 func (o *scheduledTaskFlags) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
 	req, err := o.task.queueRequest(s, target, description)
 	if err != nil {
 		return nil, err
 	}
-	req.Role, req.Priority, req.Exclusive, req.RequestId = o.role, o.priority, o.exclusive, ""
+	req.Role, req.Priority, req.Exclusive, req.RequestId, req.Labels = o.role, o.priority, o.exclusive, "", nil
 	return req, nil
-}
-
-// scheduleLabels returns the labels of the flag --label, which become those of the schedule instead of those of the task.
-func (o *scheduledTaskFlags) scheduleLabels(t *fleetv1.QueueTaskRequest) map[string]string {
-	labels := t.GetLabels()
-	t.Labels = nil
-	return labels
 }
 
 func (p *program) newScheduleCreate() *cobra.Command {
@@ -99,7 +94,7 @@ label schedule=NAME.
 				return err
 			}
 			resp, err := s.fleet.CreateSchedule(ctx, &fleetv1.CreateScheduleRequest{
-				Name: args[0], Task: t, Labels: task.scheduleLabels(t), Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
+				Name: args[0], Task: t, Labels: task.task.req.GetLabels(), Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
 			})
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])
@@ -108,7 +103,7 @@ label schedule=NAME.
 		}),
 	}
 	when.addTo(p, cmd)
-	task.addTo(cmd.Flags(), cmd)
+	task.addTo(cmd)
 	return callsTool(cmd, "create_schedule")
 }
 
@@ -166,7 +161,6 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 				if req.Task, err = task.request(s, args[1], args[2]); err != nil {
 					return err
 				}
-				task.scheduleLabels(req.GetTask())
 			}
 			if req.Labels, err = task.task.labels.parse("--label"); err != nil {
 				return err
@@ -179,7 +173,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 			})
 		}),
 	}
-	task.addTo(cmd.Flags(), cmd)
+	task.addTo(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "label" && f.Name != "request-id" {
 			ofTask = append(ofTask, f.Name)

@@ -17,8 +17,7 @@ type screen struct {
 	errTerminal  terminal
 	colors       bool // for standard error
 	outSanitizer *sanitizer
-
-	errSanitizer *sanitizer // for standard error; nil until it is needed
+	errSanitizer *sanitizer // nil until it is needed
 
 	progress string // the bottom line; empty if there is none
 	question string // what the person is asked; it replaces the progress at the bottom

@@ -23,7 +23,7 @@ and credentials that are nearly used up, and your limits.`,
 			column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"}, column{"QUEUED", "pending"},
 			column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return costText(r.GetLastDay().GetCostUsd()) }})
 		if p := resp.GetPaused(); p != nil {
-			s.screen.print("\nPaused by " + p.GetBy() + pauseReason(p) + ". Resume it: fleet resume\n")
+			s.screen.print("\nPaused by " + p.GetBy() + afterColon(p.GetReason()) + ". Resume it: fleet resume\n")
 		}
 		if len(resp.GetPendingReasons()) > 0 {
 			s.screen.print("\n")

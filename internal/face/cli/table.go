@@ -226,8 +226,8 @@ func (t *table) fit(width int) (removed []string) {
 	}
 }
 
-// leastImportant returns the column to remove next: the widest one between the first and the last that keeps does not name, else the last
-// one if keeps does not name it, else the widest one between the first and the last.
+// leastImportant returns the column to remove next. That is the widest one between the first and the last, without those to keep; or
+// else the last one, unless it is to be kept; or else the widest one between the first and the last.
 func (t *table) leastImportant() int {
 	widths, last, found := t.widths(), len(t.headings)-1, 0
 	for _, all := range []bool{false, true} {

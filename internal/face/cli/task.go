@@ -65,15 +65,10 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 			if err := checkSingle(req, names); err != nil {
 				return err
 			}
-			type result struct {
-				resp *fleetv1.StopAgentTaskResponse
-				err  error
-			}
-			return forAgents(ctx, s, "stopping the task of", names, func(ctx context.Context, name string) (r result) {
-				r.resp, r.err = s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: name, RequestId: req.GetRequestId()})
-				return r
-			}, func(_ int, r result) error {
-				return s.print(r.resp, r.err, func() { s.printResult(r.resp.GetMessage(), r.resp.GetTask().GetId()) })
+			return forEachAgent(ctx, s, "stopping the task of", names, func(ctx context.Context, name string) (*fleetv1.StopAgentTaskResponse, error) {
+				return s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: name, RequestId: req.GetRequestId()})
+			}, func(_ int, resp *fleetv1.StopAgentTaskResponse, err error) error {
+				return s.print(resp, err, func() { s.printResult(resp.GetMessage(), resp.GetTask().GetId()) })
 			})
 		}),
 	}

@@ -82,7 +82,7 @@ func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
 			case t.GetCanLand():
 				return "can land"
 			}
-			return printable(t.GetProblem())
+			return t.GetProblem()
 		}},
 		column{"TASK", func(t *fleetv1.LandedTask) string { return truncate(oneLine(t.GetTitle()), descriptionWidth) }})
 	if len(resp.GetTasks()) > 0 {
@@ -118,7 +118,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 				delete(open, id)
 				if landing.GetState() != fleetv1.Landing_landed {
 					failed++
-					s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), after(landing.GetProblem()))
+					s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), afterColon(landing.GetProblem()))
 					return nil
 				}
 				s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
@@ -204,12 +204,4 @@ func (s *session) landingState(ctx context.Context, id string) (next string, l *
 
 func quoteTitle(t *fleetv1.LandedTask) string {
 	return fmt.Sprintf("%q", truncate(oneLine(t.GetTitle()), descriptionWidth))
-}
-
-// after returns the text as the end of a sentence, or "".
-func after(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + printable(text)
 }

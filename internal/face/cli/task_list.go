@@ -101,12 +101,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 		most = min(most, (width-otherColumns)/2)
 	}
 	printList(s, tasks, emptyText,
-		column{"ID", func(t *fleetv1.Task) string {
-			if isWide || s.quiet {
-				return t.GetId()
-			}
-			return shortID(t.GetId())
-		}},
+		column{"ID", func(t *fleetv1.Task) string { return s.shownID(t.GetId()) }},
 		column{"AGENT", valueIf(withAgents || isWide, "agent_name")},
 		column{"OWNER", valueIf(isWide || hasSeveralOwners(tasks), "owner")},
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},

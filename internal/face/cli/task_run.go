@@ -110,11 +110,7 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 
 // enqueue queues the task.
 func (o *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
-	req, err := o.copyToQueueRequest()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.fleet.QueueTask(ctx, req)
+	resp, err := s.fleet.QueueTask(ctx, o.copyToQueueRequest())
 	if err != nil {
 		return nil, err
 	}

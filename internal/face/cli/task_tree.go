@@ -49,7 +49,7 @@ func (s *session) showTree(tasks []*fleetv1.TreeTask) {
 		}},
 		column{"COST", func(t *fleetv1.TreeTask) string { return dollars(t.GetCostUsd()) }},
 		column{"TREE", func(t *fleetv1.TreeTask) string { return dollars(t.GetTreeCostUsd()) }},
-		column{"AGENT", func(t *fleetv1.TreeTask) string { return printable(t.GetAgentName()) }},
+		column{"AGENT", "agent_name"},
 		column{"TASK", func(t *fleetv1.TreeTask) string {
 			text := strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())
 			if t.GetDetached() {

@@ -41,7 +41,6 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 			w := taskWait{s: s, anyOf: anyOf, orQuestion: orQuestion}
 			if s.cmd.Flags().Changed("timeout") {
 				w.deadline = s.deps.Now().Add(limit)
-				w.limited = true
 			}
 			for _, name := range agents {
 				id, err := s.lastTask(ctx, name)
@@ -80,9 +79,8 @@ func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 type taskWait struct {
 	s          *session
 	anyOf      bool
-	orQuestion bool // ends also when a task waits for an answer
-	limited    bool
-	deadline   time.Time
+	orQuestion bool            // ends also when a task waits for an answer
+	deadline   time.Time       // zero means no limit
 	reported   map[string]bool // tasks whose end was reported
 }
 
@@ -126,7 +124,7 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 	}
 	for {
 		seconds := int32(maxWait)
-		if w.limited {
+		if !w.deadline.IsZero() {
 			left := max(0, w.deadline.Sub(w.s.deps.Now()).Seconds())
 			seconds = int32(min(maxWait, math.Ceil(left)))
 		}
@@ -136,7 +134,7 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 			return nil, err
 		}
 		w.reportEnds(resp.GetTasks(), len(ids))
-		if resp.GetDone() || w.limited && seconds < maxWait {
+		if resp.GetDone() || seconds < maxWait {
 			return resp, nil
 		}
 	}

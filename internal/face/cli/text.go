@@ -26,7 +26,7 @@ func (s *session) readArgument(arg, what string) (string, error) {
 	return data, err
 }
 
-// readText does the same as text for up to limit bytes, which may be only spaces.
+// readText does the same as readArgument for a text of up to limit bytes, which may be only spaces.
 func (s *session) readText(limit int, arg, what string) (string, error) {
 	data, err := s.readContent(limit, arg, what)
 	if err == nil && !utf8.ValidString(data) {
@@ -40,7 +40,7 @@ func errNotText(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
-// readContent does the same as text for up to limit bytes of any data.
+// readContent does the same as readText for any data.
 func (s *session) readContent(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	if !isFile && arg != "-" {

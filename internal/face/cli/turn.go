@@ -70,27 +70,27 @@ type turnDisplay struct {
 }
 
 func (l *turnDisplay) show(m protoreflect.Message) {
-	who, said, did, more := splitMessage(m)
-	if who != "" && l.speaker != "" && who != l.speaker && l.s.printsEvents() {
+	agent, text, action, details := splitMessage(m)
+	if agent != "" && l.speaker != "" && agent != l.speaker && l.s.printsEvents() {
 		l.endLine()
-		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(who+":")))
+		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(agent+":")))
 	}
-	if who != "" {
-		l.speaker = who
+	if agent != "" {
+		l.speaker = agent
 	}
-	if said != "" {
-		l.showText(said)
+	if text != "" {
+		l.showText(text)
 	}
-	if did == "" {
+	if action == "" {
 		return
 	}
-	l.progress.setLabel(did)
-	if l.s.verbose && more != "" {
-		did += " " + more
+	l.progress.setLabel(action)
+	if l.s.verbose && details != "" {
+		action += " " + details
 	}
 	if l.s.printsEvents() {
 		l.endLine()
-		l.s.screen.line(paint(l.s.screen.colors, cyan, printable("· "+did)))
+		l.s.screen.line(paint(l.s.screen.colors, cyan, printable("· "+action)))
 	}
 }
 
@@ -122,8 +122,8 @@ func (l *turnDisplay) endLine() {
 
 // splitMessage splits a message about an agent's work, according to the options of its fields. It returns the agent's name,
 // the agent's text, a short description of the agent's action, and the details of the action as JSON.
-func splitMessage(m protoreflect.Message) (who, said, did, more string) {
-	var doing, details []string
+func splitMessage(m protoreflect.Message) (agent, text, action, details string) {
+	var actions, documents []string
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
@@ -134,16 +134,16 @@ func splitMessage(m protoreflect.Message) (who, said, did, more string) {
 		case fleetv1.Shown_wrapped:
 			return splitMessage(v.Message())
 		case fleetv1.Shown_agent:
-			who = v.String()
+			agent = v.String()
 		case fleetv1.Shown_said:
-			said += v.String()
+			text += v.String()
 		case fleetv1.Shown_action:
-			doing = append(doing, scalarText(f, v))
+			actions = append(actions, scalarText(f, v))
 		case fleetv1.Shown_details:
 			if data, err := wire.Marshal(v.Message().Interface()); err == nil {
-				details = append(details, string(data))
+				documents = append(documents, string(data))
 			}
 		}
 	}
-	return who, said, strings.Join(doing, " "), strings.Join(details, " ")
+	return agent, text, strings.Join(actions, " "), strings.Join(documents, " ")
 }

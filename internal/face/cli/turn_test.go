@@ -235,7 +235,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	<-gone
-	require.Equal(t, "s-1", <-interrupted, "the server is stderr, since it would wait for the command to come back")
+	require.Equal(t, "s-1", <-interrupted, "the command must interrupt the turn, because the server would otherwise wait for a retry")
 }
 
 // breakingConn is a connection whose streams break after some messages.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,8 +15,8 @@ func (p *program) newWebhook() *cobra.Command {
 		Use:     "webhook",
 		Aliases: []string{"webhooks"},
 		Short:   "Send events to a URL, such as a chat or a CI system",
-		Long: `A webhook sends events of your agents and tasks to a URL, signed as Standard Webhooks. It
-has ids, names, states and links; the receiver reads more with credentials of its own.
+		Long: `A webhook sends events of your agents and tasks to a URL, signed as Standard Webhooks.
+They have ids, names, states and links; the receiver reads more with credentials of its own.
 
 A receiver that does not answer with a status from 200 to 299 gets the same delivery again for
 about three days, with growing pauses.`,
@@ -197,29 +196,24 @@ func (p *program) newWebhookDeliveries() *cobra.Command {
 
 func (p *program) newWebhookRedeliver() *cobra.Command {
 	req := &fleetv1.RedeliverRequest{}
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "redeliver NAME",
 		Short: "Send deliveries of a webhook again",
 		Long: `Send deliveries of a webhook again: with --delivery that one, with --since those that the receiver
 has not accepted. They keep their ids, so that the receiver can tell that it has them already.`,
 		Example: `  fleet webhook redeliver ops --since 24h
   fleet webhook redeliver ops --delivery msg_0f3c6a51a3f2b6d0c5b5a0a3f6f6e9d1`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name = args[0]
-			resp, err := s.fleet.Redeliver(ctx, req)
-			return s.print(resp, err, func() {
-				s.printResult(resp.GetMessage(), args[0])
-				if resp.GetMore() {
-					s.hint("There are more: call it again.")
-				}
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.Redeliver, req, func(s *session, resp *fleetv1.RedeliverResponse) {
+		printMessage(s, resp)
+		if resp.GetMore() {
+			s.hint("There are more: call it again.")
+		}
+	})
 	cmd.Flags().StringVar(&req.DeliveryId, "delivery", "", "the delivery with this `ID`")
 	p.addTime(cmd, &req.Since, "since", "those of the last `DURATION`, such as 24h, or since a time such as 2026-11-01, that were not accepted")
 	cmd.MarkFlagsOneRequired("delivery", "since")
 	cmd.MarkFlagsMutuallyExclusive("delivery", "since")
-	return callsTool(cmd, "redeliver", "name")
+	return cmd
 }
 
 // topicsFlag is a flag that takes topics. The first use replaces the default.

@@ -91,7 +91,7 @@ func discover(ctx context.Context, issuer, clientID string, scopes []string) (*I
 	return &Issuer{
 		URL: issuer, CanDevice: endpoint.DeviceAuthURL != "",
 		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
-		// The verifier fetches keys later, so it must not use the context asking, which ends with this function.
+		// The verifier fetches keys later, so it must not use fetchCtx, which ends with this function.
 		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revocationURL: metadata.Revoke,
 	}, nil
 }

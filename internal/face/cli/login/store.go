@@ -122,7 +122,7 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 // minValidity is how long before its expiry a token is replaced.
 const minValidity = 20 * time.Second
 
-// Token returns an ID token for the server that is valid for at least margin. If the stored token expires earlier,
+// Token returns an ID token for the server that is valid for at least minValidity. If the stored token expires earlier,
 // Token gets a new one from the issuer and stores it. It returns ErrEnded if the person is not signed in, or has to
 // sign in again.
 func (s Store) Token(ctx context.Context, server string, now func() time.Time) (string, error) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,16 +59,4 @@ func TestStartEndsNoTask(t *testing.T) {
 	out, _, code := runFleet(server, "agent", "start", "ill", "--yes")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "restarted")
-}
-
-// TestParams checks the flag --param.
-func TestParams(t *testing.T) {
-	t.Parallel()
-	values, err := keyValues{"region=eu", "list=a=b,c"}.parse("--param")
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
-	for _, wrong := range []keyValues{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
-		_, err := wrong.parse("--param")
-		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
-	}
 }

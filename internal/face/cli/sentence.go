@@ -37,7 +37,7 @@ func joinWords(list []string, last string) string {
 // helpWidth is the width of help texts, in columns.
 const helpWidth = 80
 
-// noBreakSpace is a space at which wrap does not break a line.
+// noBreakSpace is a space at which wrapText does not break a line.
 const noBreakSpace = "\u00a0"
 
 // wrapText breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.

@@ -75,30 +75,3 @@ func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, co
 		hint: fmt.Sprintf("wait on with %q", command), details: map[string]any{"agent_name": a.GetName(), "state": a.GetState().String()},
 	}
 }
-
-// keyValues are the values of the flag --param.
-type keyValues []string
-
-// addParamFlag adds the flag --param.
-func (p *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
-}
-
-// parse returns the values by name. what is the flag that gives them, or what they are.
-func (p keyValues) parse(what string) (map[string]string, error) {
-	if len(p) == 0 {
-		return nil, nil
-	}
-	values := map[string]string{}
-	for _, text := range p {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, usagef("%s is %q: write NAME=VALUE", what, text)
-		}
-		if _, twice := values[name]; twice {
-			return nil, usagef("%s has %s twice: give it once", what, name)
-		}
-		values[name] = value
-	}
-	return values, nil
-}

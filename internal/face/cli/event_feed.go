@@ -17,7 +17,7 @@ type eventFeed struct {
 	*attempts
 	// req selects the events. Its cursor advances with the events that were read.
 	req        *fleetv1.WatchFleetRequest
-	lastCursor uint64 // cursor of the last event that was passed to take
+	lastCursor uint64 // cursor of the last event that was handled
 }
 
 // newFeed returns a feed of the events that the request selects.
@@ -27,7 +27,7 @@ func (s *session) newFeed(req *fleetv1.WatchFleetRequest) *eventFeed {
 	return f
 }
 
-// run passes each event to take. It returns when take fails, when the log stays unreachable or, if the request does not
+// run passes each event to handle. It returns when handle fails, when the log stays unreachable or, if the request does not
 // follow, at the end of the log. When the server ends a stream that follows, run calls done, which reports whether no
 // more events will come. done may be nil.
 func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, done func() (bool, error)) error {
@@ -74,7 +74,7 @@ func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, 
 	}
 }
 
-// handleEvents passes the new events of an answer to take, and advances the cursor of the request.
+// handleEvents passes the new events of a response to handle, and advances the cursor of the request.
 func (f *eventFeed) handleEvents(resp *fleetv1.WatchFleetResponse, handle func(*fleetv1.Event) error) error {
 	for _, e := range resp.GetEvents() {
 		if n, err := strconv.ParseUint(e.GetCursor(), 10, 64); err == nil {

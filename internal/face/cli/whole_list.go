@@ -34,7 +34,7 @@ func portionToRead(method string, args any) *fleetv1.Portion {
 	return l
 }
 
-// readWholeList calls do, which sends args and fills reply, until the list has ended. Then reply has all items.
+// readWholeList repeats the call, which sends args and fills reply, until the list has ended. Then reply has all items.
 func readWholeList(l *fleetv1.Portion, args, reply any, call func() error) error {
 	req, resp := args.(proto.Message).ProtoReflect(), reply.(proto.Message).ProtoReflect()
 	field := func(m protoreflect.Message, name string) protoreflect.FieldDescriptor {

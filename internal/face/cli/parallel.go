@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+)
+
+// parallelAgents limits for how many agents a command calls the server at the same time.
+const parallelAgents = 8
+
+// forEachAgent calls a function for each of the agents, several at a time, and shows the results in the order of the names. doing labels
+// the progress line. show returns the error of the result, if there is one. forEachAgent returns the first of these errors, and reports
+// the others.
+func forEachAgent[R any](ctx context.Context, s *session, doing string, names []string, call func(ctx context.Context, name string) (R, error), show func(i int, resp R, err error) error) (first error) {
+	type result struct {
+		resp R
+		err  error
+	}
+	collect := func() error {
+		results := make([]chan result, len(names))
+		slots := make(chan struct{}, parallelAgents)
+		for i, name := range names {
+			results[i] = make(chan result, 1)
+			go func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				resp, err := call(ctx, name)
+				results[i] <- result{resp, err}
+			}()
+		}
+		for i := range names {
+			r := <-results[i]
+			switch err := show(i, r.resp, r.err); {
+			case err == nil:
+			case first == nil:
+				first = err
+			case ctx.Err() == nil: // the first error is reported at the end
+				s.printError(s.explain(ctx, err, s.target))
+			}
+		}
+		return first
+	}
+	if len(names) == 1 {
+		return s.withEvents(ctx, names[0], doing+" "+names[0], collect)
+	}
+	p := s.startProgress(fmt.Sprintf("%s %d agents", doing, len(names)), s.deps.Now())
+	defer p.stop()
+	return collect()
+}
