@@ -48,9 +48,9 @@ Next, give it a task with "fleet task run NAME ...".`,
 				return err
 			}
 			t := stateTexts{progress: "creating", reached: "ready", retryCommand: "fleet agent start %s"}
-			var resp agentAnswer
+			var resp agentResponse
 			err = s.withEvents(ctx, req.GetName(), t.progress+" "+req.GetName(), func() (err error) {
-				resp, err = s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentAnswer, error) { return s.fleet.CreateAgent(ctx, req) })
+				resp, err = s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentResponse, error) { return s.fleet.CreateAgent(ctx, req) })
 				return err
 			})
 			return s.print(resp, err, func() {

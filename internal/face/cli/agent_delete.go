@@ -30,7 +30,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
   fleet agent delete -l team=web --dry-run
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if err := checkSingle(req, names); err != nil {
+			if err := checkRequestID(req, names); err != nil {
 				return err
 			}
 			if !yes {

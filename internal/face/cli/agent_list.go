@@ -47,15 +47,15 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	agents := resp.GetAgents()
 	printList(s, agents, emptyText,
 		column{"NAME", "name"},
-		column{"OWNER", valueIf(s.output == wideForm || hasSeveralOwners(agents), "owner")},
+		column{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(agents), "owner")},
 		column{"STATUS", func(a *fleetv1.AgentSummary) cell { return statusCell(a.GetStatus(), a) }},
 		column{"STATE", "state"},
 		column{"PROJECT", "project"},
 		column{"ROLE", "role"},
 		column{"TASK", "current_task"},
-		column{"LABELS", valueIf(s.output == wideForm, func(a *fleetv1.AgentSummary) string { return labelsText(a.GetLabels()) })},
+		column{"LABELS", valueIf(s.output == wideFormat, func(a *fleetv1.AgentSummary) string { return labelsText(a.GetLabels()) })},
 		column{"VERSION", valueIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), versionCell)},
-		column{"PLACE", valueIf(s.output == wideForm || len(resp.GetPlaces()) > 1, "place")})
+		column{"PLACE", valueIf(s.output == wideFormat || len(resp.GetPlaces()) > 1, "place")})
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
 		s.hint("%d of %d agents.", n, resp.GetTotalCount())
 	}
@@ -99,19 +99,19 @@ func hasSeveralOwners[T interface{ GetOwner() string }](list []T) bool {
 	return false
 }
 
-// datedAnswer is an answer that says when it was observed and, if it is stale, why.
-type datedAnswer interface {
+// observedResponse is a response that says when it was observed and, if it is stale, why.
+type observedResponse interface {
 	GetObservedAt() *timestamppb.Timestamp
 	GetStaleReason() string
 }
 
-// reportStale reports on standard error how old a stale answer is, and why it is stale; or, if it is about several places, which of
+// reportStale reports on standard error how old a stale response is, and why it is stale; or, if it is about several places, which of
 // them do not answer, and why.
-func (s *session) reportStale(answer datedAnswer) {
-	multiple, _ := answer.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
+func (s *session) reportStale(resp observedResponse) {
+	multiple, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
 	if multiple == nil || len(multiple.GetPlaces()) < 2 {
-		if why := answer.GetStaleReason(); why != "" {
-			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
+		if why := resp.GetStaleReason(); why != "" {
+			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(resp.GetObservedAt()), printable(why)))
 		}
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// agentAnswer is the answer to a call that changes the state of an agent.
-type agentAnswer interface {
+// agentResponse is the response to a call that changes the state of an agent.
+type agentResponse interface {
 	proto.Message
 	GetAgent() *fleetv1.Agent
 	GetMessage() string
@@ -30,21 +30,21 @@ type stateTexts struct {
 
 // stateCommand makes the command call a method that changes the state of an agent, for each of its arguments, and wait until it is finished.
 // The call is repeated with the same request.
-func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
+func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts, req Q, call func(context.Context, *session, Q) (agentResponse, error)) *cobra.Command {
 	var wait waitFlag
 	field := req.ProtoReflect().Descriptor().Fields().ByName("agent_name")
 	cmd.RunE = p.action(func(ctx context.Context, s *session, names []string) error {
-		if err := checkSingle(req, names); err != nil {
+		if err := checkRequestID(req, names); err != nil {
 			return err
 		}
-		return forEachAgent(ctx, s, t.progress, names, func(ctx context.Context, name string) (agentAnswer, error) {
+		return forEachAgent(ctx, s, t.progress, names, func(ctx context.Context, name string) (agentResponse, error) {
 			one := proto.CloneOf(req)
 			one.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
-			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, one) })
-		}, func(_ int, answer agentAnswer, err error) error {
-			return s.print(answer, err, func() {
-				s.printResult(answer.GetMessage(), answer.GetAgent().GetName())
-				s.hint(t.next, answer.GetAgent().GetName())
+			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentResponse, error) { return call(ctx, s, one) })
+		}, func(_ int, resp agentResponse, err error) error {
+			return s.print(resp, err, func() {
+				s.printResult(resp.GetMessage(), resp.GetAgent().GetName())
+				s.hint(t.next, resp.GetAgent().GetName())
 			})
 		})
 	})
@@ -53,23 +53,23 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 	return cmd
 }
 
-// awaitAgent makes the call until it is finished, and returns the last answer.
-func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
+// awaitAgent makes the call until it is finished, and returns the last response.
+func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, name string, call func(context.Context) (agentResponse, error)) (resp agentResponse, err error) {
 	err = s.repeatUntilFinished(ctx, wait, func(ctx context.Context) (bool, error) {
 		a, err := call(ctx)
 		if err != nil {
 			return false, err
 		}
-		answer = a
+		resp = a
 		return a.GetUnfinished(), nil
 	}, func() error {
 		var last *fleetv1.Agent
-		if answer != nil {
-			last = answer.GetAgent()
+		if resp != nil {
+			last = resp.GetAgent()
 		}
 		return s.notReady(ctx, last, name, t.reached, fmt.Sprintf(t.retryCommand, name))
 	})
-	return answer, err
+	return resp, err
 }
 
 const (
@@ -96,7 +96,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi
   fleet agent start papi sony
   fleet agent start -l team=web`,
-	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
+	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentResponse, error) {
 		asking.Lock()
 		restart := restarts[req.GetAgentName()]
 		asking.Unlock()
@@ -142,7 +142,7 @@ first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi
   fleet agent stop papi sony
   fleet agent stop -l team=web --dry-run`,
-	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
+	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentResponse, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
 	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop, progress: "stopping", question: "Stop", request: req})
@@ -163,7 +163,7 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentAnswer, err error) {
+	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentResponse, err error) {
 		if req.Parameters, err = values.parse("--param"); err != nil {
 			return nil, err
 		}

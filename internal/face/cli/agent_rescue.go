@@ -32,7 +32,7 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
   fleet agent rescue papi --into ~/src/webshop
   fleet agent rescue papi -o papi.bundle`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if err := checkFile(file); err != nil {
+			if err := checkOutputFile(file); err != nil {
 				return err
 			}
 			r := &bundleFetch{session: s, agent: args[0], dir: dir}
@@ -64,7 +64,7 @@ type bundleFetch struct {
 
 // bundle returns the content of the agent's bundle.
 func (r *bundleFetch) bundle(ctx context.Context) *downloadReader {
-	return r.downloadReaderOf(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
+	return r.newDownloadReader(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
 }
 
 // fetch fetches the bundle into the repository.

@@ -80,14 +80,14 @@ func argumentCheck(names []string) cobra.PositionalArgs {
 		case len(args) < minArgs:
 			return usagef("%s is missing: %s", strings.TrimSuffix(names[len(args)], "..."), cmd.UseLine())
 		case maxArgs >= 0 && len(args) > maxArgs:
-			return errTooMany(args[maxArgs], maxArgs > 0)
+			return newTooManyError(args[maxArgs], maxArgs > 0)
 		}
 		return nil
 	}
 }
 
-// errTooMany returns the error about the first surplus argument. takes reports whether the command takes any arguments.
-func errTooMany(arg string, takes bool) error {
+// newTooManyError returns the error about the first surplus argument. takes reports whether the command takes any arguments.
+func newTooManyError(arg string, takes bool) error {
 	if !takes {
 		return usagef("too many arguments, from %q on: the command takes no arguments", arg)
 	}

@@ -33,12 +33,12 @@ export" writes the whole log as JSON Lines.`,
 					column{"PRINCIPAL", "principal"},
 					column{"METHOD", "method"},
 					column{"TARGET", "target"},
-					column{"OWNER", valueIf(s.output == wideForm, "owner")},
+					column{"OWNER", valueIf(s.output == wideFormat, "owner")},
 					column{"OUTCOME", outcomeOf},
-					column{"COUNT", valueIf(s.output == wideForm || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
+					column{"COUNT", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
 					column{"FACE", "face"},
 					column{"REMOTE", "remote"},
-					column{"ID", valueIf(s.output == wideForm, "id")})
+					column{"ID", valueIf(s.output == wideFormat, "id")})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
 				}

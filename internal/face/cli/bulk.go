@@ -184,7 +184,7 @@ func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
 	hasTask := slices.ContainsFunc(items, func(i *fleetv1.BulkItem) bool { return i.GetTaskId() != "" })
 	return []column{
 		{"AGENT", "agent_name"},
-		{"OWNER", valueIf(s.output == wideForm || hasSeveralOwners(found), "owner")},
+		{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(found), "owner")},
 		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string { return s.shownID(i.GetTaskId()) })},
 	}
 }

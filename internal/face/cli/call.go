@@ -100,12 +100,12 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	case c.isTurn():
 		return s.runTurn(ctx, c.method, req)
 	}
-	answer := c.out.New().Interface()
-	err = s.withProgress(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
+	resp := c.out.New().Interface()
+	err = s.withProgress(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, resp) })
 	if err != nil {
 		return err
 	}
-	return s.printAnswer(answer, portionOf(c.desc))
+	return s.printResponse(resp, portionOf(c.desc))
 }
 
 // withProgress calls do. If the method has side effects, it shows progress on a terminal meanwhile.

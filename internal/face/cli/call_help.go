@@ -7,7 +7,7 @@ import (
 )
 
 // longHelp returns the text of the command's help.
-func (c *call) longHelp(names commands) string {
+func (c *call) longHelp(names commandFinder) string {
 	parts := []string{names.describe(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		format := "Give %s as an argument, or by its flag."
@@ -18,7 +18,7 @@ func (c *call) longHelp(names commands) string {
 		}
 		parts = append(parts, wrapText(fmt.Sprintf(format, andList(required)), helpWidth))
 	}
-	if slices.ContainsFunc(c.fields, (*field).isText) {
+	if slices.ContainsFunc(c.fields, (*field).acceptsFile) {
 		parts = append(parts, textHelp)
 	}
 	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.form == asObject }) {
@@ -58,7 +58,7 @@ func (c *call) example() string {
 		line += " " + f.exampleValue()
 	}
 	lines := []string{line}
-	if n := len(required); n > 0 && required[n-1].isText() && required[n-1].form == asText {
+	if n := len(required); n > 0 && required[n-1].acceptsFile() && required[n-1].form == asText {
 		last := required[n-1]
 		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flag()+".md")
 	}
@@ -99,7 +99,7 @@ func (f *field) exampleValue() string {
 		}
 		return "key=value"
 	}
-	if f.isText() {
+	if f.acceptsFile() {
 		return `"the ` + f.nameInSentence() + `"`
 	}
 	return ""

@@ -33,24 +33,24 @@ type toolCommand struct{ path, arguments string }
 
 // commands finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
 // others.
-type commands struct {
+type commandFinder struct {
 	set    *toolset
 	byTool map[string]toolCommand
 }
 
 // commandsFor returns the commands, of which those of the toolset are preferred. set is nil for commands outside of
 // toolsets, such as "fleet agent" and "fleet task".
-func (p *program) commandsFor(set *toolset) commands {
-	if p.commands == nil {
-		p.commands = map[string]toolCommand{}
+func (p *program) commandsFor(set *toolset) commandFinder {
+	if p.toolCommands == nil {
+		p.toolCommands = map[string]toolCommand{}
 		for _, t := range toolsets() {
 			for _, m := range t.methods {
-				p.commands[m.tool()] = toolCommand{path: m.commandLine()}
+				p.toolCommands[m.tool()] = toolCommand{path: m.commandLine()}
 			}
 		}
-		collectTools(p.root, p.commands)
+		collectTools(p.root, p.toolCommands)
 	}
-	return commands{set, p.commands}
+	return commandFinder{set, p.toolCommands}
 }
 
 func collectTools(cmd *cobra.Command, found map[string]toolCommand) {
@@ -67,7 +67,7 @@ func collectTools(cmd *cobra.Command, found map[string]toolCommand) {
 // quote returns the command for the tool in quotes, with the values of the details that its arguments name. If a value is
 // missing or would need quotes, it returns the command without arguments. If no command calls the tool, it returns the
 // tool's name.
-func (c commands) quote(tool string, details map[string]any) string {
+func (c commandFinder) quote(tool string, details map[string]any) string {
 	found, ok := c.byTool[tool]
 	if c.set != nil {
 		for _, m := range c.set.methods {
@@ -96,13 +96,13 @@ func (c commands) quote(tool string, details map[string]any) string {
 
 // describe wraps a description from the API's documentation to the width. The description has tools in backticks;
 // describe replaces them by commands.
-func (c commands) describe(text string, width int) string {
+func (c commandFinder) describe(text string, width int) string {
 	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quote(tool, nil), " ", noBreakSpace) }), width)
 }
 
 // nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
 // that step.
-func (c commands) nextStep(s *status.Status, message string, details map[string]any) (next, rest string) {
+func (c commandFinder) nextStep(s *status.Status, message string, details map[string]any) (next, rest string) {
 	for _, d := range s.Details() {
 		step, ok := d.(*fleetv1.NextStep)
 		if !ok {
@@ -117,8 +117,8 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 
 // methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required texts
 // of the request, in their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints
-// the answer for people. Messages that name the method's tool name the command.
-func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
+// the response for people. Messages that name the method's tool name the command.
+func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
@@ -133,11 +133,11 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 		if !ok {
 			client = any(s.tokens).(C)
 		}
-		answer, err := method(client, ctx, req)
-		if o, ok := any(answer).(datedAnswer); ok && err == nil {
+		resp, err := method(client, ctx, req)
+		if o, ok := any(resp).(observedResponse); ok && err == nil {
 			s.reportStale(o)
 		}
-		return s.print(answer, err, func() { show(s, answer) })
+		return s.print(resp, err, func() { show(s, resp) })
 	})
 	if fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
 		addRequestID(cmd, req)
@@ -164,7 +164,7 @@ func behavioursOf(f protoreflect.FieldDescriptor) []annotations.FieldBehavior {
 	return all
 }
 
-// printMessage prints the message of an answer, or with -q the name that the first argument gave.
-func printMessage[A interface{ GetMessage() string }](s *session, answer A) {
-	s.printResult(answer.GetMessage(), s.cmd.Flags().Arg(0))
+// printMessage prints the message of a response, or with -q the name that the first argument gave.
+func printMessage[A interface{ GetMessage() string }](s *session, resp A) {
+	s.printResult(resp.GetMessage(), s.cmd.Flags().Arg(0))
 }

@@ -65,7 +65,7 @@ func (emptyServer) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.
 func TestColumnsExist(t *testing.T) {
 	t.Parallel()
 	count := 0
-	walkCommands(newHandMade(Deps{}).root, func(cmd *cobra.Command) {
+	walkCommands(newWithoutToolsets(Deps{}).root, func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() || !cmd.Runnable() || slices.Contains([]string{"login", "logout", "open", "show", "wait"}, cmd.Name()) {
 			return
 		}

@@ -157,7 +157,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 	case asOneOf:
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
-	if m, list, name := c.set.lister(f); m != nil && !f.isText() {
+	if m, list, name := c.set.lister(f); m != nil && !f.acceptsFile() {
 		return p.completionFrom(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
 			return s.listValues(ctx, m, list, name)
 		})
@@ -176,7 +176,7 @@ func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	}
 }
 
-// lister returns the method that lists the values of a field, the list in that method's answer, and the field of the
+// lister returns the method that lists the values of a field, the list in that method's response, and the field of the
 // list's messages that contains the value. The method is nil if the proto does not name one.
 func (t *toolset) lister(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
 	path := strings.Split(shownOption(f.desc).GetListedBy(), ".")
@@ -190,13 +190,13 @@ func (t *toolset) lister(f *field) (m *method, list, name protoreflect.FieldDesc
 	return m, list, list.Message().Fields().ByName(protoreflect.Name(path[2]))
 }
 
-// listValues calls the list method and returns the values in its answer, each with its title if it has one.
+// listValues calls the list method and returns the values in its response, each with its title if it has one.
 func (s *session) listValues(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []completion, err error) {
-	answer := m.out.New()
-	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
+	resp := m.out.New()
+	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), resp.Interface()); err != nil {
 		return nil, err
 	}
-	items, title := answer.Get(list).List(), fieldWithRole(list.Message(), fleetv1.Shown_title)
+	items, title := resp.Get(list).List(), fieldWithRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
 		o := completion{name: items.Get(i).Message().Get(name).String()}
 		if title != nil {

@@ -20,7 +20,7 @@ type Target struct {
 	Server string
 	// Login is the caller's sign-in with "fleet login", which is used if Token is empty. It is nil if the caller is not
 	// signed in or has given a token.
-	Login *login.Session
+	Login *login.TokenSource
 	// Token is the secret that identifies the caller; empty if the caller has given no token.
 	Token string
 	// TokenFile is the file that Token was read from; empty if Token is not from a file.

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/loopback"
 )
 
-// maxAnswer is the largest message to or from a server, in bytes. Payloads and lists of very large fleets need it.
-const maxAnswer = 256 << 20
+// maxMessageSize is the largest message to or from a server, in bytes. Payloads and lists of very large fleets need it.
+const maxMessageSize = 256 << 20
 
 // DialNetwork is the Dialer for network servers. It uses TLS unless the server is on this machine or the target
 // disables it. It does not wait for the connection; the first call reports connection errors.
@@ -39,7 +39,7 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 		grpc.WithTransportCredentials(transport),
 		grpc.WithUserAgent("fleet-cli"),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageSize), grpc.MaxCallSendMsgSize(maxMessageSize)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

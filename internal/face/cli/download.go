@@ -21,7 +21,7 @@ import (
 
 // download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	r, err := decompress(s.downloadReaderOf(ctx, m.path(), req, nil))
+	r, err := decompress(s.newDownloadReader(ctx, m.path(), req, nil))
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (s *session) save(content io.Reader, file string) error {
 	return downloadError(err)
 }
 
-// checkFile returns an error if the value of -o, which names a file in the command, is a format.
-func checkFile(file string) error {
+// checkOutputFile returns an error if the value of -o, which names a file in the command, is a format.
+func checkOutputFile(file string) error {
 	var form format
 	if form.Set(file) == nil {
 		return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
@@ -77,9 +77,9 @@ type downloadReader struct {
 	wantSum string    // the checksum; empty until the first message arrives, or if there is none
 }
 
-// downloadReaderOf returns the content that the method streams. onMessage is that of conn.receive.
-func (s *session) downloadReaderOf(ctx context.Context, method string, req proto.Message, onMessage func(proto.Message)) *downloadReader {
-	return &downloadReader{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onMessage), sum: sha256.New()}
+// newDownloadReader returns the content that the method streams. onResponse is that of conn.receive.
+func (s *session) newDownloadReader(ctx context.Context, method string, req proto.Message, onResponse func(proto.Message)) *downloadReader {
+	return &downloadReader{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
 }
 
 // Read implements io.Reader.

@@ -76,7 +76,7 @@ func formOf(d protoreflect.FieldDescriptor) form {
 // numbers, which can only be given directly.
 func limitOf(d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject {
-		return maxAnswer
+		return maxMessageSize
 	}
 	if shownOption(d).GetRole() != fleetv1.Shown_document {
 		return 0
@@ -85,11 +85,11 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 	if r := rules.GetString(); r.HasMaxBytes() {
 		return int(min(r.GetMaxBytes(), math.MaxInt32))
 	}
-	return maxAnswer
+	return maxMessageSize
 }
 
-// isText reports whether the value can come from a file.
-func (f *field) isText() bool { return f.limit > 0 }
+// acceptsFile reports whether the value can come from a file.
+func (f *field) acceptsFile() bool { return f.limit > 0 }
 
 // isRepeatable reports whether the field takes several values.
 func (f *field) isRepeatable() bool { return f.desc.IsList() || f.form == asObject }
@@ -143,7 +143,7 @@ func (f *field) valuePlaceholder() string {
 	case asObject:
 		return "KEY=VALUE|JSON"
 	}
-	if f.isText() {
+	if f.acceptsFile() {
 		return "TEXT"
 	}
 	words := strings.Fields(f.nameInSentence())

@@ -178,7 +178,7 @@ func TestFlagsAddUp(t *testing.T) {
 	require.Contains(t, request, `"rest":["r1"]`)
 }
 
-func TestFlagsThatCannotBe(t *testing.T) {
+func TestInvalidFlagValues(t *testing.T) {
 	t.Parallel()
 	w := &thingServer{set: newThingsToolset(t)}
 	for flag, want := range map[string]string{
@@ -220,9 +220,9 @@ func TestTypesWithoutANotation(t *testing.T) {
 	}
 }
 
-// TestANewServiceHasItsCommands checks that descriptors suffice to derive commands. Flags that every command has keep
+// TestNewServiceHasCommands checks that descriptors suffice to derive commands. Flags that every command has keep
 // their meaning, and a method with an ambiguous short name keeps its full name.
-func TestANewServiceHasItsCommands(t *testing.T) {
+func TestNewServiceHasCommands(t *testing.T) {
 	t.Parallel()
 	w := &thingServer{set: newThingsToolset(t)}
 	var names []string

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWrongFlagValues checks that an error about flags or arguments says what to write, and does not mention the
+// TestFlagErrorsSayWhatToWrite checks that an error about flags or arguments says what to write, and does not mention the
 // package strconv. The flags and arguments are invalid, missing, in conflict, or too many.
-func TestWrongFlagValues(t *testing.T) {
+func TestFlagErrorsSayWhatToWrite(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"task list papi --page abc":                         `--page is "abc": give a whole number`,
@@ -80,7 +80,7 @@ func TestToolsetsAreLeftOut(t *testing.T) {
 		"status --help":                      false,
 		"token list":                         false,
 	} {
-		require.Equal(t, needed, newHandMade(Deps{}).needsToolsets(strings.Fields(line)), "fleet %s", line)
+		require.Equal(t, needed, newWithoutToolsets(Deps{}).needsToolsets(strings.Fields(line)), "fleet %s", line)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", out)
 }
 
-func TestFollowGivesUpAndTellsHowToGoOn(t *testing.T) {
+func TestFollowGivesUpWithAHint(t *testing.T) {
 	t.Parallel()
 	_, server, stop := stubWithAgent(t)
 	blocked, _ := newGate(t)
@@ -121,9 +121,9 @@ func TestFollowGivesUpAndTellsHowToGoOn(t *testing.T) {
 func TestInterruptEndsFollowingOnly(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, open := newGate(t)
+	gate, open := newGate(t)
 	c := newCommand(server)
-	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f")
+	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f")
 	c.out.await(t, "one\n")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
@@ -137,9 +137,9 @@ func TestInterruptEndsFollowingOnly(t *testing.T) {
 func TestStopOnInterrupt(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
-	wall, _ := newGate(t)
+	gate, _ := newGate(t)
 	c := newCommand(server)
-	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f", "--stop-on-interrupt", "-o", "json", "-v")
+	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f", "--stop-on-interrupt", "-o", "json", "-v")
 	c.err.await(t, "one\n")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitStopped, waitForExit(t, code))
@@ -185,8 +185,8 @@ func typeKeys(t *testing.T, keys *os.File, text string) {
 func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, _ := newGate(t)
-	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+wall, "-f")
+	gate, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
 	screen.await(t, "one\r\n")
 	screen.await(t, spinnerFrames[0]+" papi 0s") // the progress line
 	typeKeys(t, keys, "\x03")
@@ -201,8 +201,8 @@ func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, _ := newGate(t)
-	screen, keys, end := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+wall, "-f")
+	gate, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+gate, "-f")
 	screen.await(t, "one\r\n")
 	typeKeys(t, keys, "\x03")
 	require.Equal(t, ExitInterrupted, end(), screen.String())
@@ -246,7 +246,7 @@ func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	}
 }
 
-func TestATerminalIsNotAtTheMercyOfAgents(t *testing.T) {
+func TestOutputOfAgentsCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
 	evil := `printf '\033]0;owned\007\033[31mred\033[0m\033[2J\n'`
@@ -264,8 +264,8 @@ func TestATerminalIsNotAtTheMercyOfAgents(t *testing.T) {
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
-	wall, _ := newGate(t)
-	_, _, code := runFleet(server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+wall)
+	gate, _ := newGate(t)
+	_, _, code := runFleet(server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+gate)
 	require.Equal(t, ExitOK, code)
 	screen, _, end := runOnTerminal(t, server, "", "agent", "list")
 	require.Equal(t, ExitOK, end())

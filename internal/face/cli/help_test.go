@@ -60,7 +60,7 @@ func isDerived(cmd *cobra.Command) bool {
 	return cmd.GroupID == GroupTools || cmd.HasParent() && isDerived(cmd.Parent())
 }
 
-func TestEveryCommandTeaches(t *testing.T) {
+func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	walkCommands(New(Deps{}), func(cmd *cobra.Command) {
 		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
@@ -75,7 +75,7 @@ func TestEveryCommandTeaches(t *testing.T) {
 	})
 }
 
-func TestTheAppsCommandsBelong(t *testing.T) {
+func TestCommandsOfTheApp(t *testing.T) {
 	t.Parallel()
 	c := newCommand("h:1")
 	var got Target

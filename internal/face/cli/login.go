@@ -157,7 +157,7 @@ func (s *session) hasBrowser() bool {
 // checkLogin makes a call with the new sign-in, so that a person without access gets the error now.
 func (s *session) checkLogin(ctx context.Context) error {
 	target := s.target
-	target.Token, target.Login = "", &login.Session{Store: s.deps.Logins, Server: target.Server}
+	target.Token, target.Login = "", &login.TokenSource{Store: s.deps.Logins, Server: target.Server}
 	connection, closeIt, err := s.deps.Dial(ctx, target)
 	if err != nil {
 		return err

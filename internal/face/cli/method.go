@@ -46,13 +46,13 @@ func (m *method) isTool() bool {
 	return !no
 }
 
-// isTurn reports whether the last message of the method's stream is the answer and the other messages are progress.
+// isTurn reports whether the last message of the method's stream is the response and the other messages are progress.
 func (m *method) isTurn() bool {
 	last, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_LastIsResult).(bool)
 	return last && m.desc.IsStreamingServer()
 }
 
-// canFail reports whether an answer can say that the request failed.
+// canFail reports whether a response can say that the request failed.
 func (m *method) canFail() bool {
 	fields := m.desc.Output().Fields()
 	for i := range fields.Len() {

@@ -74,15 +74,15 @@ func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := client.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		return "", Fail(ExitUnavailable, "", "cannot reach the server's page: %v", err)
 	}
-	defer answer.Body.Close()
+	defer resp.Body.Close()
 	var body struct{ Code, Message string }
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&body); err != nil || answer.StatusCode != http.StatusOK {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&body); err != nil || resp.StatusCode != http.StatusOK {
 		if body.Message == "" {
-			body.Message = "the server answered " + answer.Status
+			body.Message = "the server answered " + resp.Status
 		}
 		return "", Fail(ExitError, "", "cannot get a link to the page: %s", printable(body.Message))
 	}

@@ -14,10 +14,10 @@ import (
 type format string
 
 const (
-	tableForm format = "table"
-	wideForm  format = "wide" // a table with more columns
-	jsonForm  format = "json"
-	yamlForm  format = "yaml"
+	tableFormat format = "table"
+	wideFormat  format = "wide" // a table with more columns
+	jsonFormat  format = "json"
+	yamlFormat  format = "yaml"
 )
 
 // String returns the name of the format.
@@ -27,12 +27,12 @@ func (f *format) String() string { return string(*f) }
 func (f *format) Type() string { return "FORMAT" }
 
 // forPeople reports whether results are printed as texts and tables.
-func (f format) forPeople() bool { return f == tableForm || f == wideForm }
+func (f format) forPeople() bool { return f == tableFormat || f == wideFormat }
 
 // Set sets the format by name.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
-	case tableForm, wideForm, jsonForm, yamlForm:
+	case tableFormat, wideFormat, jsonFormat, yamlFormat:
 		*f = v
 		return nil
 	}
@@ -41,7 +41,7 @@ func (f *format) Set(s string) error {
 
 // document converts compact JSON into the output format.
 func (f format) document(compact []byte) (string, error) {
-	if f == yamlForm {
+	if f == yamlFormat {
 		text, err := toYAML(compact)
 		return escapeDocument(text), err
 	}
@@ -59,8 +59,8 @@ func jsonLine(m proto.Message) (string, error) {
 	return escapeDocument(string(compact)) + "\n", err
 }
 
-// print prints an answer of the API: as a document for programs, or with printText for people. If the call
-// failed, it prints nothing and returns err. Each of several answers is a document of its own.
+// print prints a response of the API: as a document for programs, or with printText for people. If the call
+// failed, it prints nothing and returns err. Each of several responses is a document of its own.
 func (s *session) print(m proto.Message, err error, printText func()) error {
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *session) print(m proto.Message, err error, printText func()) error {
 	if err != nil {
 		return err
 	}
-	if s.output == yamlForm && s.printedDocument {
+	if s.output == yamlFormat && s.printedDocument {
 		text = "---\n" + text
 	}
 	s.printedDocument = true

@@ -188,7 +188,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
 }
 
-func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
+func TestInterruptedWatchPrintsTheCursor(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
 	c := newCommand(server)
@@ -199,7 +199,7 @@ func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
 	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
 }
 
-func TestDialErrorsAreTold(t *testing.T) {
+func TestDialErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	c := newCommand("")
 	c.dial = func(_ context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {

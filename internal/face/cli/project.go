@@ -48,7 +48,7 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 				printList(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
 					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(several, "place")},
 					column{"MAX COST", valueIf(slices.ContainsFunc(resp.GetProjects(), func(p *fleetv1.Project) bool { return p.MaxCostUsd != nil }), "max_cost_usd")},
-					column{"PARAMETERS", valueIf(s.output == wideForm || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
+					column{"PARAMETERS", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})
 		}),
 	}, "list_agent_projects"))

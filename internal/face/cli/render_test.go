@@ -32,7 +32,7 @@ func TestTable(t *testing.T) {
 	require.Panics(t, func() { printList[*fleetv1.AgentSummary](s, nil, "", column{"NAME", "nome"}) })
 }
 
-func TestSpansAndTimes(t *testing.T) {
+func TestDurations(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for d, want := range map[time.Duration]string{
@@ -79,7 +79,7 @@ func TestSanitizer(t *testing.T) {
 	require.Equal(t, "red", (&sanitizer{}).clean("\x1b[31mred\x1b[0m"))
 }
 
-func TestSanitizerLetsNothingThroughInPieces(t *testing.T) {
+func TestSanitizerWithSplitText(t *testing.T) {
 	t.Parallel()
 	text := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x1b[]P\\0123;mJ\a\r\n\u009b\u009d\u009c"))))
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,16 +96,16 @@ func TestSanitizerLetsNothingThroughInPieces(t *testing.T) {
 	})
 }
 
-// TestDocumentsAreHarmless checks that documents for programs contain no characters that a terminal would interpret, and
+// TestDocumentsAreEscaped checks that documents for programs contain no characters that a terminal would interpret, and
 // still have the same content.
-func TestDocumentsAreHarmless(t *testing.T) {
+func TestDocumentsAreEscaped(t *testing.T) {
 	t.Parallel()
 	text := "a\u202eb\u200f\u009b31m\x7f\x1b[2J\rc\n\u2066"
 	entry := &fleetv1.AuditEntry{Target: text}
 	line, err := jsonLine(entry)
 	require.NoError(t, err)
 	documents := map[string]func([]byte, any) error{line: json.Unmarshal}
-	for f, decode := range map[format]func([]byte, any) error{jsonForm: json.Unmarshal, yamlForm: yaml.Unmarshal} {
+	for f, decode := range map[format]func([]byte, any) error{jsonFormat: json.Unmarshal, yamlFormat: yaml.Unmarshal} {
 		document, err := f.document([]byte(line))
 		require.NoError(t, err)
 		documents[document] = decode

@@ -38,7 +38,7 @@ func (s *session) setField(req protoreflect.Message, in *input) error {
 			req.Mutable(in.desc).List().Append(protoreflect.ValueOfString(text))
 		}
 		return nil
-	case in.isText():
+	case in.acceptsFile():
 		text, err := s.readText(in.limit, in.given[0], in.nameInSentence())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))

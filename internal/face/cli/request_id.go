@@ -24,8 +24,8 @@ func requestIDOf(req proto.Message) string {
 	return m.Get(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id)).String()
 }
 
-// checkSingle returns an error if the request has an id, but is for several agents.
-func checkSingle(req proto.Message, names []string) error {
+// checkRequestID returns an error if the request has an id, but is for several agents.
+func checkRequestID(req proto.Message, names []string) error {
 	if requestIDOf(req) != "" && len(names) > 1 {
 		return usagef("--request-id works for one agent only: name one agent")
 	}

@@ -9,17 +9,17 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// printAnswer prints an answer according to the options of its fields. It returns an error if the answer reports a
+// printResponse prints a response according to the options of its fields. It returns an error if the response reports a
 // failure. portion says how to request the next part of a list.
-func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) error {
-	err := s.print(answer, nil, func() { s.showAnswer(answer.ProtoReflect(), portion) })
+func (s *session) printResponse(resp proto.Message, portion *fleetv1.Portion) error {
+	err := s.print(resp, nil, func() { s.showResponse(resp.ProtoReflect(), portion) })
 	if err != nil {
 		return err
 	}
-	return failureOf(answer.ProtoReflect())
+	return failureOf(resp.ProtoReflect())
 }
 
-// failureOf returns an error if a field of the answer says that the request failed. The error contains the cause if
+// failureOf returns an error if a field of the response says that the request failed. The error contains the cause if
 // another field gives it.
 func failureOf(m protoreflect.Message) error {
 	failed, why := false, "the answer does not say why"
@@ -39,8 +39,8 @@ func failureOf(m protoreflect.Message) error {
 	return Fail(ExitFailed, "", "the request failed: %s", strings.TrimSuffix(why, "."))
 }
 
-// showAnswer shows the text of the answer if it has one, or else its lists, or else a card of its fields.
-func (s *session) showAnswer(m protoreflect.Message, portion *fleetv1.Portion) {
+// showResponse shows the text of the response if it has one, or else its lists, or else a card of its fields.
+func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion) {
 	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_text); f != nil {
 		s.printText(m, f)
 		return
@@ -72,7 +72,7 @@ func (s *session) showName(m protoreflect.Message) {
 	}
 }
 
-// printText prints the text of the answer, unless it was already printed as it arrived. It prints the other fields on
+// printText prints the text of the response, unless it was already printed as it arrived. It prints the other fields on
 // standard error.
 func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, printed := m.Get(f).String(), s.printedText
@@ -95,7 +95,7 @@ func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescript
 }
 
 // appendFacts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
-// elsewhere: the text, and the fields that the error of a failed answer reports.
+// elsewhere: the text, and the fields that the error of a failed response reports.
 func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -115,7 +115,7 @@ func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]strin
 	}
 }
 
-// showLists prints a table for each list of an answer, and the other fields on standard error.
+// showLists prints a table for each list of a response, and the other fields on standard error.
 func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect.FieldDescriptor, portion *fleetv1.Portion) {
 	shown := 0
 	for i, f := range lists {
@@ -153,7 +153,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	messages, hasLongText := make([]proto.Message, items.Len()), false
 	fields := f.Message().Fields()
 	for i := range fields.Len() {
-		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideForm) {
+		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {
 			heading := strings.ToUpper(labelOf(field))
 			columns = append(columns, column{heading, string(field.Name())})
 			if field.Name() == "status" || shownOption(field).GetRole() == fleetv1.Shown_cause {

@@ -14,21 +14,21 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// printAnswer returns how an answer is printed for people, three minutes after the times in it.
-func printAnswer(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
+// printResponse returns how an answer is printed for people, three minutes after the times in it.
+func printResponse(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
 	t.Helper()
 	c := newCommand("")
 	now := time.Date(2026, 11, 21, 5, 3, 0, 0, time.UTC)
 	p := newProgram(Deps{Stdout: c.out, Stderr: c.err, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
 	require.NoError(t, p.root.ParseFlags(flags))
 	s := &session{program: p, cmd: p.root, screen: p.newScreen()}
-	err = s.printAnswer(answer, &fleetv1.Portion{Next: "next_cursor", From: "cursor"})
+	err = s.printResponse(answer, &fleetv1.Portion{Next: "next_cursor", From: "cursor"})
 	return c.out.String(), c.err.String(), err
 }
 
-var answerTime = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
+var responseTime = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
 
-func TestAnswersForPeople(t *testing.T) {
+func TestResponsesForPeople(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		about, out, stderr, quiet string
@@ -36,7 +36,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}{{
 		about: "one thing",
 		answer: &fleetv1.AgentStopResponse{
-			Status: fleetv1.LifecycleStatus_stopped, StartedAt: answerTime, StoppedAt: answerTime,
+			Status: fleetv1.LifecycleStatus_stopped, StartedAt: responseTime, StoppedAt: responseTime,
 		},
 		out: "Status        stopped\nStarted       2026-11-21T05:00:00Z (3m ago)\nStopped       2026-11-21T05:00:00Z (3m ago)\n",
 	}, {
@@ -47,7 +47,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}, {
 		about: "a list",
 		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{
-			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: answerTime, Status: fleetv1.SessionStatus_open},
+			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: responseTime, Status: fleetv1.SessionStatus_open},
 			{AgentSessionId: "s-2", Agent: "sony", Source: "fleet", SessionName: "night", Title: "night", MessageCount: 3, Status: fleetv1.SessionStatus_working},
 		}},
 		out: "AGENT SESSION ID  AGENT  SOURCE  MESSAGE COUNT  CREATED  STATUS   TITLE\n" +
@@ -77,7 +77,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}, {
 		about: "a list with texts of several lines",
 		answer: &fleetv1.GetAgentSessionHistoryResponse{Messages: []*fleetv1.SessionMessage{
-			{Role: "user", Content: "one\ntwo", Created: answerTime}, {Role: "assistant", Content: "three", Created: answerTime, TaskId: "t-1"},
+			{Role: "user", Content: "one\ntwo", Created: responseTime}, {Role: "assistant", Content: "three", Created: responseTime, TaskId: "t-1"},
 		}},
 		out: "Role          user\nContent\n  one\n  two\nCreated       2026-11-21T05:00:00Z (3m ago)\n\n" +
 			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\nTask id       t-1\n",
@@ -99,36 +99,36 @@ func TestAnswersForPeople(t *testing.T) {
 		stderr: "Warnings It was there.\n",
 		quiet:  "Done.\n",
 	}} {
-		out, stderr, err := printAnswer(t, c.answer)
+		out, stderr, err := printResponse(t, c.answer)
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.out, out, c.about)
 		require.Equal(t, c.stderr, stderr, c.about)
-		out, stderr, err = printAnswer(t, c.answer, "-q")
+		out, stderr, err = printResponse(t, c.answer, "-q")
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.quiet, out, c.about)
 		require.Empty(t, stderr, c.about)
 	}
 }
 
-// TestAnAnswerThatFailed checks that a failed answer is printed like any other answer, and that it sets the exit code.
-func TestAnAnswerThatFailed(t *testing.T) {
+// TestFailedResponse checks that a failed answer is printed like any other answer, and that it sets the exit code.
+func TestFailedResponse(t *testing.T) {
 	t.Parallel()
 	answer := &fleetv1.ExecuteAgentRequestResponse{
 		Status: fleetv1.ExecutionMetadata_error, Content: "Half of", Error: wrapperspb.String("It took too long."), Metadata: &fleetv1.ExecutionMetadata{Agent: "a"},
 	}
-	out, stderr, err := printAnswer(t, answer)
+	out, stderr, err := printResponse(t, answer)
 	require.Equal(t, "Half of\n", out)
 	require.Equal(t, "Agent a\n", stderr)
 	require.EqualError(t, err, "the request failed: It took too long")
 	require.Equal(t, ExitFailed, newProgram(Deps{}).explain(t.Context(), err, Target{}).code)
-	out, _, err = printAnswer(t, answer, "-o", "json")
+	out, _, err = printResponse(t, answer, "-o", "json")
 	require.Error(t, err)
 	require.Contains(t, out, `"error": "It took too long.",`)
 	require.NoError(t, failureOf((&fleetv1.ExecuteAgentRequestResponse{Status: fleetv1.ExecutionMetadata_success}).ProtoReflect()))
 }
 
-// TestAnswersAreHarmless checks that agents' text does not reach a terminal unchanged.
-func TestAnswersAreHarmless(t *testing.T) {
+// TestResponsesAreSanitized checks that agents' text does not reach a terminal unchanged.
+func TestResponsesAreSanitized(t *testing.T) {
 	t.Parallel()
 	const evil = "a\x1b]0;title\a\x1b[2Jb\u009b31mc\u202ed"
 	details, err := structpb.NewStruct(map[string]any{"key": evil})
@@ -140,7 +140,7 @@ func TestAnswersAreHarmless(t *testing.T) {
 		&fleetv1.RegisterToolWithAgentRequest{ToolSpec: details},
 	} {
 		for _, flags := range [][]string{nil, {"-q"}} {
-			out, _, err := printAnswer(t, answer, flags...)
+			out, _, err := printResponse(t, answer, flags...)
 			require.NoError(t, err)
 			require.NotContains(t, out, "\x1b")
 			require.NotContains(t, out, "\u009b")

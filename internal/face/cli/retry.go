@@ -46,17 +46,17 @@ func hasExpired(err error, started time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
-// attempts are the attempts to make one call. A call with a stream of answers is made again after any number of them.
+// attempts are the attempts to make one call. A call with a stream of responses is made again after any number of them.
 type attempts struct {
 	*conn
-	repeatable  bool
-	patience    time.Duration // how long the server may be unreachable; negative means forever
-	silent      bool          // does not report outages
-	isEndless   bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
-	started     time.Time     // of the last attempt
-	hasAnswered bool          // an attempt has had an answer
-	outage      bool          // onLost was called, and onBack was not called since
-	backoff     retryPause
+	repeatable bool
+	patience   time.Duration // how long the server may be unreachable; negative means forever
+	silent     bool          // does not report outages
+	isEndless  bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
+	started    time.Time     // of the last attempt
+	responded  bool          // an attempt has had a response
+	outage     bool          // onLost was called, and onBack was not called since
+	backoff    retryPause
 }
 
 // newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
@@ -64,13 +64,13 @@ func (c *conn) newAttempts(method string, req any) *attempts {
 	return &attempts{conn: c, repeatable: c.setRequestID(method, req), patience: c.reconnectTime}
 }
 
-// onAnswer records that the server has answered.
-func (a *attempts) onAnswer() {
+// onResponse records that the server has answered.
+func (a *attempts) onResponse() {
 	a.reached.Store(true)
 	if a.outage {
 		a.onBack()
 	}
-	a.hasAnswered, a.outage, a.backoff = true, false, retryPause{}
+	a.responded, a.outage, a.backoff = true, false, retryPause{}
 }
 
 // errStreamEnds means that the server ends a stream that should continue.
@@ -87,7 +87,7 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 		return err
 	case a.renewsToken && a.repeatable && hasExpired(err, a.started):
 		return nil
-	case !isBroken(err) && (!a.isEndless || !a.hasAnswered || !isTransient(err)):
+	case !isBroken(err) && (!a.isEndless || !a.responded || !isTransient(err)):
 		return err
 	case sent && !a.repeatable:
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
@@ -136,7 +136,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return c.invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream begins a call with a stream of answers.
+// NewStream begins a call with a stream of responses.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 		a.started = time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
 		if err == nil {
-			a.onAnswer()
+			a.onResponse()
 			return nil
 		}
 		if err := a.waitForRetry(ctx, p.Addr != nil, err); err != nil {
@@ -161,16 +161,16 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive makes a call with a stream of answers. It returns a function that waits for the next answer and fails with
-// io.EOF after the last answer. If the connection breaks, this function repeats the call if that is safe. The same
-// request has the same answers, so it skips the answers that it has returned already. If onAnswer is not nil, it is called
-// with each answer and changes the request so that a repeated call continues after that answer; then no answers are
+// receive makes a call with a stream of responses. It returns a function that waits for the next response and fails with
+// io.EOF after the last response. If the connection breaks, this function repeats the call if that is safe. The same
+// request has the same responses, so it skips the responses that it has returned already. If onResponse is not nil, it is called
+// with each response and changes the request so that a repeated call continues after that response; then no responses are
 // skipped.
-func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, onAnswer func(proto.Message)) func() (proto.Message, error) {
-	return c.newAttempts(method, req).receive(ctx, method, req, answer, onAnswer)
+func (c *conn) receive(ctx context.Context, method string, req proto.Message, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
+	return c.newAttempts(method, req).receive(ctx, method, req, responseType, onResponse)
 }
 
-func (a *attempts) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, onMessage func(proto.Message)) func() (proto.Message, error) {
+func (a *attempts) receive(ctx context.Context, method string, req proto.Message, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
 	received, returned := 0, 0
 	next := func() (m proto.Message, err error) {
@@ -180,7 +180,7 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 				return nil, err
 			}
 		}
-		m = answer.New().Interface()
+		m = responseType.New().Interface()
 		return m, stream.RecvMsg(m)
 	}
 	return func() (proto.Message, error) {
@@ -188,9 +188,9 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 			m, err := next()
 			switch {
 			case err == nil:
-				a.onAnswer()
-				if onMessage != nil {
-					onMessage(m)
+				a.onResponse()
+				if onResponse != nil {
+					onResponse(m)
 					return m, nil
 				}
 				if received++; received > returned {
@@ -211,7 +211,7 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 	}
 }
 
-// open makes a call with a stream of answers.
+// open makes a call with a stream of responses.
 func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc.ClientStream, error) {
 	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {

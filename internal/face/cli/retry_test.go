@@ -68,7 +68,7 @@ func TestBrokenCallWithoutIDIsNotRepeated(t *testing.T) {
 	require.Contains(t, line, "the server may have carried out the request; check its effect before you try again")
 }
 
-func TestTheBackendsErrorsAreNotRepeated(t *testing.T) {
+func TestBackendErrorsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	calls := 0
@@ -82,7 +82,7 @@ func TestTheBackendsErrorsAreNotRepeated(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-func TestTheTokenTravelsWithEveryCall(t *testing.T) {
+func TestEveryCallHasTheToken(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var got []string

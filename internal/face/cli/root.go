@@ -21,11 +21,11 @@ const (
 
 // program is one command line: its dependencies and the persistent flags.
 type program struct {
-	deps       Deps
-	root       *cobra.Command
-	interrupts interrupts
-	commands   map[string]toolCommand // by tool; see commandsFor
-	running    *cobra.Command         // nil before the command begins
+	deps         Deps
+	root         *cobra.Command
+	interrupts   interrupts
+	toolCommands map[string]toolCommand // by tool; see commandsFor
+	running      *cobra.Command         // nil before the command begins
 
 	server, tokenFile, data       string
 	caFile, clientCert, clientKey string
@@ -41,15 +41,15 @@ type programKey struct{}
 func New(deps Deps) *cobra.Command { return newProgram(deps).root }
 
 func newProgram(deps Deps) *program {
-	p := newHandMade(deps)
+	p := newWithoutToolsets(deps)
 	p.addToolsets()
 	return p
 }
 
-// newHandMade returns the program without the toolsets' commands. These are most of the commands, and it takes time to
+// newWithoutToolsets returns the program without the toolsets' commands. These are most of the commands, and it takes time to
 // read their texts from a large document.
-func newHandMade(deps Deps) *program {
-	p := &program{deps: deps.withDefaults(), output: tableForm}
+func newWithoutToolsets(deps Deps) *program {
+	p := &program{deps: deps.withDefaults(), output: tableFormat}
 	root := &cobra.Command{
 		Use:   "fleet",
 		Short: "Manage a fleet of AI coding agents",

@@ -13,7 +13,7 @@ import (
 // command. Run listens for SIGINT and SIGTERM. The first signal cancels the command's context, and the command may take
 // its time to finish. The second signal ends the process, unless Deps.Signals is set.
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
-	p := newHandMade(deps)
+	p := newWithoutToolsets(deps)
 	p.root.AddCommand(more...)
 	if p.needsToolsets(args) {
 		p.addToolsets()

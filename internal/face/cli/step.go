@@ -12,7 +12,7 @@ import (
 // do not see the event.
 func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 	text := strings.TrimRight(e.GetText(), "\r\n")
-	mark, ok := marks[e.GetType()]
+	mark, ok := eventMarks[e.GetType()]
 	c = cyan
 	switch step := e.GetStep(); {
 	case e.GetType() == fleetv1.Event_task_detail:

@@ -47,8 +47,8 @@ type stub struct {
 	// unary and stream, if set, run before every call; an error becomes the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
-	// toolset has the answers of methods of toolsets, by the method. A method that is not in it answers with an empty message.
-	toolset map[string]func(req proto.Message, out grpc.ServerStream) error
+	// handlers has the answers of methods of toolsets, by the method. A method that is not in it answers with an empty message.
+	handlers map[string]func(req proto.Message, out grpc.ServerStream) error
 
 	stale  string                 // why lists are stale; "" if they are not
 	places []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
@@ -123,7 +123,7 @@ func (s *stub) serveToolset(_ any, out grpc.ServerStream) error {
 	if err := out.RecvMsg(req); err != nil {
 		return err
 	}
-	if answer := s.toolset[string(d.Name())]; answer != nil {
+	if answer := s.handlers[string(d.Name())]; answer != nil {
 		return answer(req, out)
 	}
 	return out.SendMsg(typeOf(protoregistry.GlobalTypes, d.Output()).New().Interface())

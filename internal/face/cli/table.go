@@ -147,7 +147,7 @@ func (s *session) printTable(t *table, emptyText string) {
 		s.hint("%s", emptyText)
 	default:
 		width := s.screen.outTerminal.width()
-		if s.output == wideForm { // its texts are whole
+		if s.output == wideFormat { // its texts are whole
 			width = 0
 		}
 		s.screen.print(t.render(width, s.screen.outTerminal.hasColors(s.noColor)))

@@ -64,7 +64,7 @@ func (p *program) target() (Target, error) {
 		return t, err
 	}
 	if l, err := p.deps.Logins.Get(t.Server); err != nil || l != nil {
-		t.Login = &login.Session{Store: p.deps.Logins, Server: t.Server}
+		t.Login = &login.TokenSource{Store: p.deps.Logins, Server: t.Server}
 		return t, err
 	}
 	return t, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAddress(t *testing.T) {
+func TestNormalizeAddress(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]string{
 		"127.0.0.1:1": "127.0.0.1:1", "fleet.example.com": "fleet.example.com:8102", ":9": "127.0.0.1:9", "[::1]:9": "[::1]:9", "::1": "[::1]:8102",
@@ -62,7 +62,7 @@ func TestTargetOfFlagsAndEnvironment(t *testing.T) {
 	}
 }
 
-func TestATokenTravelsInTheClearOnlyWhereNobodyListens(t *testing.T) {
+func TestPlaintextOnlyOnLoopback(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "localhost:1": true, "[::1]:1": true, "10.0.0.1:1": false, "localhost.example.com:1": false, "fleet:1": false,

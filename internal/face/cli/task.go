@@ -62,7 +62,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
   fleet task stop papi sony
   fleet task stop -l team=web --dry-run`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if err := checkSingle(req, names); err != nil {
+			if err := checkRequestID(req, names); err != nil {
 				return err
 			}
 			return forEachAgent(ctx, s, "stopping the task of", names, func(ctx context.Context, name string) (*fleetv1.StopAgentTaskResponse, error) {

@@ -33,7 +33,7 @@ you have reviewed it.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case stat && req.GetPath() != "":
-				return Fail(ExitUsage, "", "--path selects a part of the patch: leave --stat out")
+				return usagef("--path selects a part of the patch: leave --stat out")
 			case sinceReview && whole:
 				return usagef("--since-review and --whole contradict each other: give one of them")
 			case sinceReview:

@@ -29,7 +29,7 @@ appears when the whole payload has arrived and its SHA-256 matches.`,
 		Example: `  fleet task download 3f2a... -o result.tar
   fleet task download 3f2a... | less`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if err := checkFile(file); err != nil {
+			if err := checkOutputFile(file); err != nil {
 				return err
 			}
 			d := &taskDownload{session: s, id: args[0]}
@@ -103,7 +103,7 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 // stopped.
 func (d *taskDownload) reader(ctx context.Context, offset int64) *downloadReader {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
-	return d.downloadReaderOf(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {
+	return d.newDownloadReader(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {
 		body, _ := m.(*httpbody.HttpBody)
 		req.Offset += int64(len(body.GetData()))
 	})

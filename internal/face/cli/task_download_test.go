@@ -69,7 +69,7 @@ func TestTaskDownloadIsExact(t *testing.T) {
 	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
 }
 
-func TestTaskDownloadGoesOn(t *testing.T) {
+func TestTaskDownloadResumes(t *testing.T) {
 	t.Parallel()
 	server := servePayload(t, longPayload, "")
 	for name, part := range map[string]struct{ left, says string }{
@@ -90,8 +90,8 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// TestTaskDownloadThatIsInterrupted checks that a second download after an interruption requests only the missing part.
-func TestTaskDownloadThatIsInterrupted(t *testing.T) {
+// TestInterruptedTaskDownload checks that a second download after an interruption requests only the missing part.
+func TestInterruptedTaskDownload(t *testing.T) {
 	t.Parallel()
 	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")

@@ -76,7 +76,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 // watch shows the events of the task until it has ended.
 func (m *monitor) watch(ctx context.Context) error {
 	stream := m.s.newFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
-	stream.hasAnswered = true // the server has just started the task
+	stream.responded = true // the server has just started the task
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
 		m.show(e)
@@ -101,8 +101,8 @@ func (m *monitor) watch(ctx context.Context) error {
 	return err
 }
 
-// marks are the prefixes of the events of a task on standard error.
-var marks = map[fleetv1.Event_Type]string{
+// eventMarks are the prefixes of the events of a task on standard error.
+var eventMarks = map[fleetv1.Event_Type]string{
 	fleetv1.Event_task_step: "· ", fleetv1.Event_task_message: "> ", fleetv1.Event_task_answer: "> ", fleetv1.Event_task_question: "? ",
 	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",
 }

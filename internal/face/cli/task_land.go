@@ -134,7 +134,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	}
 	errDone := errors.New("done")
 	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
-	feed.hasAnswered = true
+	feed.responded = true
 	all := func() error {
 		for _, t := range resp.GetTasks() {
 			if err := settle(t.GetTaskId()); err != nil {

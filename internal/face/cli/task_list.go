@@ -77,7 +77,7 @@ func shortID(id string) string { return id[:min(len(id), 8)] }
 
 // shownID returns the id of a task as a table shows it.
 func (s *session) shownID(id string) string {
-	if s.output == wideForm || s.quiet {
+	if s.output == wideFormat || s.quiet {
 		return id
 	}
 	return shortID(id)
@@ -94,7 +94,7 @@ const (
 
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
 func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText string) {
-	isWide := s.output == wideForm
+	isWide := s.output == wideFormat
 	width, most := s.screen.outTerminal.width(), descriptionWidth
 	summaries := isWide || width == 0 || width >= narrowWidth
 	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave

@@ -28,7 +28,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			case !given:
 				lines = -1
 			case lines < 0:
-				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)
+				return usagef("--tail is %d: give 0 or more lines", lines)
 			}
 			return s.withTask(ctx, args[0], func(id string) error { return s.printTaskLogs(ctx, id, lines, follow) })
 		}),

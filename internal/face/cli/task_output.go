@@ -29,11 +29,11 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPageSize)}
 			switch flags := s.cmd.Flags(); {
 			case flags.Changed("offset") && flags.Changed("tail"):
-				return Fail(ExitUsage, "", "--tail counts from the end: leave --offset out")
+				return usagef("--tail counts from the end: leave --offset out")
 			case offset < 0:
-				return Fail(ExitUsage, "", "--offset is %d: give 0 or more bytes", offset)
+				return usagef("--offset is %d: give 0 or more bytes", offset)
 			case flags.Changed("tail") && tail <= 0:
-				return Fail(ExitUsage, "", "--tail is %d: give 1 or more bytes", tail)
+				return usagef("--tail is %d: give 1 or more bytes", tail)
 			case flags.Changed("tail"):
 				return s.printTaskTail(ctx, req, tail)
 			}

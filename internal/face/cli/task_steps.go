@@ -32,7 +32,7 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 			for _, name := range kinds {
 				kind := fleetv1.StepKind_value[name]
 				if kind == 0 {
-					return Fail(ExitUsage, "", "--kind %s: give %s", name, orList(stepKinds()))
+					return usagef("--kind %s: give %s", name, orList(stepKinds()))
 				}
 				req.Kinds = append(req.Kinds, fleetv1.StepKind(kind))
 			}

@@ -30,13 +30,13 @@ func (s *session) readArgument(arg, what string) (string, error) {
 func (s *session) readText(limit int, arg, what string) (string, error) {
 	data, err := s.readContent(limit, arg, what)
 	if err == nil && !utf8.ValidString(data) {
-		err = errNotText(what)
+		err = newNotTextError(what)
 	}
 	return data, err
 }
 
-// errNotText is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
-func errNotText(what string) error {
+// newNotTextError is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
+func newNotTextError(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
@@ -110,7 +110,7 @@ func checkTexts(request any) error {
 		}
 		for _, text := range texts {
 			if s, ok := text.(string); ok && !utf8.ValidString(s) {
-				return errNotText(fieldNameIn(p.Path))
+				return newNotTextError(fieldNameIn(p.Path))
 			}
 		}
 		return nil

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// handMadeToolset is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
-const handMadeToolset = "fleet"
+// fleetToolset is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
+const fleetToolset = "fleet"
 
 // toolset is a service of the API with derived commands. The commands are derived from the service's descriptor, and
 // their texts from the OpenAPI document. A new method becomes a command without further code.
@@ -36,7 +36,7 @@ var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	texts := readManual()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
-			if s := f.Services().Get(i); !slices.Contains([]string{"", handMadeToolset}, toolsetOf(s)) {
+			if s := f.Services().Get(i); !slices.Contains([]string{"", fleetToolset}, toolsetOf(s)) {
 				sets = append(sets, newToolset(s, protoregistry.GlobalTypes, texts))
 			}
 		}

@@ -142,7 +142,7 @@ func splitShellWords(t *testing.T, line string) (words []string) {
 	return words
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestToolsetUsageErrors(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
 	for line, want := range map[string]string{
@@ -173,7 +173,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{
+	s.handlers = map[string]func(proto.Message, grpc.ServerStream) error{
 		"AgentStop":           answerWith(nil, statusError(codes.NotFound, "AGENT_NOT_FOUND", `agent "nobody" not found`, nil, "{agent_list} shows the agents")),
 		"GetAgentSessionInfo": answerWith(nil, statusError(codes.NotFound, "SESSION_NOT_FOUND", `there is no session "nobody"`, nil, "{list_agent_sessions} shows the open ones")),
 	}
@@ -189,7 +189,7 @@ func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 func TestCompletionOfToolsets(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{
+	s.handlers = map[string]func(proto.Message, grpc.ServerStream) error{
 		"ListAvailableAgents": answerWith(&fleetv1.ListAvailableAgentsResponse{Agents: []*fleetv1.AvailableAgent{{Name: "claude", Description: "Models behind an API"}, {Name: "shout", Description: "A program"}}}, nil),
 		"ListSubagents":       answerWith(&fleetv1.ListSubagentsResponse{Subagents: []*fleetv1.Subagent{{Name: "reviewer", Description: "Reads code"}}}, nil),
 		"ListAgents":          answerWith(&fleetv1.SessionServiceListAgentsResponse{Agents: []*fleetv1.AgentInfo{{Name: "papi", Description: "Keeps the build green"}}}, nil),

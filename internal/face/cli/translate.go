@@ -38,7 +38,7 @@ func (p *program) translateForPeople(set *toolset, message string, details map[s
 }
 
 // hasCommand reports whether a command calls the tool.
-func (c commands) hasCommand(tool string) bool {
+func (c commandFinder) hasCommand(tool string) bool {
 	_, ok := c.byTool[tool]
 	return ok
 }

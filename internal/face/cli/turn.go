@@ -13,13 +13,13 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// runTurn makes a call whose last answer is its result, and prints the answers before it as they arrive.
+// runTurn makes a call whose last response is its result, and prints the responses before it as they arrive.
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
 	l := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
 	defer l.progress.stop()
 	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
 	for {
-		answer, err := next()
+		resp, err := next()
 		switch {
 		case isEnd(err):
 			return Fail(ExitError, "", "the server ended the answer before it was complete")
@@ -27,13 +27,13 @@ func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) err
 			l.endLine()
 			s.interruptTurn(ctx, m, req)
 			return err
-		case isLast(answer.ProtoReflect()):
+		case isLast(resp.ProtoReflect()):
 			l.progress.stop()
 			l.endLine()
 			s.printedText = l.answerText.String()
-			return s.printAnswer(answer, nil)
+			return s.printResponse(resp, nil)
 		}
-		l.show(answer.ProtoReflect())
+		l.show(resp.ProtoReflect())
 	}
 }
 
@@ -47,14 +47,14 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 	if other == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
 		return
 	}
-	interrupt, answer := other.in.New(), other.out.New()
+	interrupt, resp := other.in.New(), other.out.New()
 	for _, f := range other.fields {
 		from := req.ProtoReflect().Descriptor().Fields().ByName(f.desc.Name())
 		interrupt.Set(f.desc, req.ProtoReflect().Get(from))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
-	if err := s.conn.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
+	if err := s.conn.Invoke(ctx, other.path(), interrupt.Interface(), resp.Interface()); err != nil {
 		s.note("The turn was not interrupted: %v", err)
 	}
 }

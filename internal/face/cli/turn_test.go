@@ -46,13 +46,13 @@ func newTurn() []*fleetv1.SendMessageResponse {
 
 // answerMessages makes the stub answer the messages of sessions with the function.
 func (s *stub) answerMessages(answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error) {
-	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"SendMessage": func(req proto.Message, out grpc.ServerStream) error {
+	s.handlers = map[string]func(proto.Message, grpc.ServerStream) error{"SendMessage": func(req proto.Message, out grpc.ServerStream) error {
 		r, _ := req.(*fleetv1.SendMessageRequest)
 		return answer(r, out)
 	}}
 }
 
-func TestATurnIsToldAsItHappens(t *testing.T) {
+func TestTurnIsShownAsItHappens(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
@@ -85,8 +85,8 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
-// TestATurnOfSeveralAgents checks that a change of the speaking agent is shown.
-func TestATurnOfSeveralAgents(t *testing.T) {
+// TestTurnOfSeveralAgents checks that a change of the speaking agent is shown.
+func TestTurnOfSeveralAgents(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
@@ -109,8 +109,8 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 	require.Contains(t, stderr, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
 }
 
-// TestATurnOnATerminal checks that the answer is shown as it arrives, and is not printed again when it is complete.
-func TestATurnOnATerminal(t *testing.T) {
+// TestTurnOnATerminal checks that the answer is shown as it arrives, and is not printed again when it is complete.
+func TestTurnOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.answerMessages(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
@@ -140,9 +140,9 @@ func TestATurnOnATerminal(t *testing.T) {
 	require.NotContains(t, screen.String(), "gotcha")
 }
 
-// TestATurnSurvivesARestart cuts the connection in the middle of a turn. The call is repeated with the same id, and
+// TestTurnSurvivesARestart cuts the connection in the middle of a turn. The call is repeated with the same id, and
 // nothing is shown twice.
-func TestATurnSurvivesARestart(t *testing.T) {
+func TestTurnSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var mu sync.Mutex
@@ -181,7 +181,7 @@ func TestATurnSurvivesARestart(t *testing.T) {
 	require.Equal(t, ids[0], ids[1])
 }
 
-func TestATurnThatFails(t *testing.T) {
+func TestFailedTurn(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var fail error
@@ -212,7 +212,7 @@ func TestATurnThatFails(t *testing.T) {
 	require.Contains(t, stderr, "fleet: cannot reach 127.0.0.1:1: ")
 }
 
-func TestATurnThatIsInterrupted(t *testing.T) {
+func TestInterruptedTurn(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	gone := make(chan struct{})
@@ -224,7 +224,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 		return out.Context().Err()
 	})
 	server, _ := s.listen(t, "")
-	s.toolset["InterruptAgentSession"] = func(req proto.Message, out grpc.ServerStream) error {
+	s.handlers["InterruptAgentSession"] = func(req proto.Message, out grpc.ServerStream) error {
 		r, _ := req.(*fleetv1.InterruptAgentSessionRequest)
 		interrupted <- r.GetAgentSessionId()
 		return out.SendMsg(&fleetv1.InterruptAgentSessionResponse{Interrupted: true})
@@ -269,7 +269,7 @@ func TestDownloads(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	const payload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
-	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"DownloadPayload": func(req proto.Message, out grpc.ServerStream) (err error) {
+	s.handlers = map[string]func(proto.Message, grpc.ServerStream) error{"DownloadPayload": func(req proto.Message, out grpc.ServerStream) (err error) {
 		if r, _ := req.(*fleetv1.DownloadPayloadRequest); r.GetAgentId() != "c-1" {
 			return statusError(codes.NotFound, "PAYLOAD_NOT_FOUND", "There is no payload.", nil)
 		}
@@ -314,8 +314,8 @@ func gzipped(text string) []byte {
 	return b.Bytes()
 }
 
-// TestDownloadsThatBreak checks that an incomplete download leaves no file.
-func TestDownloadsThatBreak(t *testing.T) {
+// TestBrokenDownloads checks that an incomplete download leaves no file.
+func TestBrokenDownloads(t *testing.T) {
 	t.Parallel()
 	full := gzipped(strings.Repeat("0123456789", 10000))
 	file := filepath.Join(t.TempDir(), "result.txt")

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// TestWhen checks that times in the future, such as the end of a retention, are not shown as past.
-func TestWhen(t *testing.T) {
+// TestTimeText checks that times in the future, such as the end of a retention, are not shown as past.
+func TestTimeText(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	s := &session{program: &program{deps: Deps{Now: func() time.Time { return noon }}}}

@@ -14,8 +14,8 @@ import (
 func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, open := newGate(t)
-	_, _, code := runFleet(server, "task", "start", "papi", "read x < "+wall)
+	gate, open := newGate(t)
+	_, _, code := runFleet(server, "task", "start", "papi", "read x < "+gate)
 	require.Equal(t, ExitOK, code)
 	var mu sync.Mutex
 	var timeouts []int32

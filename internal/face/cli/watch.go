@@ -103,7 +103,7 @@ func (s *session) printEvent(e *fleetv1.Event) error {
 // printDocument prints a message of a list as a line of JSON or as a YAML document.
 func (s *session) printDocument(m proto.Message) error {
 	text, err := jsonLine(m)
-	if s.output == yamlForm && err == nil {
+	if s.output == yamlFormat && err == nil {
 		text, err = s.output.document([]byte(text))
 		text = "---\n" + text
 	}

@@ -40,9 +40,9 @@ func (p *pager) Invoke(_ context.Context, method string, args, reply any, _ ...g
 	return nil
 }
 
-// TestQuietListsAreWhole reads every list of the API. With --quiet it must be read to its end, unless the request asks
+// TestQuietListsAreReadToTheEnd reads every list of the API. With --quiet it must be read to its end, unless the request asks
 // for a part. Otherwise the answer must be that of one call.
-func TestQuietListsAreWhole(t *testing.T) {
+func TestQuietListsAreReadToTheEnd(t *testing.T) {
 	t.Parallel()
 	lists := 0
 	forEachMethod(func(d protoreflect.MethodDescriptor) {

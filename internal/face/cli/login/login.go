@@ -96,7 +96,7 @@ func discover(ctx context.Context, issuer, clientID string, scopes []string) (*I
 	}, nil
 }
 
-// tokensOf verifies the ID token in the issuer's answer and returns the tokens. It checks the nonce unless it is empty.
+// tokensOf verifies the ID token in the issuer's response and returns the tokens. It checks the nonce unless it is empty.
 func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (Tokens, error) {
 	raw, _ := t.Extra("id_token").(string)
 	if raw == "" {
@@ -128,7 +128,7 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 // refresh returns new tokens. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
 func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
-	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.ErrorCode == "invalid_grant" {
+	if resp, ok := errors.AsType[*oauth2.RetrieveError](err); ok && resp.ErrorCode == "invalid_grant" {
 		return Tokens{}, ErrEnded
 	}
 	if err != nil {
@@ -155,27 +155,27 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer, err := http.DefaultClient.Do(r)
+	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the issuer answered %s", answer.Status)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the issuer answered %s", resp.Status)
 	}
 	return nil
 }
 
-// stripBody returns the error of a token endpoint without the body of the answer, which may contain secrets.
+// stripBody returns the error of a token endpoint without the body of the response, which may contain secrets.
 func stripBody(err error) error {
-	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	resp, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !ok:
 		return err
-	case answer.ErrorCode == "":
-		return fmt.Errorf("the issuer answered %s", answer.Response.Status)
+	case resp.ErrorCode == "":
+		return fmt.Errorf("the issuer answered %s", resp.Response.Status)
 	}
-	return fmt.Errorf("the issuer refused: %s %s", answer.ErrorCode, answer.ErrorDescription)
+	return fmt.Errorf("the issuer refused: %s %s", resp.ErrorCode, resp.ErrorDescription)
 }
 
 func getJSON(ctx context.Context, client *http.Client, address string, to any) (found bool, err error) {
@@ -185,16 +185,16 @@ func getJSON(ctx context.Context, client *http.Client, address string, to any) (
 	if err != nil {
 		return false, err
 	}
-	answer, err := client.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		return false, err
 	}
-	defer answer.Body.Close()
-	switch answer.StatusCode {
+	defer resp.Body.Close()
+	switch resp.StatusCode {
 	case http.StatusOK:
-		return true, json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(to)
+		return true, json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(to)
 	case http.StatusNotFound:
 		return false, nil
 	}
-	return false, fmt.Errorf("the server answered %s", answer.Status)
+	return false, fmt.Errorf("the server answered %s", resp.Status)
 }

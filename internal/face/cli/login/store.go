@@ -218,13 +218,13 @@ func hasKeyring() bool {
 	return err == nil && os.Getenv("XDG_RUNTIME_DIR") != ""
 }
 
-// Session provides tokens for calls to one server.
-type Session struct {
+// TokenSource provides tokens for calls to one server.
+type TokenSource struct {
 	Store  Store
 	Server string
 }
 
 // Token does the same as Store.Token for the session's server.
-func (s *Session) Token(ctx context.Context) (string, error) {
+func (s *TokenSource) Token(ctx context.Context) (string, error) {
 	return s.Store.Token(ctx, s.Server, time.Now)
 }
