@@ -136,7 +136,7 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 	return all, nil
 }
 
-// override returns p with the changes of e. If e has another kind, with returns e itself.
+// override returns p with the changes of e. If e has another kind, override returns e itself.
 func (p Provider) override(e Provider) Provider {
 	if e.Kind != "" && e.Kind != p.Kind {
 		return e

@@ -129,7 +129,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		a.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
 		return a, nil
 	}
-	begun := time.Now()
+	started := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, timeout+stopGrace)
 	defer cancel()
 	v, err := s.core.Launch(waiting, r)
@@ -161,7 +161,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if !late || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
-	a.Duration = time.Since(begun)
+	a.Duration = time.Since(started)
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
 		return s.answer(ctx, a, task, timeout)
 	}

@@ -102,8 +102,8 @@ func TestExecuteInvalid(t *testing.T) {
 		{"context.list", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"list": []any{map[string]any{"k": "\x00"}}}}, "zero byte"},
 		{"context.n", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"n": math.NaN()}}, "number"},
 		{"capabilities", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: make([]string, 51)}, "51 entries"},
-		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(0)}, "timeout is 0"},
-		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(86401)}, "1 to 86400"},
+		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: new(0)}, "timeout is 0"},
+		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: new(86401)}, "1 to 86400"},
 		{"config.heat", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"heat": 0.7}}, "it accepts max_tokens, model"},
 		{"config.base_url", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"base_url": "http://evil"}}, "does not accept"},
 		{"config.token_key", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"token_key": "HOME"}}, "does not accept"},
@@ -224,7 +224,7 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, nil)
-			a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
+			a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: new(1)})
 			require.Contains(t, a.Error, "longer than its timeout of 1 s")
 			require.GreaterOrEqual(t, a.Duration, time.Second)
 			<-h.models.Ended(a.TaskID)

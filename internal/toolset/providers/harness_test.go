@@ -200,5 +200,3 @@ func (o *outside) Version(ctx context.Context, program string) (string, string, 
 	}
 	return o.version(ctx, program)
 }
-
-func ptr[T any](v T) *T { return &v }

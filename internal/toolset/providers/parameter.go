@@ -9,7 +9,7 @@ import (
 // unverified marks a row that was not checked against the vendor's documentation.
 const unverified = "unverified"
 
-// parameters describes which keys of a request's config certain models accept.
+// parameters is a row of parameterTable: which keys of a request's config certain models accept.
 type parameters struct {
 	vendor   string     // matches Provider.Vendor; empty matches any vendor
 	protocol []Protocol // empty matches any protocol
@@ -30,7 +30,7 @@ var (
 // reasoningModels are prefixes of the names of OpenAI's reasoning models.
 var reasoningModels = []string{"o1", "o3", "o4", "gpt-5", "codex"}
 
-// parameterTable are searched in order. The first row that matches a model is used.
+// parameterTable is searched in order. The first row that matches a model is used.
 var parameterTable = []parameters{
 	{
 		vendor: "anthropic", keys: append([]string{"thinking_budget"}, sampling...),

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"fleet/internal/fleet"
 )
 
 // Status says whether a provider would work now, or why not.
@@ -56,7 +58,7 @@ type Outside interface {
 func (s *Service) probe(ctx context.Context, p *Provider) Finding {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
-	begun := time.Now()
+	started := time.Now()
 	f := Finding{Name: p.Name}
 	switch p.Kind {
 	case KindCLI:
@@ -66,7 +68,7 @@ func (s *Service) probe(ctx context.Context, p *Provider) Finding {
 	default:
 		f.Status, f.Detail = s.probeAPI(ctx, p)
 	}
-	f.Latency = time.Since(begun)
+	f.Latency = time.Since(started)
 	f.Detail = s.redact(f.Detail)
 	return f
 }
@@ -91,14 +93,14 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	if err != nil {
 		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachedText(ctx, err))
 	}
-	status, words := interpretAnswer(code, body)
+	status, text := interpretAnswer(code, body)
 	switch {
 	case status == StatusOperative:
-		return status, fmt.Sprintf("The key is there (%s), and %s %s", variable, p.BaseURL, words)
+		return status, fmt.Sprintf("The key is there (%s), and %s %s", variable, p.BaseURL, text)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return status, fmt.Sprintf("%s refuses the key in %s (HTTP %d): check the key", p.BaseURL, variable, code)
 	}
-	return status, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, words)
+	return status, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, text)
 }
 
 func missingKey(p *Provider) string {
@@ -169,9 +171,9 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	if err != nil {
 		return StatusUnreachable, p.BaseURL + " " + s.unreachedText(ctx, err)
 	}
-	status, words := interpretAnswer(code, body)
+	status, text := interpretAnswer(code, body)
 	if status != StatusOperative || code != http.StatusOK {
-		return status, p.BaseURL + " " + words
+		return status, p.BaseURL + " " + text
 	}
 	models, ok := modelsOf(body)
 	hint := ""
@@ -253,10 +255,5 @@ func oneLine(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, " "))
-	const most = 160
-	r := []rune(strings.Join(strings.Fields(s), " "))
-	if len(r) <= most {
-		return string(r)
-	}
-	return string(r[:most-1]) + "…"
+	return fleet.Shorten(strings.Join(strings.Fields(s), " "), 160)
 }

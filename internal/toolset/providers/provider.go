@@ -295,11 +295,4 @@ func join[T ~string](words []T) string {
 }
 
 // shorten returns at most 40 characters of a text, for an error.
-func shorten(s string) string {
-	const most = 40
-	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))
-	if len(r) <= most {
-		return string(r)
-	}
-	return string(r[:most-1]) + "…"
-}
+func shorten(s string) string { return fleet.Shorten(strings.ToValidUTF8(s, "\uFFFD"), 40) }

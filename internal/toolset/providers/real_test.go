@@ -241,7 +241,7 @@ func TestModelFailure(t *testing.T) {
 	r.model.SetAnswer(model.ScriptedStep)
 	a = r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: refuse 401 Incorrect API key provided: 9f3c****************b0e5"})
 	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
-	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: ptr(1)})
+	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: new(1)})
 	require.Contains(t, a.Error, "longer than its timeout of 1 s")
 	waittest.WithGrowingLimit(t, time.Second, func(limit time.Duration) (begun bool) {
 		seconds := int(limit.Seconds())

@@ -68,7 +68,7 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 }
 
 // agentsFor returns the agents that can call a tool registered for the named agent, and the agent's name as the table
-// writes it. If name is empty, these are all agents that take tools. takers returns an error if the agent does not
+// writes it. If name is empty, these are all agents that take tools. agentsFor returns an error if the agent does not
 // exist or takes no tools.
 func (s *Service) agentsFor(name string) (with []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
@@ -105,9 +105,8 @@ func sameNameWarnings(all []*fleet.RegisteredTool, name, agent string) (warnings
 	return warnings
 }
 
-// toolsFor returns the principal's tools for the provider. A tool registered for this provider takes precedence over a
-// tool for all providers with the same name. If the principal may no longer use a tool, toolsFor omits it and returns a
-// warning.
+// toolsFor returns the principal's tools that the provider can call. If the principal may no longer use a tool, toolsFor
+// omits it and returns a warning.
 func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
 	if !p.TakesTools() {
 		return nil, nil, nil
@@ -117,16 +116,14 @@ func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider
 		return nil, nil, err
 	}
 	for _, t := range all {
-		switch {
-		case t.Agent != "" && t.Agent != p.Name:
-		case t.Agent == "" && slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name }):
-		default:
-			if err := s.checkAllowed(who, &t.Tool); err != nil {
-				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
-				continue
-			}
-			tools = append(tools, t.Tool)
+		if !p.canCall(t, all) {
+			continue
 		}
+		if err := s.checkAllowed(who, &t.Tool); err != nil {
+			warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
+			continue
+		}
+		tools = append(tools, t.Tool)
 	}
 	return tools, warnings, nil
 }

@@ -89,10 +89,10 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return t, invalidSpec("", "is more than one JSON value")
 	}
-	if words := strings.TrimSpace(s.Description); words == "" || len(words) > maxToolWords || checkText("", words) != nil {
+	t.Description = strings.TrimSpace(s.Description)
+	if t.Description == "" || len(t.Description) > maxToolWords || checkText("", t.Description) != nil {
 		return t, invalidSpec("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolWords)
 	}
-	t.Description = strings.TrimSpace(s.Description)
 	var err error
 	if t.Parameters, err = checkParameters(s.Parameters); err != nil {
 		return t, err

@@ -30,7 +30,7 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 	}
 	list = make([]Tool, 0, len(all))
 	for _, t := range all {
-		if with := s.callers(all, t); agent == "" || slices.Contains(with, agent) {
+		if with := s.callers(t, all); agent == "" || slices.Contains(with, agent) {
 			list = append(list, Tool{t, with})
 		}
 	}
@@ -53,24 +53,27 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	}
 	removed, before, err := s.core.RemoveTools(ctx, name, agent)
 	for _, t := range removed {
-		from = append(from, s.callers(before, t)...)
+		from = append(from, s.callers(t, before)...)
 	}
 	slices.Sort(from)
 	return slices.Compact(from), err
 }
 
-// callers returns the agents that can call the tool. A tool for one agent can be called by this agent only. A tool for
+// callers returns the agents that can call the tool. all are the principal's tools.
+func (s *Service) callers(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) []string {
+	return s.names(func(p *Provider) bool { return p.canCall(t, all) })
+}
+
+// canCall reports whether the provider can call the tool. A tool for one agent can be called by this agent only. A tool for
 // all agents can be called by every agent that takes tools and has no tool with this name of its own.
-func (s *Service) callers(all []*fleet.RegisteredTool, t *fleet.RegisteredTool) []string {
-	return s.names(func(p *Provider) bool {
-		switch {
-		case !p.TakesTools():
-			return false
-		case t.Agent != "":
-			return t.Agent == p.Name
-		}
-		return !slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name })
-	})
+func (p *Provider) canCall(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) bool {
+	switch {
+	case !p.TakesTools():
+		return false
+	case t.Agent != "":
+		return t.Agent == p.Name
+	}
+	return !slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name })
 }
 
 // agentNamed returns the agent's name as the table writes it, or "" if name is empty. It returns an error if there is

@@ -19,11 +19,11 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 		if source != "" && source != from.source {
 			continue
 		}
-		some, err := from.list(ctx)
+		agents, err := from.list(ctx)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all = append(all, agents...)
 	}
 	return all, nil
 }

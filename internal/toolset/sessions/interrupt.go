@@ -25,7 +25,7 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 	return s.core.FollowTask(ctx, running.ID, 0, nil)
 }
 
-// callerJoined counts a call that waits for the turn. If the message has a request id, joined also tells the other servers, where
+// callerJoined counts a call that waits for the turn. If the message has a request id, callerJoined also tells the other servers, where
 // the same call may have been made before.
 func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	s.listeners.join(task)
@@ -37,7 +37,7 @@ func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	}
 }
 
-// callerLeft undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
+// callerLeft undoes callerJoined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
 // answer. Then callerLeft interrupts the turn if no other call waits for it. If the message has a request id, callerLeft waits
 // AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. It interrupts
 // nothing that continues after the call (fleet.Continues): the answer is in the history.

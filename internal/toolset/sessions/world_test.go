@@ -123,7 +123,7 @@ func (w *world) open() {
 	})
 	require.NoError(w.t, err)
 	models := here.Models()
-	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.store = store
 	st := state.New(store, []fleet.Place{w.fake}, state.Config{
 		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: log,
@@ -145,13 +145,6 @@ func (w *world) restart() {
 	w.t.Helper()
 	w.close()
 	w.open()
-}
-
-type logWriter struct{ t testing.TB }
-
-func (l logWriter) Write(p []byte) (int, error) {
-	l.t.Log(strings.TrimSpace(string(p)))
-	return len(p), nil
 }
 
 // as returns a context for calls of the principal.

@@ -33,7 +33,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 			return err
 		}
 		if old != nil {
-			return r.answerRepeated(ctx, old.TaskID, prompt)
+			return r.awaitEarlierTask(ctx, old.TaskID, prompt)
 		}
 		task, err := r.nextTurn(ctx, prompt)
 		switch {
@@ -57,20 +57,6 @@ func (r *run) conversation() string {
 		return r.caller.name + "/" + r.definition.Name
 	}
 	return r.definition.Name
-}
-
-// answerRepeated answers a repeated request in the conversation in which it was first made.
-func (r *run) answerRepeated(ctx context.Context, taskID, prompt string) error {
-	if r.detached {
-		r.result.TaskID = taskID
-		return nil
-	}
-	task, err := r.follow(ctx, taskID)
-	if err != nil {
-		return err
-	}
-	r.result.SessionID = task.SessionID
-	return r.answer(ctx, task, prompt)
 }
 
 // waitOtherTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this

@@ -2,7 +2,7 @@ package subagents_test
 
 import (
 	"context"
-	"strings"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +24,7 @@ func TestConversation(t *testing.T) {
 	calls := w.calls()
 	require.Equal(t, "-", calls[0].flag("--resume"))
 	require.NotContains(t, calls[0].Argv, "--no-session-persistence")
-	require.Equal(t, calls[1].flag("--resume"), "s-"+pid(calls[0]))
+	require.Equal(t, calls[1].flag("--resume"), "s-"+strconv.Itoa(calls[0].PID))
 
 	// Another caller has its own conversation.
 	other, err := w.Run(asPrincipal(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
@@ -68,10 +68,6 @@ func TestConversation(t *testing.T) {
 	_, err = w.run("github", "fail once")
 	requireReason(t, err, fleet.ReasonTaskFailed)
 	require.NotEqual(t, "-", last(w.calls()).flag("--resume"))
-}
-
-func pid(c recordedCall) string {
-	return strings.TrimSpace(strings.Join(strings.Fields(itoa(c.PID)), ""))
 }
 
 func last[T any](list []T) T { return list[len(list)-1] }

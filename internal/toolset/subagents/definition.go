@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"fleet/internal/schema"
-
 	"fleet/internal/fleet"
+	"fleet/internal/schema"
 )
 
 // Main is the name that definitions use for callers that are not agents: people and AI controllers.

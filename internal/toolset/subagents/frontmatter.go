@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"fleet/internal/fleet"
-
 	"github.com/adrg/frontmatter"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"fleet/internal/fleet"
 )
 
 // header is the frontmatter of an agent.md.

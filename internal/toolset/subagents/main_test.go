@@ -168,10 +168,10 @@ type testService struct {
 	core   *service.Service
 	store  fleet.Store
 	remote *fake.Place // the place "coder"
-	dir    string      // directory of all files of the world
+	dir    string      // directory of all files
 }
 
-// newTestService starts a world. change modifies the tests' default configuration.
+// newTestService starts a service. change modifies the tests' default configuration.
 func newTestService(t *testing.T, change func(*subagents.Config)) *testService {
 	return newTestServiceWith(t, sandbox.Auto, change)
 }
@@ -253,14 +253,7 @@ func (w *testService) waitUntil(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
 	defer cancel()
-	late := time.After(waittest.Limit)
-	for !ok() {
-		select {
-		case <-signal:
-		case <-late:
-			require.FailNow(w.t, "the condition did not become true in time")
-		}
-	}
+	waittest.UntilSignalled(w.t, signal, ok)
 }
 
 // agents returns the existing agents.
@@ -318,14 +311,7 @@ func (w *testService) calls() (calls []recordedCall) {
 // waitCalls waits until claude was called at least n times.
 func (w *testService) waitCalls(n int) {
 	w.t.Helper()
-	late := time.After(waittest.Limit)
-	for len(w.calls()) < n {
-		select {
-		case <-time.After(5 * time.Millisecond): // another process gives no signal
-		case <-late:
-			require.FailNow(w.t, "claude was not called often enough in time", "want %d calls", n)
-		}
-	}
+	waittest.Until(w.t, "another process gives no signal", func() bool { return len(w.calls()) >= n })
 }
 
 // releaseWaiting releases claude processes that wait.

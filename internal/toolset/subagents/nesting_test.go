@@ -3,7 +3,6 @@ package subagents_test
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +11,6 @@ import (
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/toolset/subagents"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // startHanging runs a subagent that hangs. It returns the agent and a function that ends the run.
 func (w *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {

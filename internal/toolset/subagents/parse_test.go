@@ -212,9 +212,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckAnswer(t *testing.T) {
 	t.Parallel()
-	any := &Definition{OutputFormat: outputJSON}
+	d := &Definition{OutputFormat: outputJSON}
 	for answer, want := range map[string]string{
 		` {"a": 1} `:                      `{"a": 1}`,
 		"```json\n{\"a\": 1}\n```":        `{"a": 1}`,
@@ -224,7 +224,7 @@ func TestCheck(t *testing.T) {
 		`"text"`:                          `"text"`,
 		`12345678901234567890.1234567890`: `12345678901234567890.1234567890`,
 	} {
-		value, problems := any.checkAnswer(answer)
+		value, problems := d.checkAnswer(answer)
 		require.Empty(t, problems, answer)
 		require.Equal(t, want, value)
 	}
@@ -235,7 +235,7 @@ func TestCheck(t *testing.T) {
 		"{\"a\": 1} I hope.": "more than one",
 		"{'a': 1}":           "it is not JSON",
 	} {
-		_, problems := any.checkAnswer(answer)
+		_, problems := d.checkAnswer(answer)
 		require.Len(t, problems, 1, answer)
 		require.Contains(t, problems[0], want)
 	}

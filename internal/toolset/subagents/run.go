@@ -172,6 +172,7 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 	if err != nil {
 		return err
 	}
+	r.result.SessionID = task.SessionID
 	return r.answer(ctx, task, prompt)
 }
 

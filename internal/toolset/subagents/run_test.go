@@ -243,7 +243,8 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, kept.SessionID, w.mustRun("s", "say hello").SessionID)
 }
 
-func TestStoreIsDown(t *testing.T) {
+// TestRunWithACancelledContext checks that a call whose context has ended starts nothing.
+func TestRunWithACancelledContext(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
 	w.define("a", "", "Do it.")

@@ -116,12 +116,12 @@ func (s *Service) notFound(c caller, name string) error {
 		}
 	}
 	available := strings.Join(names, ", ")
-	words := "there are " + fleet.Shorten(available, 2000)
+	hint := "there are " + fleet.Shorten(available, 2000)
 	if len(names) == 0 {
-		words = "there is none that you may run"
+		hint = "there is none that you may run"
 	}
 	name = fleet.Shorten(strings.ToValidUTF8(name, "\uFFFD"), 64)
-	return fleet.Errorf(fleet.ReasonSubagentNotFound, "there is no subagent %q: %s", name, words).
+	return fleet.Errorf(fleet.ReasonSubagentNotFound, "there is no subagent %q: %s", name, hint).
 		With("agent_name", name).With("available", fleet.Shorten(available, 2000))
 }
 

@@ -55,7 +55,8 @@ var options = map[string]option{
 	}},
 }
 
-// configKeys are the keys that each protocol accepts. If a particular model does not accept a key, fit removes it; see rows.
+// configKeys are the keys that each protocol accepts. dropUnsupported removes those that a particular model does not
+// accept.
 var configKeys = map[Protocol][]string{
 	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},

@@ -1,0 +1,129 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+	"fleet/internal/toolset/conversation"
+)
+
+// Answer is an agent's answer to a message.
+type Answer struct {
+	Text     string
+	Events   []Content             // what the agent did, at most the last maxEvents
+	Warnings conversation.Warnings // what did not work during the turn, without repetitions
+	TaskID   string
+	Duration time.Duration
+	Usage    fleet.Usage
+	CostUSD  float64
+}
+
+const (
+	maxEvents    = 1000
+	maxEventSize = 1 << 20 // size of all events of an answer, in bytes
+)
+
+// answer waits for the end of the turn and returns the agent's answer. It passes what the agent does to sink, if sink
+// is not nil. An error of sink means that the caller has disconnected, and ends the wait.
+func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
+	a := &Answer{TaskID: t.ID}
+	kept := &recentContents{}
+	s.callerJoined(ctx, t.ID, requestID)
+	var sinkErr error // the sink's error, which means that the caller has disconnected
+	defer func() { s.callerLeft(ctx, t.ID, requestID, sinkErr != nil || ctx.Err() != nil) }()
+	speaker, err := s.speaker(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := s.core.FollowTask(ctx, t.ID, 0, func(e fleet.Event) error {
+		c, ok := contentOf(e)
+		if !ok {
+			return nil
+		}
+		if c.Agent == "" {
+			c.Agent = speaker
+		}
+		kept.add(c)
+		a.Warnings.Add(c.Warning)
+		if sink == nil {
+			return nil
+		}
+		sinkErr = sink(c)
+		return sinkErr
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ended.Status != fleet.TaskCompleted {
+		return nil, turnError(ended)
+	}
+	if a.Text, err = s.answerText(ctx, ended); err != nil {
+		return nil, err
+	}
+	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
+	a.Duration = max(s.cfg.Now().Sub(began), 0)
+	return a, nil
+}
+
+// recentContents keeps the last contents, at most maxEvents of them and about maxEventSize bytes.
+type recentContents struct {
+	all  []Content
+	size int
+}
+
+func (r *recentContents) add(c Content) {
+	r.all = append(r.all, c)
+	r.size += contentSize(c)
+	for len(r.all) > maxEvents || r.size > maxEventSize && len(r.all) > 1 {
+		r.size -= contentSize(r.all[0])
+		r.all = r.all[1:]
+	}
+}
+
+func contentSize(c Content) int {
+	n := len(c.Tool) + len(c.Arguments) + len(c.Message) + len(c.Warning)
+	if c.Result != nil {
+		n += len(c.Result.Text)
+	}
+	return n
+}
+
+// turnError returns the error of a turn without an answer.
+func turnError(t *fleet.Task) error {
+	reason, text := conversation.Failure(t)
+	return fleet.Errorf(reason, "the agent %s", text).With("task_id", t.ID).With("agent_name", t.AgentName)
+}
+
+// colorPattern matches the control sequences with which programs color terminal output.
+var colorPattern = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
+
+// answerText returns the agent's complete answer to the task. If the payload contains the summary, the answer is the payload,
+// because then the summary is only the beginning of a long answer or the last line of a program's output. Otherwise the
+// payload is data that the agent reported besides its answer, and the answer is the summary.
+func (s *Service) answerText(ctx context.Context, t *fleet.Task) (string, error) {
+	if t.PayloadSize == 0 {
+		return t.Summary, nil
+	}
+	payload, err := s.core.Payload(ctx, t.ID)
+	if err != nil {
+		return "", err
+	}
+	whole := string(payload)
+	if gap := t.PayloadGap; gap.Size > 0 && gap.Offset >= 0 && gap.Offset <= len(payload) {
+		whole = fmt.Sprintf("%s\n[%d bytes are missing here]\n%s",
+			strings.ToValidUTF8(whole[:gap.Offset], ""), gap.Size, strings.ToValidUTF8(whole[gap.Offset:], ""))
+	}
+	if !utf8.ValidString(whole) || strings.ContainsRune(whole, 0) {
+		return t.Summary, nil
+	}
+	whole = colorPattern.ReplaceAllString(whole, "")
+	if part := strings.TrimSuffix(t.Summary, "…"); !strings.Contains(whole, part) {
+		return t.Summary, nil
+	}
+	return strings.TrimRight(whole, "\r\n"), nil
+}
