@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
