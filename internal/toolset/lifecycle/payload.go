@@ -32,9 +32,9 @@ func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 
 // PayloadURL returns the address for downloading the agent's payload. It returns "" if this server has no REST face.
 func (s *Service) PayloadURL(id string) string {
-	base := s.base()
-	if base == "" {
+	url := s.restURL()
+	if url == "" {
 		return ""
 	}
-	return base + "/api/agents/" + id + "/payload"
+	return url + "/api/agents/" + id + "/payload"
 }

@@ -60,7 +60,7 @@ type Service struct {
 	cfg  Config
 	// needsDocument is true if the driver needs a document that defines the agent.
 	needsDocument bool
-	base          func() string
+	restURL       func() string
 }
 
 // New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash;
@@ -72,7 +72,7 @@ func New(core *service.Service, cfg Config, base func() string) *Service {
 	}
 	cfg = cfg.withDefaults(t)
 	d, _ := t.Driver(cfg.Driver)
-	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, base: base}
+	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: base}
 }
 
 // StartRequest is a contract.

@@ -74,7 +74,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
 	key, _ := s.key(p)
 	if p.Kind == KindAPI && key == "" {
-		a.Error = missingKey(p)
+		a.Error = missingKeyText(p)
 		return a, nil
 	}
 	tools, warnings, err := s.toolsFor(ctx, who, p)
@@ -165,11 +165,11 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
 		return s.answer(ctx, a, task, timeout)
 	}
-	a.Error = tookTooLong(timeout)
+	a.Error = timeoutText(timeout)
 	return a, nil
 }
 
-func tookTooLong(timeout time.Duration) string {
+func timeoutText(timeout time.Duration) string {
 	return fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
 }
 
@@ -194,7 +194,7 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 	switch {
 	case t.Status == fleet.TaskCompleted:
 	case a.Duration >= timeout:
-		a.Error = tookTooLong(timeout)
+		a.Error = timeoutText(timeout)
 	default:
 		a.Error = s.redact(fmt.Sprintf("The agent %q %s", a.Agent, t.Failure()))
 	}

@@ -124,7 +124,7 @@ func TestExecuteInvalid(t *testing.T) {
 		{"request_id", providers.ExecuteRequest{Agent: "claude", Prompt: "p", RequestID: strings.Repeat("x", 129)}, "129"},
 	} {
 		_, err := h.Execute(h.as("alice"), c.r)
-		e := h.refused(err, fleet.ReasonInvalidArgument, c.field)
+		e := h.requireReason(err, fleet.ReasonInvalidArgument, c.field)
 		require.Contains(t, e.Message, c.says, c.field)
 		require.Less(t, len(e.Message), 1000)
 	}
@@ -170,7 +170,7 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "the document must be YAML")
 		var same map[string]any
 		require.NoError(t, json.Unmarshal([]byte(r.Document), &same), "the document must be JSON too")
-		h.clean(r)
+		h.requireNoKeys(r)
 		return r, same
 	}
 	const odd = "x: \"y\"\n- &a *b # ${HOME} {{.}} \u2028 é"
@@ -285,14 +285,14 @@ func TestLimits(t *testing.T) {
 		c.MaxConcurrent, c.PerMinute = 1, 3
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(minutes.Load()) * time.Minute) }
 	})
-	other, ended := h.another(), make(chan *providers.Answer, 1)
+	other, ended := h.newService(), make(chan *providers.Answer, 1)
 	go func() {
 		a, _ := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
 		ended <- a
 	}()
 	<-h.models.Reached("gate")
 	_, err := other.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
-	e := h.refused(err, fleet.ReasonLimitReached, "")
+	e := h.requireReason(err, fleet.ReasonLimitReached, "")
 	require.Equal(t, fleet.ResourceExhausted, e.Code)
 	require.Equal(t, map[string]string{"limit": "concurrent requests", "used": "1", "max": "1"}, e.Metadata)
 	require.Positive(t, e.RetryAfter)
@@ -305,7 +305,7 @@ func TestLimits(t *testing.T) {
 		h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	}
 	_, err = other.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
-	e = h.refused(err, fleet.ReasonLimitReached, "")
+	e = h.requireReason(err, fleet.ReasonLimitReached, "")
 	require.Equal(t, "requests per minute", e.Metadata["limit"])
 	require.Positive(t, e.RetryAfter)
 	require.LessOrEqual(t, e.RetryAfter, time.Minute)

@@ -111,12 +111,12 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		with(&c)
 	}
 	h.config = c
-	h.Service = h.another()
+	h.Service = h.newService()
 	return h
 }
 
-// another returns a further service over the same core, like that of another server on the same store.
-func (h *harness) another() *providers.Service {
+// newService returns a further service over the same core, like that of another server on the same store.
+func (h *harness) newService() *providers.Service {
 	s, err := providers.New(h.core, h.outside, h.config)
 	require.NoError(h.t, err)
 	return s
@@ -156,12 +156,12 @@ func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	h.t.Helper()
 	a, err := h.Execute(h.as("alice"), r)
 	require.NoError(h.t, err)
-	h.clean(a)
+	h.requireNoKeys(a)
 	return a
 }
 
-// clean checks that a value for a caller contains no key and no beginning of a key.
-func (h *harness) clean(answer any) {
+// requireNoKeys checks that a value for a caller contains no key and no beginning of a key.
+func (h *harness) requireNoKeys(answer any) {
 	h.t.Helper()
 	b, err := json.Marshal(answer)
 	require.NoError(h.t, err)
@@ -170,14 +170,14 @@ func (h *harness) clean(answer any) {
 	}
 }
 
-// refused requires that err has the reason and the field, and returns it.
-func (h *harness) refused(err error, reason fleet.Reason, field string) *fleet.Error {
+// requireReason requires that err has the reason and the field, and returns it.
+func (h *harness) requireReason(err error, reason fleet.Reason, field string) *fleet.Error {
 	h.t.Helper()
 	var e *fleet.Error
 	require.ErrorAs(h.t, err, &e)
 	require.Equal(h.t, reason, e.Reason, "%s", e.Message)
 	require.Equal(h.t, field, e.Field, "%s", e.Message)
-	h.clean(e.Message)
+	h.requireNoKeys(e.Message)
 	return e
 }
 

@@ -9,8 +9,8 @@ import (
 // unverified marks a row that was not checked against the vendor's documentation.
 const unverified = "unverified"
 
-// parameters is a row of parameterTable: which keys of a request's config certain models accept.
-type parameters struct {
+// parameterRow is a row of parameterTable: which keys of a request's config certain models accept.
+type parameterRow struct {
 	vendor   string     // matches Provider.Vendor; empty matches any vendor
 	protocol []Protocol // empty matches any protocol
 	models   []string   // prefixes of the models' names; empty matches all models
@@ -31,7 +31,7 @@ var (
 var reasoningModels = []string{"o1", "o3", "o4", "gpt-5", "codex"}
 
 // parameterTable is searched in order. The first row that matches a model is used.
-var parameterTable = []parameters{
+var parameterTable = []parameterRow{
 	{
 		vendor: "anthropic", keys: append([]string{"thinking_budget"}, sampling...),
 		source: "anthropic-sdk-go v1.19.0, message.go, MessageNewParams; docs.claude.com/en/docs/build-with-claude/extended-thinking",
@@ -110,9 +110,9 @@ func vendors() (names []string) {
 }
 
 // parametersOf returns the first row that matches the provider and the model.
-func parametersOf(p *Provider, model string) *parameters {
+func parametersOf(p *Provider, model string) *parameterRow {
 	model = strings.ToLower(model)
-	i := slices.IndexFunc(parameterTable, func(r parameters) bool {
+	i := slices.IndexFunc(parameterTable, func(r parameterRow) bool {
 		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocol) == 0 || slices.Contains(r.protocol, p.Protocol)) &&
 			(len(r.models) == 0 || slices.ContainsFunc(r.models, func(m string) bool { return strings.HasPrefix(model, m) }))
 	})

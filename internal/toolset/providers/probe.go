@@ -87,7 +87,7 @@ func (s *Service) key(p *Provider) (variable, value string) {
 func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	variable, key := s.key(p)
 	if variable == "" {
-		return StatusKeyMissing, missingKey(p)
+		return StatusKeyMissing, missingKeyText(p)
 	}
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	return status, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, text)
 }
 
-func missingKey(p *Provider) string {
+func missingKeyText(p *Provider) string {
 	if len(p.Keys) == 1 {
 		return fmt.Sprintf("There is no key: set %s in the server's environment", p.Keys[0])
 	}

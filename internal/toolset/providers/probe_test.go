@@ -73,13 +73,13 @@ func TestProbe(t *testing.T) {
 		}
 		require.Less(t, len(f.Detail), 1000, c.name)
 		require.NotContains(t, f.Detail, "\x1b", c.name)
-		h.clean(f)
+		h.requireNoKeys(f)
 		if c.status == "key_missing" {
 			require.Zero(t, asked, "no server must be asked without a key")
 		}
 	}
 	_, err := h.Probe(h.as("alice"), "")
-	h.refused(err, fleet.ReasonInvalidArgument, "agent_name")
+	h.requireReason(err, fleet.ReasonInvalidArgument, "agent_name")
 	_, err = h.Probe(t.Context(), "claude")
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }

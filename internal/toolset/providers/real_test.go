@@ -101,7 +101,7 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 		rec.Stop()
 		require.NoError(t, clis.Close())
 		require.NoError(t, store.Close())
-		r.clean(r.log.String())
+		r.requireNoKeys(r.log.String())
 		require.NoError(t, filepath.WalkDir(r.data, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
 				return err
@@ -128,14 +128,14 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	return r
 }
 
-func (r *real) clean(text string) {
+func (r *real) requireNoKeys(text string) {
 	r.t.Helper()
 	for _, key := range []string{claudeKey, customKey, toolToken} {
 		require.NotContains(r.t, text, key)
 	}
 }
 
-func (r *real) program(name, script string) {
+func (r *real) writeProgram(name, script string) {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.bin, name), []byte("#!/usr/bin/env bash\n"+script), 0o755))
 }
@@ -150,7 +150,7 @@ func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {
 	require.NoError(r.t, err)
 	b, err := json.Marshal(a)
 	require.NoError(r.t, err)
-	r.clean(string(b))
+	r.requireNoKeys(string(b))
 	return a
 }
 
@@ -356,17 +356,17 @@ func TestPrograms(t *testing.T) {
 	r := newReal(t, providers.Provider{
 		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, Keys: []string{"CUSTOM_KEY"}, Model: "m-1",
 	})
-	r.program("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
+	r.writeProgram("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
 read -r _
 read -r message
 last=$(sed 's/.*"text":"\([^"]*\)".*/\1/' <<<"$message")
 echo '{"type":"system","subtype":"init","session_id":"s1","model":"opus"}'
 printf '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"%s key:%s","total_cost_usd":0.5,"session_id":"s1"}\n' "$last" "${#ANTHROPIC_API_KEY}"
 `)
-	r.program("mine", `if [ "$1" = --version ]; then exit; fi
+	r.writeProgram("mine", `if [ "$1" = --version ]; then exit; fi
 echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
 `)
-	r.program("goose", `echo "broken" >&2; exit 7`)
+	r.writeProgram("goose", `echo "broken" >&2; exit 7`)
 	a := r.execute(providers.ExecuteRequest{Agent: "claude-code", Prompt: "--help me"})
 	require.Empty(t, a.Error)
 	require.Equal(t, fmt.Sprint("--help me key:", len(claudeKey)), a.Content)
@@ -411,7 +411,7 @@ func TestHangingProbes(t *testing.T) {
 		providers.Provider{Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "{{.PromptFile}}"}},
 		providers.Provider{Name: "server", Kind: providers.KindAPI, BaseURL: "http://" + hang.Addr().String(), Keys: []string{"CUSTOM_KEY"}, Model: "m"},
 	)
-	r.program("mine", "sleep 600")
+	r.writeProgram("mine", "sleep 600")
 	for agent, want := range map[string]struct {
 		status providers.Status
 		says   string
@@ -450,7 +450,7 @@ func TestRealProbes(t *testing.T) {
 	found := map[string]*providers.Finding{}
 	for _, l := range list {
 		require.NotNil(t, l.Finding, l.Name)
-		r.clean(l.Finding.Detail)
+		r.requireNoKeys(l.Finding.Detail)
 		found[l.Name] = l.Finding
 	}
 	for name, want := range map[string]providers.Status{

@@ -25,7 +25,7 @@ func (h *harness) register(by, name, agent, text string) *providers.Registration
 	h.t.Helper()
 	r, err := h.Register(h.as(by), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
 	require.NoError(h.t, err)
-	h.clean(r)
+	h.requireNoKeys(r)
 	return r
 }
 
@@ -109,10 +109,10 @@ func TestRegisterRequestID(t *testing.T) {
 	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "claude"), "the repeated request must not register the tool again")
 	r.Agent = "claude"
 	_, err = h.Register(h.as("alice"), r)
-	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
+	h.requireReason(err, fleet.ReasonInvalidArgument, "request_id")
 	r.RequestID = strings.Repeat("x", 129)
 	_, err = h.Register(h.as("alice"), r)
-	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
+	h.requireReason(err, fleet.ReasonInvalidArgument, "request_id")
 }
 
 func TestRegisterRefuses(t *testing.T) {
@@ -185,7 +185,7 @@ func TestRegisterRefuses(t *testing.T) {
 		{"calc", "", with(`"command": ["a\u0000"]`), "tool_spec.command", "zero byte"},
 	} {
 		_, err := h.Register(h.as("root"), providers.RegisterRequest{Name: c.name, Agent: c.agent, Spec: json.RawMessage(c.text)})
-		e := h.refused(err, fleet.ReasonInvalidArgument, c.field)
+		e := h.requireReason(err, fleet.ReasonInvalidArgument, c.field)
 		require.Contains(t, e.Message, c.says, c.text)
 		require.Less(t, len(e.Message), 1000, c.field)
 	}
@@ -243,7 +243,7 @@ func TestRegisterLimit(t *testing.T) {
 	h.register("alice", "a", "", text)
 	h.register("alice", "b", "", text)
 	_, err := h.Register(h.as("alice"), providers.RegisterRequest{Name: "c", Spec: spec(t, text)})
-	require.Equal(t, "registered tools", h.refused(err, fleet.ReasonLimitReached, "").Metadata["limit"])
+	require.Equal(t, "registered tools", h.requireReason(err, fleet.ReasonLimitReached, "").Metadata["limit"])
 	h.register("alice", "b", "", text)
 	h.register("bob", "c", "", text)
 }

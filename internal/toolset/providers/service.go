@@ -98,8 +98,8 @@ type probes struct {
 }
 
 type activeProbe struct {
-	done    chan struct{}
-	finding Finding // valid once done is closed
+	done   chan struct{}
+	result Finding // valid once done is closed
 }
 
 // sharedProbe probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
@@ -112,12 +112,12 @@ func (s *Service) sharedProbe(ctx context.Context, p *Provider) (Finding, error)
 		s.probes.mu.Unlock()
 		select {
 		case <-r.done:
-			return r.finding, nil
+			return r.result, nil
 		case <-ctx.Done():
 			return Finding{}, ctx.Err()
 		}
 	}
-	r = &activeProbe{done: make(chan struct{}), finding: Finding{
+	r = &activeProbe{done: make(chan struct{}), result: Finding{
 		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause",
 	}}
 	if s.probes.running == nil {
@@ -126,7 +126,7 @@ func (s *Service) sharedProbe(ctx context.Context, p *Provider) (Finding, error)
 	s.probes.running[p.Name] = r
 	s.probes.mu.Unlock()
 	s.runProbe(context.WithoutCancel(ctx), p, r)
-	return r.finding, ctx.Err()
+	return r.result, ctx.Err()
 }
 
 // runProbe probes the provider, stores the finding in r, and wakes the callers that wait for it.
@@ -140,5 +140,5 @@ func (s *Service) runProbe(ctx context.Context, p *Provider, r *activeProbe) {
 		s.probes.mu.Unlock()
 		close(r.done)
 	}()
-	r.finding = s.probe(ctx, p)
+	r.result = s.probe(ctx, p)
 }

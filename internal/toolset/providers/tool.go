@@ -21,15 +21,15 @@ import (
 const MaxToolSpec = 64 << 10
 
 const (
-	maxToolWords = 4 << 10 // size of a description, in bytes
-	maxCommand   = 64      // number of elements of a command
+	maxToolDescription = 4 << 10 // size of a description, in bytes
+	maxCommand         = 64      // number of elements of a command
 )
 
 // toolNamePattern matches tool names that every model accepts.
 var toolNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// ownTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.
-var ownTools = []string{"agent_complete", "append_payload", "run_subagent"}
+// reservedTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.
+var reservedTools = []string{"agent_complete", "append_payload", "run_subagent"}
 
 // httpMethods are the HTTP methods with a body.
 var httpMethods = []string{"", "POST", "PUT", "PATCH"}
@@ -71,7 +71,7 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	if !toolNamePattern.MatchString(name) {
 		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", shorten(name))
 	}
-	if slices.Contains(ownTools, name) {
+	if slices.Contains(reservedTools, name) {
 		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which is the name of a tool that Fleet gives to agents: choose another name", name)
 	}
 	if len(raw) == 0 {
@@ -90,8 +90,8 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 		return t, invalidSpec("", "is more than one JSON value")
 	}
 	t.Description = strings.TrimSpace(s.Description)
-	if t.Description == "" || len(t.Description) > maxToolWords || checkText("", t.Description) != nil {
-		return t, invalidSpec("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolWords)
+	if t.Description == "" || len(t.Description) > maxToolDescription || checkText("", t.Description) != nil {
+		return t, invalidSpec("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolDescription)
 	}
 	var err error
 	if t.Parameters, err = checkParameters(s.Parameters); err != nil {

@@ -66,7 +66,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, x := range open {
-		if s.idle(x.Session) && x.Turn() == nil && !s.turns.InProgress(x.ID) {
+		if s.isIdle(x.Session) && x.Turn() == nil && !s.turns.InProgress(x.ID) {
 			_, err := s.closeUnused(ctx, x.Session, s.idleReason())
 			errs = append(errs, err)
 		}

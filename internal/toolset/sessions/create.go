@@ -77,8 +77,8 @@ func (s *Service) checkDriver() error {
 	return nil
 }
 
-// launch returns the request that starts an agent from the definition.
-func (s *Service) launch(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
+// launchRequest returns the request that starts an agent from the definition.
+func (s *Service) launchRequest(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
 	c := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, UntrustedDocument: d.Source == fleet.DefinitionStore}
 	project, err := s.applyPlace(c, p)
 	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: c, Project: project, Name: name}, err
@@ -127,7 +127,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		if err := s.checkDriver(); err != nil {
 			return nil, err
 		}
-		l, err := s.launch(c.Method, f.definition, "session", place)
+		l, err := s.launchRequest(c.Method, f.definition, "session", place)
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func (s *Service) makeRoom(ctx context.Context) error {
 		switch {
 		case x.Turn() != nil || s.turns.InProgress(x.ID):
 			continue
-		case s.idle(x.Session):
+		case s.isIdle(x.Session):
 			reason = s.idleReason()
 		case s.cfg.Evict:
 			reason = "it was the least recently used session and was closed to make room for a new one"

@@ -32,7 +32,7 @@ func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	if requestID == "" {
 		return
 	}
-	if err := s.core.MarkWaiting(ctx, task, s.process, s.cfg.TurnTimeout+s.cfg.AbortGrace); err != nil && ctx.Err() == nil {
+	if err := s.core.MarkWaiting(ctx, task, s.serviceID, s.cfg.TurnTimeout+s.cfg.AbortGrace); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.WarnContext(ctx, "other servers not told that a caller waits for a turn", slog.String("task", task), slog.Any("error", err))
 	}
 }
@@ -56,7 +56,7 @@ func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp
 	}
 	limited, cancel := context.WithTimeout(lasting, interruptTimeout)
 	defer cancel()
-	if err := s.core.UnmarkWaiting(limited, task, s.process); err != nil {
+	if err := s.core.UnmarkWaiting(limited, task, s.serviceID); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "other servers not told that no caller waits for a turn", slog.String("task", task), slog.Any("error", err))
 	}
 }
@@ -65,7 +65,7 @@ func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp
 func (s *Service) interruptAbandoned(ctx context.Context, task string) {
 	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()
-	waits, err := s.core.OthersWait(ctx, task, s.process)
+	waits, err := s.core.OthersWait(ctx, task, s.serviceID)
 	if err == nil && !waits {
 		err = s.core.RequestTaskStop(ctx, task)
 	}

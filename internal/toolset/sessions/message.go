@@ -79,7 +79,7 @@ func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (
 	if requestID != "" && !x.ClosedAt.IsZero() {
 		return x, nil
 	}
-	if x.ClosedAt.IsZero() && s.idle(x) && v.ActiveTask == nil && !s.turns.InProgress(id) {
+	if x.ClosedAt.IsZero() && s.isIdle(x) && v.ActiveTask == nil && !s.turns.InProgress(id) {
 		closed, err := s.closeUnused(ctx, x, s.idleReason())
 		if err != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 // launchOne starts an agent from the definition on one message and returns its task. The core deletes the agent after the
 // task.
 func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
-	l, err := s.launch("InvokeAgent", d, "invoke", place)
+	l, err := s.launchRequest("InvokeAgent", d, "invoke", place)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	src, elsewhere := t.TempDir(), t.TempDir()
-	w := newWorld(t, func(w *world) { w.cfg.Directories, w.cfg.Private = []string{src}, filepath.Join(src, "data") })
+	w := newHarness(t, func(w *harness) { w.cfg.Directories, w.cfg.Private = []string{src}, filepath.Join(src, "data") })
 	w.define("reviewer.yaml", strings.Replace(w.document("Reviews."), "think}", "filesystem}", 1)+"permissions: {allow: [write_file]}\n")
 	for _, dir := range []string{"shop", "data/inner"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(src, dir), 0o700))
@@ -53,7 +53,7 @@ func TestDirectory(t *testing.T) {
 		filepath.Join(src, "shop", "main.go"), "/", "shop", "~", "~/none", "a\x00b",
 	} {
 		_, err := w.svc.Create(w.as("alice"), "reviewer", "", "", sessions.Place{Directory: dir})
-		e := fails(t, err, fleet.ReasonInvalidArgument)
+		e := requireReason(t, err, fleet.ReasonInvalidArgument)
 		require.Equal(t, "directory", e.Field, dir)
 	}
 }

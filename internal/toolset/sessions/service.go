@@ -12,11 +12,11 @@ import (
 
 // Service implements the toolset.
 type Service struct {
-	core    *service.Service
-	catalog fleet.Catalog
-	cfg     Config
-	process string // names this service among those on the store
-	turns   *conversation.Turns
+	core      *service.Service
+	catalog   fleet.Catalog
+	cfg       Config
+	serviceID string // names this service among those on the store
+	turns     *conversation.Turns
 	// listeners counts the calls that wait for answers.
 	listeners *listeners
 	sweeper   *conversation.Sweeper // nil until started
@@ -25,7 +25,7 @@ type Service struct {
 // New returns the toolset over the core and the catalog of definitions.
 func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
 	c.setDefaults()
-	return &Service{core: core, catalog: catalog, cfg: c, process: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
+	return &Service{core: core, catalog: catalog, cfg: c, serviceID: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
 }
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
@@ -39,8 +39,8 @@ func (s *Service) session(ctx context.Context, id string) (*service.SessionView,
 	return s.core.Session(ctx, fleet.ToolsetSessions, id)
 }
 
-// idle reports whether the session was unused for too long.
-func (s *Service) idle(x *fleet.Session) bool {
+// isIdle reports whether the session was unused for too long.
+func (s *Service) isIdle(x *fleet.Session) bool {
 	return s.cfg.IdleTimeout > 0 && s.now().Sub(x.UsedAt) >= s.cfg.IdleTimeout
 }
 

@@ -19,9 +19,9 @@ import (
 
 func TestConversation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newHarness(t, nil)
 	for _, agent := range []string{"echo.yaml", "./echo.yaml", "echo"} {
-		id := w.begin("alice", agent)
+		id := w.openSession("alice", agent)
 		a := w.say("alice", id, "My name is Ann.")
 		require.Equal(t, "You said: My name is Ann.", a.Text)
 		require.Equal(t, []int64{model.InputTokens, model.OutputTokens}, []int64{a.Usage.InputTokens, a.Usage.OutputTokens})
@@ -40,7 +40,7 @@ func TestConversation(t *testing.T) {
 		require.NoError(t, w.svc.Close(w.as("alice"), id))
 		require.NoError(t, w.svc.Close(w.as("alice"), id))
 		_, err = w.svc.Send(w.as("alice"), id, "Still there?", "", nil)
-		fails(t, err, fleet.ReasonSessionNotFound, "closed by alice")
+		requireReason(t, err, fleet.ReasonSessionNotFound, "closed by alice")
 	}
 	w.until(func() bool { return w.agents() == 0 })
 }
@@ -48,8 +48,8 @@ func TestConversation(t *testing.T) {
 // TestEvents checks that what an agent does is reported while it happens, and again in the answer.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	var live []sessions.Content
 	a, err := w.svc.Send(w.as("alice"), id, "model: tools [{\"name\":\"think\",\"input\":{\"thought\":\"hm\"}}]\nmodel: say \"one\\ntwo\"", "", func(c sessions.Content) error {
 		live = append(live, c)
@@ -83,9 +83,9 @@ func TestEvents(t *testing.T) {
 // TestSpeakers checks that each content names the agent of the team that produced it.
 func TestSpeakers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newHarness(t, nil)
 	w.define("team.yaml", strings.Replace(w.document("Leads."), "    toolsets:", "    sub_agents: [helper]\n    toolsets:", 1)+"  helper: {model: stub, description: Helps., instruction: You help.}\n")
-	id := w.begin("alice", "team")
+	id := w.openSession("alice", "team")
 	a := w.say("alice", id, `model: tools [{"name":"transfer_task","input":{"agent":"helper","task":"model: say helped","expected_output":"help"}}]`+"\nmodel: say led")
 	require.Equal(t, "led", a.Text)
 	said := map[string]string{}
@@ -97,15 +97,15 @@ func TestSpeakers(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
 
-	papi := w.say("alice", w.begin("alice", w.hired("alice", "papi")), "echo hello\ndone all said")
+	papi := w.say("alice", w.openSession("alice", w.createAgent("alice", "papi")), "echo hello\ndone all said")
 	require.Equal(t, []string{"papi", "hello"}, []string{papi.Events[0].Agent, strings.TrimSpace(papi.Events[0].Message)})
 }
 
 // TestRestart checks that a session and its turn continue after a restart of the server.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	w.say("alice", id, "first")
 	sent := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(w.as("alice"))
@@ -147,8 +147,8 @@ func TestRestart(t *testing.T) {
 // TestQueue checks that messages take turns in the order of their arrival, and that only the allowed number may wait.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.MaxWaiting = 3 })
-	id := w.begin("alice", "echo")
+	w := newHarness(t, func(w *harness) { w.cfg.MaxWaiting = 3 })
+	id := w.openSession("alice", "echo")
 	answers := make(chan string, 4)
 	send := func(message string) {
 		a, err := w.svc.Send(w.as("alice"), id, message, "", nil)
@@ -163,10 +163,10 @@ func TestQueue(t *testing.T) {
 	var order sync.WaitGroup
 	for i := range 3 {
 		order.Go(func() { send(fmt.Sprintf("number %d", i)) })
-		w.waiting(id, i+1)
+		w.waitForMessages(id, i+1)
 	}
 	_, err := w.svc.Send(w.as("alice"), id, "one too many", "", nil)
-	e := fails(t, err, fleet.ReasonLimitReached, "3 messages already wait")
+	e := requireReason(t, err, fleet.ReasonLimitReached, "3 messages already wait")
 	require.Equal(t, fleet.ResourceExhausted, e.Code)
 	info, err := w.svc.Info(w.as("alice"), id)
 	require.NoError(t, err)
@@ -184,8 +184,8 @@ func TestQueue(t *testing.T) {
 // further request.
 func TestCloseEndsWhatRuns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	errs := make(chan error, 2)
 	send := func(message string) {
 		_, err := w.svc.Send(w.as("alice"), id, message, "", nil)
@@ -194,7 +194,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	go send("model: hang close\nmodel: tool think {\"thought\":\"more\"}\nmodel: say never")
 	<-w.model.Gate("close").Arrived()
 	go send("waiting")
-	w.waiting(id, 1)
+	w.waitForMessages(id, 1)
 	require.NoError(t, w.svc.Close(w.as("alice"), id))
 	for range 2 {
 		err := <-errs
@@ -217,36 +217,36 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 // TestIdleSessions checks that sessions that nobody uses are closed, at the latest to make room for others.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.IdleTimeout = 2, time.Hour })
-	one, two := w.begin("alice", "echo"), w.begin("alice", "echo")
+	w := newHarness(t, func(w *harness) { w.cfg.MaxSessions, w.cfg.IdleTimeout = 2, time.Hour })
+	one, two := w.openSession("alice", "echo"), w.openSession("alice", "echo")
 	// An idle session is closed to make room.
-	w.pass(59 * time.Minute)
+	w.advance(59 * time.Minute)
 	w.say("alice", two, "still here")
-	w.pass(2 * time.Minute)
-	three := w.begin("alice", "echo")
+	w.advance(2 * time.Minute)
+	three := w.openSession("alice", "echo")
 	info, err := w.svc.Info(w.as("alice"), one)
 	require.NoError(t, err)
 	require.Equal(t, "it was not used for 1h0m0s", info.CloseReason)
 	require.Contains(t, w.events("alice"), "session "+one+" was closed: it was not used for 1h0m0s")
-	w.pass(2 * time.Hour)
+	w.advance(2 * time.Hour)
 	_, err = w.svc.Send(w.as("alice"), two, "too late", "", nil)
-	e := fails(t, err, fleet.ReasonSessionNotFound, "not used for 1h0m0s")
+	e := requireReason(t, err, fleet.ReasonSessionNotFound, "not used for 1h0m0s")
 	require.Equal(t, "it was not used for 1h0m0s", e.Metadata["close_reason"])
 	require.NoError(t, w.svc.Sweep(t.Context()))
 	_, err = w.svc.Send(w.as("alice"), three, "too late", "", nil)
-	fails(t, err, fleet.ReasonSessionNotFound)
+	requireReason(t, err, fleet.ReasonSessionNotFound)
 	w.until(func() bool { return w.agents() == 0 })
 }
 
 func TestEvict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.Evict = 2, true })
-	one := w.begin("alice", "echo")
-	w.pass(time.Minute)
-	two := w.begin("alice", "echo")
-	w.pass(time.Minute)
+	w := newHarness(t, func(w *harness) { w.cfg.MaxSessions, w.cfg.Evict = 2, true })
+	one := w.openSession("alice", "echo")
+	w.advance(time.Minute)
+	two := w.openSession("alice", "echo")
+	w.advance(time.Minute)
 	w.say("alice", one, "used last")
-	w.begin("alice", "echo")
+	w.openSession("alice", "echo")
 	info, err := w.svc.Info(w.as("alice"), two)
 	require.NoError(t, err)
 	require.Contains(t, info.CloseReason, "make room")
@@ -257,21 +257,21 @@ func TestEvict(t *testing.T) {
 // TestOnce checks that a request with an id is executed once.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	for _, agent := range []string{"echo", w.hired("alice", "papi")} {
+	w := newHarness(t, nil)
+	for _, agent := range []string{"echo", w.createAgent("alice", "papi")} {
 		first, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
 		require.NoError(t, err)
 		again, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
 		require.NoError(t, err)
 		require.Equal(t, first.ID, again.ID)
 		_, err = w.svc.Create(w.as("alice"), agent, "another name", "create "+agent, sessions.Place{})
-		fails(t, err, fleet.ReasonInvalidArgument, "used before")
+		requireReason(t, err, fleet.ReasonInvalidArgument, "used before")
 	}
 	open, err := w.svc.List(w.as("alice"))
 	require.NoError(t, err)
 	require.Len(t, open, 2)
 
-	id := w.begin("alice", "echo")
+	id := w.openSession("alice", "echo")
 	for range 2 {
 		a, err := w.svc.Send(w.as("alice"), id, "only once", "m1", nil)
 		require.NoError(t, err)
@@ -289,11 +289,11 @@ func TestOnce(t *testing.T) {
 	require.NoError(t, err, "a repeated message must get its answer even in a closed session")
 	require.Equal(t, "You said: only once", a.Text)
 	_, err = w.svc.Send(w.as("alice"), id, "only twice", "m2", nil)
-	fails(t, err, fleet.ReasonSessionNotFound)
+	requireReason(t, err, fleet.ReasonSessionNotFound)
 }
 
-// hired creates an agent of the fleet.
-func (w *world) hired(owner, name string) string {
+// createAgent creates an agent of the fleet.
+func (w *harness) createAgent(owner, name string) string {
 	w.t.Helper()
 	projects, _, err := w.core.ListProjects(w.as(owner))
 	require.NoError(w.t, err)
@@ -305,9 +305,9 @@ func (w *world) hired(owner, name string) string {
 // TestFleetAgent uses a session with an agent of the fleet. The turns of the session are tasks of that agent.
 func TestFleetAgent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	w.hired("alice", "papi")
-	id := w.begin("alice", "papi")
+	w := newHarness(t, nil)
+	w.createAgent("alice", "papi")
+	id := w.openSession("alice", "papi")
 	a := w.say("alice", id, "echo hello\ndone all said")
 	require.Equal(t, "all said", a.Text)
 	task, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
@@ -344,20 +344,20 @@ func TestFleetAgent(t *testing.T) {
 		return v.Task == nil
 	})
 	_, err = w.svc.Create(w.as("bob"), "papi", "", "", sessions.Place{})
-	fails(t, err, fleet.ReasonAgentNotFound)
+	requireReason(t, err, fleet.ReasonAgentNotFound)
 	_, err = w.svc.Invoke(w.as("bob"), "papi", "echo hi", "", sessions.Place{}, nil)
-	fails(t, err, fleet.ReasonAgentNotFound)
+	requireReason(t, err, fleet.ReasonAgentNotFound)
 }
 
 // TestTimeout checks that a turn fails at its timeout if the model never stops answering.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.TurnTimeout = 2 * time.Second })
-	id := w.begin("alice", "echo")
+	w := newHarness(t, func(w *harness) { w.cfg.TurnTimeout = 2 * time.Second })
+	id := w.openSession("alice", "echo")
 	_, err := w.svc.Send(w.as("alice"), id, "model: forever \"on and on\\n\"", "", nil)
-	fails(t, err, fleet.ReasonTaskTimedOut, "2s")
+	requireReason(t, err, fleet.ReasonTaskTimedOut, "2s")
 	_, err = w.svc.Invoke(w.as("alice"), "echo", "model: forever more", "", sessions.Place{}, nil)
-	fails(t, err, fleet.ReasonTaskTimedOut)
+	requireReason(t, err, fleet.ReasonTaskTimedOut)
 	w.cfg.TurnTimeout = waittest.Limit
 	w.svc = sessions.New(w.core, w.catalog, w.cfg)
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
@@ -367,8 +367,8 @@ func TestTimeout(t *testing.T) {
 // request id may be sent again after a lost connection, so its turn continues for a grace period.
 func TestCallerGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	done := make(chan error, 2)
 	// leaves calls do and cancels the call after the model has received the request.
 	leaves := func(gate string, do func(ctx context.Context, message string) error) {
@@ -403,7 +403,7 @@ func TestCallerGoes(t *testing.T) {
 	leaves("back", again)
 	answered := make(chan error, 1)
 	go func() { answered <- again(w.as("alice"), "model: hang back\nmodel: say more") }()
-	w.waiting(id, 0)
+	w.waitForMessages(id, 0)
 	w.model.Gate("back").Open()
 	require.NoError(t, <-answered)
 }
@@ -411,8 +411,8 @@ func TestCallerGoes(t *testing.T) {
 // TestAbandoned checks that the turn of a disconnected caller ends after the grace period if nobody retries.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
-	id := w.begin("alice", "echo")
+	w := newHarness(t, func(w *harness) { w.cfg.AbortGrace = 50 * time.Millisecond })
+	id := w.openSession("alice", "echo")
 	ctx, cancel := context.WithCancel(w.as("alice"))
 	done := make(chan error, 1)
 	go func() {
@@ -424,16 +424,16 @@ func TestAbandoned(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	<-w.model.Gate("left").Left()
 	_, err := w.svc.Send(w.as("alice"), id, "model: hang left", "r1", nil)
-	fails(t, err, fleet.ReasonTaskFailed, "stopped by alice")
+	requireReason(t, err, fleet.ReasonTaskFailed, "stopped by alice")
 }
 
 // TestRetryAtAnotherServer checks that the turn of a disconnected caller continues if the caller sends the message again at
 // another server on the store.
 func TestRetryAtAnotherServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
+	w := newHarness(t, func(w *harness) { w.cfg.AbortGrace = 50 * time.Millisecond })
 	other := sessions.New(w.core, w.catalog, w.cfg)
-	id := w.begin("alice", "echo")
+	id := w.openSession("alice", "echo")
 	send := func(ctx context.Context, svc *sessions.Service, done chan<- error) {
 		_, err := svc.Send(ctx, id, "model: hang moved\nmodel: say more", "r1", nil)
 		done <- err
@@ -463,8 +463,8 @@ func TestRetryAtAnotherServer(t *testing.T) {
 // further request for the interrupted turn.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	first, second := make(chan error, 1), make(chan string, 1)
 	go func() {
 		_, err := w.svc.Send(w.as("alice"), id, "model: hang stop\nmodel: say never", "", nil)
@@ -472,16 +472,16 @@ func TestInterrupt(t *testing.T) {
 	}()
 	<-w.model.Gate("stop").Arrived()
 	go func() { second <- w.say("alice", id, "me too").Text }()
-	w.waiting(id, 1)
+	w.waitForMessages(id, 1)
 	task, err := w.svc.Interrupt(w.as("alice"), id)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, task.Status)
-	fails(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
+	requireReason(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
 	require.Equal(t, "You said: me too", <-second)
 	require.Empty(t, w.model.RequestsWith("model: say never\nmodel"))
 
 	// A session with an agent of the fleet interrupts only its own turn.
-	papi := w.begin("alice", w.hired("alice", "papi"))
+	papi := w.openSession("alice", w.createAgent("alice", "papi"))
 	busy, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
 	none, err := w.svc.Interrupt(w.as("alice"), papi)
@@ -493,8 +493,8 @@ func TestInterrupt(t *testing.T) {
 // TestTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.
 func TestTurnTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
+	w := newHarness(t, nil)
+	id := w.openSession("alice", "echo")
 	a := w.say("alice", id, "hi")
 	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
 		task, err := tx.Task(a.TaskID)
@@ -506,21 +506,21 @@ func TestTurnTimeout(t *testing.T) {
 // TestNoHost checks a server that cannot run agents from definitions. Sessions with agents of the fleet still work.
 func TestNoHost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.Driver = "absent" })
+	w := newHarness(t, func(w *harness) { w.cfg.Driver = "absent" })
 	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
-	e := fails(t, err, fleet.ReasonBackendUnavailable, "absent")
+	e := requireReason(t, err, fleet.ReasonBackendUnavailable, "absent")
 	require.Equal(t, fleet.Unavailable, e.Code)
 	_, err = w.svc.Invoke(w.as("alice"), "echo", "hi", "", sessions.Place{}, nil)
-	fails(t, err, fleet.ReasonBackendUnavailable)
-	w.hired("alice", "papi")
-	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)
+	requireReason(t, err, fleet.ReasonBackendUnavailable)
+	w.createAgent("alice", "papi")
+	require.Equal(t, "still here", w.say("alice", w.openSession("alice", "papi"), "done still here").Text)
 }
 
 // TestAdminClosesASession checks that closing a session stops its turn, even if the agent belongs to another principal.
 func TestAdminClosesASession(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	w.hired("alice", "papi")
+	w := newHarness(t, nil)
+	w.createAgent("alice", "papi")
 	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	x, err := w.svc.Create(root, "papi", "", "", sessions.Place{})
 	require.NoError(t, err)

@@ -62,7 +62,7 @@ func TestParseClaude(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
+			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, testDrivers)
 			require.NoError(t, err)
 			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.System = []string{"main"}, "local", "claude", "text", "Do it."
 			tc.want.Remembers = true
@@ -79,7 +79,7 @@ func TestParseClaude(t *testing.T) {
 		"mcp_servers: [{name: a, command: b, name: c}]": `line 2: the key "name" is repeated`,
 		"description: a: b\npermissions: {deny: [Bash]": "line 2: ",
 	} {
-		_, err := parse(flat, []byte("---\n"+front+"\n---\n"), nil, someDrivers)
+		_, err := parse(flat, []byte("---\n"+front+"\n---\n"), nil, testDrivers)
 		require.ErrorContains(t, err, want)
 	}
 }

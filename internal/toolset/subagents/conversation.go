@@ -85,7 +85,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	if session == nil {
 		return r.openSession(ctx, prompt)
 	}
-	want := r.launch()
+	want := r.launchRequest()
 	if reason := r.staleReason(session.Agent, want); reason != "" {
 		if err := r.closeSession(ctx, session.Session, reason); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (r *run) instructionsHash() string {
 
 // openSession begins a conversation with its first task.
 func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, error) {
-	l := r.launch()
+	l := r.launchRequest()
 	r.result.SessionID = r.config.NewID()
 	l.SessionID = r.result.SessionID
 	now := r.config.Now().UTC()

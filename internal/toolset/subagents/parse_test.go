@@ -14,9 +14,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-var someDrivers = []fleet.Driver{
-	{Name: "shell", RunsScripts: true},
-	{Name: "claude", EnforcesTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
+var testDrivers = []fleet.Driver{
+	{Name: "shell", Scripts: true},
+	{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
 	{Name: "command", NeedsCommand: true},
 	{Name: "codex", Remembers: true},
 	{Name: "opencode", EnforcesTools: true, Asks: true, SupportsMCPServers: true, Remembers: true},
@@ -42,7 +42,7 @@ mcp_servers:
   - {name: web, url: "https://example.com/mcp", headers: {Authorization: "Bearer ${T}"}}
 pass_env: [AWS_*]
 output_schema: {type: object}
-`, "\n", "\r\n")+"--- \r\n\r\nYou search.\r\n\r\n---\r\nNot a frontmatter.\r\n"), []byte(" likes birds \n"), someDrivers)
+`, "\n", "\r\n")+"--- \r\n\r\nYou search.\r\n\r\n---\r\nNot a frontmatter.\r\n"), []byte(" likes birds \n"), testDrivers)
 	require.NoError(t, err)
 	require.NotNil(t, d.schema)
 	d.schema = nil
@@ -57,24 +57,24 @@ output_schema: {type: object}
 		System: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
 	}, d)
 
-	d, err = parse(directorySource("a"), []byte("---\n---\nSearch."), []byte("likes birds"), someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\n---\nSearch."), []byte("likes birds"), testDrivers)
 	require.NoError(t, err)
 	require.Equal(t, "Search.", d.System, "the contract has memory.md only for subagents with sessions")
 	require.Equal(t, []string{"memory.md has no effect without session: true"}, d.Warnings)
 
-	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, testDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Remembers: true, Driver: "claude", OutputFormat: "text"}, d)
-	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, testDrivers)
 	require.NoError(t, err)
 	require.Equal(t, []string{}, d.Allow, "an empty list of tools must stay an empty list, because with nil the driver decides")
 	require.Empty(t, d.AllowedCallers)
-	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, testDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Remembers: true, Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
 	require.Nil(t, d.agentConfig(0, 3))
 	for _, front := range []string{"driver: codex", "driver: opencode\npermissions: {allow: [Bash(ls *)], deny: [WebFetch]}", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
-		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, testDrivers)
 		require.NoError(t, err, front)
 	}
 }
@@ -162,7 +162,7 @@ func TestParseRefuses(t *testing.T) {
 		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot enforce permissions"},
 	} {
 		begun := time.Now()
-		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, testDrivers)
 		require.ErrorContains(t, err, tc.want, fleet.Shorten(tc.front, 60))
 		require.Less(t, time.Since(begun), waittest.Limit, fleet.Shorten(tc.front, 60))
 		require.Less(t, len(err.Error()), 1000)
@@ -176,11 +176,11 @@ func TestParseRefuses(t *testing.T) {
 		"---\nname: a\n---\n\xff":       "not UTF-8",
 		"---\nname: \"s3cret\": x\n---": "line 2",
 	} {
-		_, err := parse(directorySource("a"), []byte(text), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte(text), nil, testDrivers)
 		require.ErrorContains(t, err, want, "%q", text)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
-	_, err := parse(directorySource("a"), []byte("---\n---\n"), []byte("\x00"), someDrivers)
+	_, err := parse(directorySource("a"), []byte("---\n---\n"), []byte("\x00"), testDrivers)
 	require.ErrorContains(t, err, "zero byte")
 }
 
@@ -196,7 +196,7 @@ func FuzzParse(f *testing.F) {
 		}
 		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("parse hangs on %q", data)) })
 		defer late.Stop()
-		d, err := parse(directorySource("a"), data, memory, someDrivers)
+		d, err := parse(directorySource("a"), data, memory, testDrivers)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
@@ -239,7 +239,7 @@ func TestCheckAnswer(t *testing.T) {
 		require.Len(t, problems, 1, answer)
 		require.Contains(t, problems[0], want)
 	}
-	d, err := parse(directorySource("a"), []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, someDrivers)
+	d, err := parse(directorySource("a"), []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, testDrivers)
 	require.NoError(t, err)
 	_, problems := d.checkAnswer(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
 	require.Equal(t, "and 2 more", problems[len(problems)-1])
@@ -247,7 +247,7 @@ func TestCheckAnswer(t *testing.T) {
 
 func newDirectory(t testing.TB) (*directory, func(path, text string)) {
 	dir := t.TempDir()
-	return &directory{path: filepath.Join(dir, "agents"), drivers: someDrivers, now: time.Now}, func(path, text string) {
+	return &directory{path: filepath.Join(dir, "agents"), drivers: testDrivers, now: time.Now}, func(path, text string) {
 		path = filepath.Join(dir, path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -122,8 +122,8 @@ type run struct {
 	result   Result
 }
 
-// launch returns the request for the call's agent.
-func (r *run) launch() service.LaunchRequest {
+// launchRequest returns the request for the call's agent.
+func (r *run) launchRequest() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.fleet.NewID(),
@@ -143,7 +143,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	} else if old != nil {
 		return r.awaitEarlierTask(ctx, old.TaskID, prompt)
 	}
-	l := r.launch()
+	l := r.launchRequest()
 	l.OneTask = r.definition.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
 	l.Prompt = prompt
 	v, err := r.fleet.Launch(ctx, l)

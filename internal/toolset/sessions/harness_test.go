@@ -29,28 +29,28 @@ import (
 	"fleet/internal/waittest"
 )
 
-// world is a sessions service over a real store. Agents from definitions use a stub model, and agents of the fleet are
+// harness is a sessions service over a real store. Agents from definitions use a stub model, and agents of the fleet are
 // in a fake place.
-type world struct {
-	t       testing.TB
-	dir     string
-	model   *model.Server
-	cfg     sessions.Config
-	tweak   func(*definition.CatalogConfig)
-	fake    *fake.Place
-	store   fleet.Store
-	core    *service.Service
-	svc     *sessions.Service
-	catalog *definition.Catalog
-	close   func()
+type harness struct {
+	t             testing.TB
+	dir           string
+	model         *model.Server
+	cfg           sessions.Config
+	changeCatalog func(*definition.CatalogConfig)
+	fake          *fake.Place
+	store         fleet.Store
+	core          *service.Service
+	svc           *sessions.Service
+	catalog       *definition.Catalog
+	close         func()
 
 	mu  sync.Mutex
 	now time.Time
 }
 
-func newWorld(t testing.TB, with func(*world)) *world {
+func newHarness(t testing.TB, with func(*harness)) *harness {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
+	w := &harness{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
 	w.cfg.Now = w.clock
 	w.cfg.SweepEvery = time.Hour // tests call Sweep themselves
 	if with != nil {
@@ -66,21 +66,21 @@ func newWorld(t testing.TB, with func(*world)) *world {
 	return w
 }
 
-func (w *world) clock() time.Time {
+func (w *harness) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// pass advances the clock.
-func (w *world) pass(d time.Duration) {
+// advance advances the clock.
+func (w *harness) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = w.now.Add(d)
 }
 
 // document returns a definition of an agent that uses the stub model.
-func (w *world) document(description string) string {
+func (w *harness) document(description string) string {
 	return fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}
@@ -94,7 +94,7 @@ agents:
 }
 
 // define writes a file into the agents directory.
-func (w *world) define(name, document string) {
+func (w *harness) define(name, document string) {
 	w.t.Helper()
 	p := filepath.Join(w.dir, "agents", name)
 	require.NoError(w.t, os.MkdirAll(filepath.Dir(p), 0o700))
@@ -102,15 +102,15 @@ func (w *world) define(name, document string) {
 }
 
 // open starts the fleet.
-func (w *world) open() {
+func (w *harness) open() {
 	w.t.Helper()
 	store, err := sqlitetest.Open(context.Background(), filepath.Join(w.dir, "fleet.db"))
 	require.NoError(w.t, err)
 	c := definition.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
 	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")
 	c.Policy.ModelHosts = []string{host}
-	if w.tweak != nil {
-		w.tweak(&c)
+	if w.changeCatalog != nil {
+		w.changeCatalog(&c)
 	}
 	w.catalog = definition.NewCatalog(c)
 	exe, err := os.Executable()
@@ -141,19 +141,19 @@ func (w *world) open() {
 }
 
 // restart stops the fleet and starts it again on the same data, as a new process would.
-func (w *world) restart() {
+func (w *harness) restart() {
 	w.t.Helper()
 	w.close()
 	w.open()
 }
 
 // as returns a context for calls of the principal.
-func (w *world) as(name string) context.Context {
+func (w *harness) as(name string) context.Context {
 	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.KindController})
 }
 
-// begin opens a session.
-func (w *world) begin(name, agent string) string {
+// openSession opens a session.
+func (w *harness) openSession(name, agent string) string {
 	w.t.Helper()
 	x, err := w.svc.Create(w.as(name), agent, "", "", sessions.Place{})
 	require.NoError(w.t, err)
@@ -161,15 +161,15 @@ func (w *world) begin(name, agent string) string {
 }
 
 // say sends a message and requires an answer.
-func (w *world) say(name, id, message string) *sessions.Answer {
+func (w *harness) say(name, id, message string) *sessions.Answer {
 	w.t.Helper()
 	a, err := w.svc.Send(w.as(name), id, message, "", nil)
 	require.NoError(w.t, err)
 	return a
 }
 
-// fails requires that err has the reason and that its text contains all words. It returns the error.
-func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
+// requireReason requires that err has the reason and that its text contains all words. It returns the error.
+func requireReason(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)
 	require.True(t, ok, "%T: %v", err, err)
@@ -181,7 +181,7 @@ func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet
 }
 
 // events returns the texts of the principal's events.
-func (w *world) events(name string) (texts []string) {
+func (w *harness) events(name string) (texts []string) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
 		all, err := tx.Events(fleet.EventFilter{Owner: name}, fleet.EventWindow{Limit: 100000})
@@ -194,21 +194,21 @@ func (w *world) events(name string) (texts []string) {
 }
 
 // until waits until the condition holds, checking it after each commit of the store.
-func (w *world) until(ok func() bool) {
+func (w *harness) until(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
 	defer cancel()
 	waittest.UntilSignalled(w.t, signal, ok)
 }
 
-// waiting polls until n messages of the session wait for their turns.
-func (w *world) waiting(id string, n int) {
+// waitForMessages polls until n messages of the session wait for their turns.
+func (w *harness) waitForMessages(id string, n int) {
 	w.t.Helper()
 	waittest.Until(w.t, "a message that waits for its turn gives no signal", func() bool { return w.svc.Waiting(id) == n })
 }
 
 // agents returns the number of session agents.
-func (w *world) agents() (n int) {
+func (w *harness) agents() (n int) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
 		n = 0
