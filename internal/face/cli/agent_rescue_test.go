@@ -41,8 +41,7 @@ func TestAgentRescue(t *testing.T) {
 	s.bundle, err = os.ReadFile(bundle)
 	require.NoError(t, err)
 	for range 2 {
-		out, stderr, code = runFleet(server, "agent", "rescue", "papi@alice", "--into", clone)
-		require.Equal(t, ExitOK, code, stderr)
+		out, stderr = mustRun(t, server, "agent", "rescue", "papi@alice", "--into", clone)
 		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
 		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
 		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "what is checked out stays")
@@ -58,10 +57,8 @@ func TestAgentRescue(t *testing.T) {
 	require.Contains(t, stderr, "not in a git repository")
 
 	file := filepath.Join(t.TempDir(), "x.bundle")
-	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "-o", file)
-	require.Equal(t, ExitOK, code, stderr)
+	_, stderr = mustRun(t, server, "agent", "rescue", "papi", "-o", file)
 	requireOnly(t, file, string(s.bundle))
-	out, stderr, code = runFleet(server, "agent", "rescue", "papi", "-o", "-")
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr = mustRun(t, server, "agent", "rescue", "papi", "-o", "-")
 	require.Equal(t, string(s.bundle), out)
 }

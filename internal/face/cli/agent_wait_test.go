@@ -13,8 +13,7 @@ import (
 func TestCreateWaits(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	out, _, code := runFleet(server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code)
+	out, _ := mustRun(t, server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
 	require.Contains(t, out, "created successfully")
 
 	out, stderr, code := runFleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
@@ -39,8 +38,7 @@ func TestWaitIsALimit(t *testing.T) {
 		return nil
 	}
 	server, _ := s.listen(t, "")
-	_, _, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code)
+	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	_, stderr, code := runFleet(server, "agent", "start", "papi", "--wait", "10ms")
 	require.Equal(t, ExitTimeout, code, stderr)
 	require.Contains(t, stderr, "papi is not ready yet, its workspace is ")
@@ -50,13 +48,11 @@ func TestWaitIsALimit(t *testing.T) {
 func TestStartEndsNoTask(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	_, _, code := runFleet(server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code)
+	mustRun(t, server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
 	_, stderr, code := runFleet(server, "agent", "start", "ill")
 	require.Equal(t, ExitConflict, code)
 	require.Contains(t, stderr, "would end the task")
 	require.Contains(t, stderr, "--yes")
-	out, _, code := runFleet(server, "agent", "start", "ill", "--yes")
-	require.Equal(t, ExitOK, code)
+	out, _ := mustRun(t, server, "agent", "start", "ill", "--yes")
 	require.Contains(t, out, "restarted")
 }

@@ -116,11 +116,13 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 }
 
 // methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required texts
-// of the request, in their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints
-// the response for people. Messages that name the method's tool name the command.
+// of the request, in their order; an optional argument is the field agent_name. The argument ID|AGENT can also be an agent, whose newest
+// task is meant. Flags of the command may set other fields. show prints the response for people. Messages that name the method's tool
+// name the command.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())
+	takesAgent := strings.Contains(cmd.Use, "ID|AGENT")
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		fields := required
 		if len(required) == 0 {
@@ -133,11 +135,20 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 		if !ok {
 			client = any(s.tokens).(C)
 		}
-		resp, err := method(client, ctx, req)
-		if o, ok := any(resp).(observedResponse); ok && err == nil {
-			s.reportStale(o)
+		call := func() error {
+			resp, err := method(client, ctx, req)
+			if o, ok := any(resp).(observedResponse); ok && err == nil {
+				s.reportStale(o)
+			}
+			return s.print(resp, err, func() { show(s, resp) })
 		}
-		return s.print(resp, err, func() { show(s, resp) })
+		if !takesAgent {
+			return call()
+		}
+		return s.withTask(ctx, args[0], func(id string) error {
+			m.Set(fields[0], protoreflect.ValueOfString(id))
+			return call()
+		})
 	})
 	if fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
 		addRequestID(cmd, req)

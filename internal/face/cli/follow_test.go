@@ -28,8 +28,7 @@ func newGate(t *testing.T) (path string, open func()) {
 func stubWithAgent(t *testing.T) (s *stub, server string, stop func()) {
 	s = newStub(t)
 	server, stop = s.listen(t, "")
-	_, line, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code, line)
+	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	return s, server, stop
 }
 
@@ -79,8 +78,7 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 		}
 		return nil
 	}
-	out, line, code := runFleet(server, "task", "run", "papi", "for i in 1 2 3 4 5; do echo $i; done", "-f")
-	require.Equal(t, ExitOK, code, line)
+	out, _ := mustRun(t, server, "task", "run", "papi", "for i in 1 2 3 4 5; do echo $i; done", "-f")
 	require.Equal(t, "1\n2\n3\n4\n5\n", out)
 	require.Equal(t, 3, streams)
 }
@@ -100,8 +98,7 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 		})
 		return err
 	}
-	out, line, code := runFleet(server, "task", "run", "papi", "echo one; echo two", "-f")
-	require.Equal(t, ExitOK, code, line)
+	out, _ := mustRun(t, server, "task", "run", "papi", "echo one; echo two", "-f")
 	require.Equal(t, "one\ntwo\n", out)
 }
 
@@ -265,8 +262,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
 	gate, _ := newGate(t)
-	_, _, code := runFleet(server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+gate)
-	require.Equal(t, ExitOK, code)
+	mustRun(t, server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+gate)
 	screen, _, end := runOnTerminal(t, server, "", "agent", "list")
 	require.Equal(t, ExitOK, end())
 	require.Contains(t, screen.String(), "\x1b[33mbusy\x1b[0m")

@@ -113,3 +113,11 @@ func runFleet(server string, args ...string) (stdout, stderr string, code int) {
 	code = c.run(args...)
 	return c.out.String(), c.err.String(), code
 }
+
+// mustRun runs a command that must succeed, and returns its output.
+func mustRun(t *testing.T, server string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	stdout, stderr, code := runFleet(server, args...)
+	require.Equal(t, ExitOK, code, stderr)
+	return stdout, stderr
+}

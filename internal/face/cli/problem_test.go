@@ -84,15 +84,13 @@ func TestStaleListSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	server, _ := s.listen(t, "")
-	_, note, code := runFleet(server, "agent", "list")
-	require.Equal(t, ExitOK, code)
+	_, note := mustRun(t, server, "agent", "list")
 	require.NotContains(t, note, "ago")
 	s.mu.Lock()
 	s.stale = "Coder cannot be reached"
 	s.mu.Unlock()
 	for _, format := range []string{"table", "json"} {
-		_, note, code = runFleet(server, "agent", "list", "-o", format)
-		require.Equal(t, ExitOK, code)
+		_, note = mustRun(t, server, "agent", "list", "-o", format)
 		require.Regexp(t, `fleet: this answer is 4\ds old: Coder cannot be reached\n`, note)
 	}
 }
@@ -109,20 +107,16 @@ func TestPlacesThatDoNotAnswer(t *testing.T) {
 		{Name: "coder", Reason: &why, ObservedAt: timestamppb.New(time.Now().Add(-42 * time.Second))},
 		{Name: "other", Reason: &why},
 	}
-	_, _, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code)
+	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	s.mu.Lock()
 	s.agents["papi"].Place = "local"
 	s.mu.Unlock()
-	out, note, code := runFleet(server, "agent", "list")
-	require.Equal(t, ExitOK, code)
+	out, note := mustRun(t, server, "agent", "list")
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
 	require.Regexp(t, `^fleet: the information about the agents in coder is (4\ds|5\ds|1m) old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
-	out, _, code = runFleet(server, "agent", "show", "papi")
-	require.Equal(t, ExitOK, code)
+	out, _ = mustRun(t, server, "agent", "show", "papi")
 	require.Regexp(t, `(?m)^Place +local$`, out)
-	out, note, code = runFleet(server, "project", "list")
-	require.Equal(t, ExitOK, code)
+	out, note = mustRun(t, server, "project", "list")
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^shell .* local *$`, out)
 	require.Contains(t, note, "fleet: projects of coder may be missing: Coder cannot be reached\n")
 }

@@ -14,7 +14,7 @@ import (
 // person answers with one key. A question answered elsewhere disappears.
 type prompter struct {
 	s        *session
-	task     *fleetv1.Task
+	taskID   string
 	wake     chan struct{} // gets a value when a question may have changed
 	keys     chan key      // what the person types; nil before the first question
 	location string        // where the agent works; empty if that is not known
@@ -28,11 +28,11 @@ type key struct {
 
 // startPrompter begins to ask the person about the task's questions. It returns nil if there is no person at a terminal. The function stop
 // must be called before the command ends.
-func (s *session) startPrompter(ctx context.Context, task *fleetv1.Task) (p *prompter, stop func()) {
+func (s *session) startPrompter(ctx context.Context, taskID string) (p *prompter, stop func()) {
 	if !s.isInteractive() || s.quiet || !s.output.forPeople() {
 		return nil, func() {}
 	}
-	p = &prompter{s: s, task: task, wake: make(chan struct{}, 1)}
+	p = &prompter{s: s, taskID: taskID, wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -86,7 +86,7 @@ func (p *prompter) run(ctx context.Context) {
 
 // oldestQuestion returns the oldest open question of the task, or nil.
 func (p *prompter) oldestQuestion(ctx context.Context) *fleetv1.Question {
-	resp, err := p.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: p.task.GetId(), Limit: new(int32(100))})
+	resp, err := p.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: p.taskID, Limit: new(int32(100))})
 	if err != nil || len(resp.GetQuestions()) == 0 { // after an error, further events lead to the next try
 		return nil
 	}

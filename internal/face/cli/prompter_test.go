@@ -63,8 +63,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			if command[1] == "run" {
 				command = slices.Insert(command, 3, task)
 			} else {
-				_, line, code := runFleet(server, "task", "run", "papi", task)
-				require.Equal(t, ExitOK, code, line)
+				mustRun(t, server, "task", "run", "papi", task)
 			}
 			screen, keys, end := runOnTerminal(t, server, "1m", command...)
 			answers := func() (answer string, remember fleetv1.Question_Remember) {

@@ -43,8 +43,7 @@ func TestMutationsSurviveARestart(t *testing.T) {
 		return ctx.Err()
 	}
 	server, stop = s.listen(t, "")
-	out, line, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	require.Equal(t, ExitOK, code, line)
+	out, line := mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, "Agent 'papi' created successfully\n", out)
 	require.Contains(t, line, "broke")
 	require.Len(t, ids, 2)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -28,15 +29,9 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 
 // target combines the flags with the environment. Flags take precedence.
 func (p *program) target() (Target, error) {
-	t := Target{Server: p.server, Insecure: p.insecure, Embedded: p.embedded, Data: p.data, CAFile: p.caFile, ClientCert: p.clientCert, ClientKey: p.clientKey}
+	t := Target{Server: cmp.Or(p.server, p.deps.Getenv("FLEET_SERVER"), DefaultServer), Insecure: p.insecure, Embedded: p.embedded, Data: p.data, CAFile: p.caFile, ClientCert: p.clientCert, ClientKey: p.clientKey}
 	if t.Embedded && p.server != "" {
 		return t, usagef("--embedded and --server exclude each other: an embedded instance runs in this process")
-	}
-	if t.Server == "" {
-		t.Server = p.deps.Getenv("FLEET_SERVER")
-	}
-	if t.Server == "" {
-		t.Server = DefaultServer
 	}
 	for name, value := range map[string]*string{
 		"FLEET_DATA": &t.Data, "FLEET_CA_FILE": &t.CAFile, "FLEET_CLIENT_CERT": &t.ClientCert, "FLEET_CLIENT_KEY": &t.ClientKey,

@@ -29,17 +29,15 @@ func TestTaskDownload(t *testing.T) {
 	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
 	for _, args := range [][]string{{"task", "download", "t-1"}, {"task", "show", "t-1", "--payload"}} {
-		out, stderr, code := runFleet(server, args...)
-		require.Equal(t, ExitOK, code, stderr)
+		out, _ := mustRun(t, server, args...)
 		require.Equal(t, longPayload, out)
 	}
-	out, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr := mustRun(t, server, "task", "download", "t-1", "-o", file)
 	require.Empty(t, out)
 	require.Equal(t, "Wrote 39 bytes to "+file+".\n", stderr)
 	requireOnly(t, file, longPayload)
 
-	_, stderr, code = runFleet(server, "task", "download", "t-2", "-o", file+".2")
+	_, stderr, code := runFleet(server, "task", "download", "t-2", "-o", file+".2")
 	require.Equal(t, ExitNotFound, code, stderr)
 	requireOnly(t, file, longPayload)
 	_, stderr, code = runFleet(server, "task", "download", "t-1", "-o", "json")
@@ -64,8 +62,7 @@ func requireOnly(t *testing.T, file, content string) {
 func TestTaskDownloadIsExact(t *testing.T) {
 	t.Parallel()
 	server := servePayload(t, "H4sIAAAA/w==", "base64") // begins like gzip data
-	out, stderr, code := runFleet(server, "task", "download", "t-1")
-	require.Equal(t, ExitOK, code, stderr)
+	out, _ := mustRun(t, server, "task", "download", "t-1")
 	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
 }
 
@@ -82,8 +79,7 @@ func TestTaskDownloadResumes(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "result.txt")
 			require.NoError(t, os.WriteFile(file+".part", []byte(part.left), 0o600))
-			_, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
-			require.Equal(t, ExitOK, code, stderr)
+			_, stderr := mustRun(t, server, "task", "download", "t-1", "-o", file)
 			require.Contains(t, stderr, part.says)
 			requireOnly(t, file, longPayload)
 		})
@@ -110,8 +106,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, longPayload[:20], string(left))
 
-	_, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
-	require.Equal(t, ExitOK, code, stderr)
+	mustRun(t, server, "task", "download", "t-1", "-o", file)
 	requireOnly(t, file, longPayload)
 
 	c, cut.streams = newCommand(server), 0 // a command with patience requests the rest itself

@@ -69,55 +69,40 @@ one.`,
 }
 
 func (p *program) newTaskCompare() *cobra.Command {
-	cmd := &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "compare ID|AGENT",
 		Short: "Compare tasks with the same prompt",
 		Long: `Compare the tasks that "fleet task fan-out" has queued together: how far each is, how much it
 changed, whether its checks passed, what it cost, how long it took, and which of their
 work changes the same lines. ID is that of any of them.`,
 		Example: `  fleet task compare 3f2a1b0c`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.withTask(ctx, args[0], func(id string) error {
-				resp, err := s.fleet.CompareFanOut(ctx, &fleetv1.CompareFanOutRequest{TaskId: id})
-				return s.print(resp, err, func() {
-					s.printVariants(resp.GetVariants(), resp.GetOverlaps())
-					if problem := resp.GetOverlapsProblem(); problem != "" {
-						s.note("It is not known which of the work changes the same lines: %s.", problem)
-					}
-					if !slices.ContainsFunc(resp.GetVariants(), (*fleetv1.Variant).GetKept) {
-						s.hint("Choose one: fleet task keep ID --abandon-others")
-					}
-				})
-			})
-		}),
-	}
-	return callsTool(cmd, "compare_fan_out", "task_id")
+	}, fleetv1.FleetServiceClient.CompareFanOut, &fleetv1.CompareFanOutRequest{}, func(s *session, resp *fleetv1.CompareFanOutResponse) {
+		s.printVariants(resp.GetVariants(), resp.GetOverlaps())
+		if problem := resp.GetOverlapsProblem(); problem != "" {
+			s.note("It is not known which of the work changes the same lines: %s.", problem)
+		}
+		if !slices.ContainsFunc(resp.GetVariants(), (*fleetv1.Variant).GetKept) {
+			s.hint("Choose one: fleet task keep ID --abandon-others")
+		}
+	})
 }
 
 func (p *program) newTaskKeep() *cobra.Command {
 	req := &fleetv1.SettleFanOutRequest{}
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "keep ID|AGENT",
 		Short: "Choose one of the tasks with the same prompt",
 		Long: `Choose the work of one of the tasks that "fleet task fan-out" has queued together. It lands
 like other work. With --abandon-others, the other tasks are stopped, and their work does
 not land and may be removed when it is old. If the command is interrupted, repeat it.`,
 		Example: `  fleet task keep 3f2a1b0c --abandon-others`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.withTask(ctx, args[0], func(id string) error {
-				req.TaskId = id
-				resp, err := s.fleet.SettleFanOut(ctx, req)
-				return s.print(resp, err, func() {
-					s.printVariants(resp.GetVariants(), nil)
-					s.note("%s.", resp.GetMessage())
-					s.hint("Land it: fleet task land %s", shortID(id))
-				})
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.SettleFanOut, req, func(s *session, resp *fleetv1.SettleFanOutResponse) {
+		s.printVariants(resp.GetVariants(), nil)
+		s.note("%s.", resp.GetMessage())
+		s.hint("Land it: fleet task land %s", shortID(req.GetTaskId()))
+	})
 	cmd.Flags().BoolVar(&req.AbandonOthers, "abandon-others", false, "stop the other tasks and abandon their work")
-	addRequestID(cmd, req)
-	return callsTool(cmd, "settle_fan_out", "task_id")
+	return cmd
 }
 
 // printVariants lists the variants.

@@ -44,7 +44,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	}
 	m.progress = s.startProgress(task.GetAgentName(), started)
 	defer m.progress.stop()
-	prompter, stopAsking := s.startPrompter(watchCtx, task)
+	prompter, stopAsking := s.startPrompter(watchCtx, task.GetId())
 	defer stopAsking()
 	m.prompter = prompter
 
@@ -63,11 +63,11 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 		return m.reportEnd(ctx)
 	}
 	err := m.watch(watchCtx)
-	if errors.Is(err, errInterrupted) && ctx.Err() == nil {
+	switch {
+	case errors.Is(err, errInterrupted) && ctx.Err() == nil:
 		m.progress.stop()
 		return m.onInterrupt(ctx, presses)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return m.reportEnd(ctx)
@@ -185,8 +185,5 @@ func (m *monitor) reportEnd(ctx context.Context) error {
 	if err := s.screen.writeError(); err != nil {
 		return err
 	}
-	return newEndError(&fleetv1.Task{
-		Id: t.GetId(), AgentName: t.GetAgentName(), Status: t.GetStatus(), Reason: t.GetReason(),
-		StartedAt: t.GetStartedAt(), CompletedAt: t.GetCompletedAt(),
-	})
+	return newEndError(t)
 }

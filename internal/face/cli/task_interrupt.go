@@ -19,17 +19,14 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 		details: map[string]any{"task_id": m.task.GetId(), "agent_name": m.task.GetAgentName()},
 	}
 	<-presses // the first Ctrl-C
-	if s.screen.errTerminal.isTerminal() {
-		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPressTime))))
-		timer := time.NewTimer(s.deps.secondPressTime)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return errDetached
-		case <-presses:
-		}
-	} else {
+	if !s.screen.errTerminal.isTerminal() {
 		return errDetached
+	}
+	s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPressTime))))
+	select {
+	case <-time.After(s.deps.secondPressTime):
+		return errDetached
+	case <-presses:
 	}
 	s.note("Stopping the task ...")
 	stopCtx, cancel := context.WithCancelCause(ctx)

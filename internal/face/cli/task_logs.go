@@ -77,7 +77,7 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 		return s.screen.writeError()
 	}
 	var stopAsking func()
-	prompter, stopAsking = s.startPrompter(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
+	prompter, stopAsking = s.startPrompter(ctx, task.GetId())
 	defer stopAsking()
 	f.req.Follow, f.req.MaxEvents = true, nil
 	return f.run(ctx, show, s.hasEndedFunc(ctx, task.GetId()))

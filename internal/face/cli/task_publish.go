@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -40,37 +38,26 @@ branch, its address is printed.`,
 }
 
 func (p *program) newPublish(req *fleetv1.PublishTaskRequest, cmd *cobra.Command) *cobra.Command {
-	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
-		return s.withTask(ctx, args[0], func(id string) error {
-			req.TaskId = id
-			resp, err := s.fleet.PublishTask(ctx, req)
-			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), resp.GetLanding().GetPublished().GetPullRequest()) })
-		})
+	methodCommand(p, cmd, fleetv1.FleetServiceClient.PublishTask, req, func(s *session, resp *fleetv1.PublishTaskResponse) {
+		s.printResult(resp.GetMessage(), resp.GetLanding().GetPublished().GetPullRequest())
 	})
 	f := cmd.Flags()
 	f.StringVar(&req.Remote, "remote", "", "the `REMOTE` to push to (default the only one, or origin)")
 	f.StringVar(&req.Branch, "branch", "", "the `BRANCH` there (default the agent's branch)")
-	addRequestID(cmd, req)
-	return callsTool(cmd, "publish_task", "task_id")
+	return cmd
 }
 
 func (p *program) newTaskAbandon() *cobra.Command {
 	req := &fleetv1.AbandonTaskRequest{}
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "abandon ID|AGENT",
 		Short: "Say that the work of a task is not needed",
 		Long: `Say that the work of a task, or of the newest task of an agent, is not needed. It does not
 land, and may be removed when it is old.`,
 		Example: `  fleet task abandon papi --reason "done differently"`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.withTask(ctx, args[0], func(id string) error {
-				req.TaskId = id
-				resp, err := s.fleet.AbandonTask(ctx, req)
-				return s.print(resp, err, func() { s.printResult(resp.GetMessage(), id) })
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.AbandonTask, req, func(s *session, resp *fleetv1.AbandonTaskResponse) {
+		s.printResult(resp.GetMessage(), req.GetTaskId())
+	})
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "`why` it is not needed")
-	addRequestID(cmd, req)
-	return callsTool(cmd, "abandon_task", "task_id")
+	return cmd
 }

@@ -106,8 +106,7 @@ func TestDiffSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
 	for _, more := range [][]string{nil, {"--stat"}} {
-		out, text, code := runFleet(server, append([]string{"task", "diff", "incomplete"}, more...)...)
-		require.Equal(t, ExitOK, code, text)
+		out, text := mustRun(t, server, append([]string{"task", "diff", "incomplete"}, more...)...)
 		require.NotContains(t, out, "big")
 		require.Contains(t, text, "Not kept: big (larger than 50 MiB)")
 		require.NotContains(t, text, "\x1b")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,7 @@ import (
 )
 
 func (p *program) newTaskTree() *cobra.Command {
-	return &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "tree ID|AGENT",
 		Short: "Show the tasks that an agent has delegated, and their cost",
 		Long: `Show a task, or the newest task of an agent, with all tasks that agents have delegated below
@@ -20,18 +19,12 @@ An agent may delegate if its role has delegate in the configuration of the serve
 "fleet queue stop ID" stops a task of the tree, with everything below it.`,
 		Example: `  fleet task tree papi
   fleet task tree 3f2a...`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.withTask(ctx, args[0], func(id string) error {
-				resp, err := s.fleet.ShowTaskTree(ctx, &fleetv1.ShowTaskTreeRequest{TaskId: id})
-				return s.print(resp, err, func() {
-					s.showTree(resp.GetTasks())
-					if resp.GetTruncated() {
-						s.hint("The tree has more tasks: the newest are shown, and costs are of these.")
-					}
-				})
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ShowTaskTree, &fleetv1.ShowTaskTreeRequest{}, func(s *session, resp *fleetv1.ShowTaskTreeResponse) {
+		s.showTree(resp.GetTasks())
+		if resp.GetTruncated() {
+			s.hint("The tree has more tasks: the newest are shown, and costs are of these.")
+		}
+	})
 }
 
 func (s *session) showTree(tasks []*fleetv1.TreeTask) {

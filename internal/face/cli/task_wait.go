@@ -156,7 +156,13 @@ func hasEnded(s fleetv1.Task_Status) bool {
 }
 
 // newEndError returns an error that says how the task ended, if the task failed or was stopped. Otherwise it returns nil.
-func newEndError(t *fleetv1.Task) error {
+func newEndError(t interface {
+	GetId() string
+	GetAgentName() string
+	GetStatus() fleetv1.Task_Status
+	GetReason() string
+},
+) error {
 	f := &failure{
 		hint:    fmt.Sprintf(`"fleet task show %s" tells more`, t.GetId()),
 		details: map[string]any{"task_id": t.GetId(), "agent_name": t.GetAgentName(), "status": t.GetStatus().String()},

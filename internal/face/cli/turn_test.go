@@ -66,21 +66,18 @@ func TestTurnIsShownAsItHappens(t *testing.T) {
 	server, _ := s.listen(t, "")
 	const facts = "Duration 2.5 s · Tool calls 1 · Tokens used 42 · Model m · Cost $0.25\n"
 
-	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Is it green?")
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr := mustRun(t, server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, "It is green.\n", out)
 	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, stderr) // not sanitized, since this is not a terminal
 
 	_, stderr, _ = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
 	require.Contains(t, stderr, "· read_file started {\"path\":\"a.go\"}\n")
 
-	out, stderr, code = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
-	require.Equal(t, ExitOK, code)
+	out, stderr = mustRun(t, server, "sessions", "send", "s-1", "Is it green?", "-q")
 	require.Equal(t, "It is green.\n", out)
 	require.Empty(t, stderr)
 
-	out, stderr, code = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
-	require.Equal(t, ExitOK, code)
+	out, stderr = mustRun(t, server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
 	require.Contains(t, out, "{\n  \"type\": \"complete\",\n  \"response\": \"It is green.\",\n")
 	require.Empty(t, stderr)
 }
@@ -103,8 +100,7 @@ func TestTurnOfSeveralAgents(t *testing.T) {
 		return out.SendMsg(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
 	})
 	server, _ := s.listen(t, "")
-	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Look.")
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr := mustRun(t, server, "sessions", "send", "s-1", "Look.")
 	require.Equal(t, "Seen.\n", out)
 	require.Contains(t, stderr, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
 }
@@ -170,8 +166,7 @@ func TestTurnSurvivesARestart(t *testing.T) {
 		return nil
 	})
 	server, stop = s.listen(t, "")
-	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Is it green?")
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr := mustRun(t, server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, "It is green.\n", out)
 	require.Equal(t, 1, strings.Count(stderr, "Let me see."))
 	require.Equal(t, 1, strings.Count(stderr, "read_file"))
@@ -284,11 +279,9 @@ func TestDownloads(t *testing.T) {
 	require.Equal(t, ExitNotFound, code, stderr)
 	require.NoFileExists(t, file)
 
-	out, stderr, code := runFleet(server, "lifecycle", "download", "c-1")
-	require.Equal(t, ExitOK, code, stderr)
+	out, stderr := mustRun(t, server, "lifecycle", "download", "c-1")
 	require.Equal(t, payload, out)
-	_, stderr, code = runFleet(server, "lifecycle", "download", "c-1", "--output-file", file)
-	require.Equal(t, ExitOK, code, stderr)
+	_, stderr = mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
 	requireOnly(t, file, payload)
 
 	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again

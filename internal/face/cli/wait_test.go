@@ -15,8 +15,7 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
 	gate, open := newGate(t)
-	_, _, code := runFleet(server, "task", "start", "papi", "read x < "+gate)
-	require.Equal(t, ExitOK, code)
+	mustRun(t, server, "task", "start", "papi", "read x < "+gate)
 	var mu sync.Mutex
 	var timeouts []int32
 	s.unary = func(_ context.Context, _ string, req any) error {
@@ -36,8 +35,7 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 		}
 		return nil
 	}
-	out, line, code := runFleet(server, "task", "wait", "--agent", "papi")
-	require.Equal(t, ExitOK, code, line)
+	out, _ := mustRun(t, server, "task", "wait", "--agent", "papi")
 	require.Contains(t, out, " completed ")
 	require.Equal(t, []int32{50, 50}, timeouts)
 }
