@@ -23,7 +23,6 @@ const minCallTime = time.Second
 // waitFlag is how long a command waits for the end of what it has requested.
 type waitFlag struct{ limit time.Duration }
 
-// addTo adds the flag --wait.
 func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
 	cmd.Flags().DurationVar(&w.limit, "wait", defaultWait, "wait at most `DURATION` until the agent is "+what)
 }

@@ -103,13 +103,12 @@ func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 
 // dollars formats an amount with cents, and with more digits if it has them.
 func dollars(usd float64) string {
-	text := strconv.FormatFloat(usd, 'f', 6, 64)
-	dollarPart, digits, _ := strings.Cut(text, ".")
-	sign := ""
-	if strings.HasPrefix(dollarPart, "-") {
-		sign, dollarPart = "-", dollarPart[1:]
+	if usd < 0 {
+		return "-" + dollars(-usd)
 	}
-	return sign + "$" + dollarPart + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
+	text := fmt.Sprintf("$%.6f", usd)
+	cents := len(text) - 4
+	return text[:cents] + strings.TrimRight(text[cents:], "0")
 }
 
 func (p *program) newBudgetShow() *cobra.Command {

@@ -192,7 +192,6 @@ func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
 // maxPlanRows is how many items are shown before a question.
 const maxPlanRows = 30
 
-// printPlan prints the plan.
 func (s *session) printPlan(plan *fleetv1.PlanBulkResponse) {
 	printList(s, plan.GetItems(), "Nothing is selected.", s.planColumns(plan.GetItems())...)
 	if plan.GetTotalCount() > 0 {

@@ -77,12 +77,11 @@ type downloadReader struct {
 	wantSum string    // the checksum; empty until the first message arrives, or if there is none
 }
 
-// newDownloadReader returns the content that the method streams. onResponse is that of conn.receive.
+// newDownloadReader returns the content that the method streams. onResponse is that of attempts.receive.
 func (s *session) newDownloadReader(ctx context.Context, method string, req proto.Message, onResponse func(proto.Message)) *downloadReader {
-	return &downloadReader{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
+	return &downloadReader{next: s.conn.newAttempts(method, req).receive(ctx, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
 }
 
-// Read implements io.Reader.
 func (c *downloadReader) Read(b []byte) (int, error) {
 	for len(c.pending) == 0 {
 		m, err := c.next()

@@ -82,7 +82,6 @@ type thingServer struct {
 	requests []proto.Message
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (w *thingServer) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
 	answer := reply.(proto.Message).ProtoReflect()
 	answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))

@@ -78,10 +78,8 @@ type optionalFlag[T any] struct{ field **T }
 // String returns "", because a field that is not set has no default value in the help.
 func (f optionalFlag[T]) String() string { return "" }
 
-// Type is the name of the value's type in the help.
 func (f optionalFlag[T]) Type() string { return fmt.Sprintf("%T", *new(T)) }
 
-// Set sets the field.
 func (f optionalFlag[T]) Set(text string) error {
 	v := new(T)
 	var err error
@@ -128,10 +126,8 @@ func (f enumFlag[E]) String() string {
 	return f.names[int32(*f.field)]
 }
 
-// Type is the name of the value's type in the help.
 func (f enumFlag[E]) Type() string { return "VALUE" }
 
-// Set sets the value by its name.
 func (f enumFlag[E]) Set(value string) error {
 	for n, name := range f.names {
 		if n != 0 && name == value {
@@ -166,7 +162,6 @@ func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
 // keyValues are the values of a flag that takes NAME=VALUE, such as --param and --label.
 type keyValues []string
 
-// addParamFlag adds the flag --param.
 func (p *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
 }

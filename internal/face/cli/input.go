@@ -18,10 +18,8 @@ type input struct {
 	isSet bool
 }
 
-// String returns the given value.
 func (in *input) String() string { return strings.Join(in.given, ",") }
 
-// Type is the name of the value's type in the help.
 func (in *input) Type() string { return in.valuePlaceholder() }
 
 // Set adds a value. It returns an error if the field can never have that value.

@@ -92,7 +92,6 @@ func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
 	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 
-// addSelector adds the flag --selector.
 func addSelector(cmd *cobra.Command, selector *string, what string) {
 	cmd.Flags().StringVarP(selector, "selector", "l", "", "only "+what+" whose labels match `SELECTOR`, such as \"env=prod,team in (web,api),!old\"")
 }

@@ -20,16 +20,13 @@ const (
 	yamlFormat  format = "yaml"
 )
 
-// String returns the name of the format.
 func (f *format) String() string { return string(*f) }
 
-// Type is the name of the value's type in the help.
 func (f *format) Type() string { return "FORMAT" }
 
 // forPeople reports whether results are printed as texts and tables.
 func (f format) forPeople() bool { return f == tableFormat || f == wideFormat }
 
-// Set sets the format by name.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
 	case tableFormat, wideFormat, jsonFormat, yamlFormat:

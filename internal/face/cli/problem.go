@@ -25,7 +25,6 @@ type failure struct {
 	api     string // the API's message; printed instead of message in JSON and YAML output
 }
 
-// Error returns the message with the hint.
 func (f *failure) Error() string {
 	if f.hint == "" {
 		return f.message

@@ -55,7 +55,6 @@ func (p *progress) spin() {
 	}
 }
 
-// setLabel changes the label.
 func (p *progress) setLabel(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

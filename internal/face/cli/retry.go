@@ -49,6 +49,8 @@ func hasExpired(err error, started time.Time) bool {
 // attempts are the attempts to make one call. A call with a stream of responses is made again after any number of them.
 type attempts struct {
 	*conn
+	method     string
+	req        any
 	repeatable bool
 	patience   time.Duration // how long the server may be unreachable; negative means forever
 	silent     bool          // does not report outages
@@ -61,10 +63,9 @@ type attempts struct {
 
 // newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
 func (c *conn) newAttempts(method string, req any) *attempts {
-	return &attempts{conn: c, repeatable: c.setRequestID(method, req), patience: c.reconnectTime}
+	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), patience: c.reconnectTime}
 }
 
-// onResponse records that the server has answered.
 func (a *attempts) onResponse() {
 	a.reached.Store(true)
 	if a.outage {
@@ -123,7 +124,6 @@ func isTransient(err error) bool {
 	return false
 }
 
-// Invoke makes a unary call.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if err := checkTexts(args); err != nil {
 		return err
@@ -136,7 +136,6 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return c.invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream begins a call with a stream of responses.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
@@ -161,22 +160,18 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive makes a call with a stream of responses. It returns a function that waits for the next response and fails with
+// receive makes the call, which has a stream of responses. It returns a function that waits for the next response and fails with
 // io.EOF after the last response. If the connection breaks, this function repeats the call if that is safe. The same
 // request has the same responses, so it skips the responses that it has returned already. If onResponse is not nil, it is called
 // with each response and changes the request so that a repeated call continues after that response; then no responses are
 // skipped.
-func (c *conn) receive(ctx context.Context, method string, req proto.Message, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
-	return c.newAttempts(method, req).receive(ctx, method, req, responseType, onResponse)
-}
-
-func (a *attempts) receive(ctx context.Context, method string, req proto.Message, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
+func (a *attempts) receive(ctx context.Context, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
 	received, returned := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
 			received, a.started = 0, time.Now()
-			if stream, err = a.open(ctx, method, req); err != nil {
+			if stream, err = a.open(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -211,13 +206,12 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 	}
 }
 
-// open makes a call with a stream of responses.
-func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc.ClientStream, error) {
-	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+func (a *attempts) open(ctx context.Context) (grpc.ClientStream, error) {
+	s, err := a.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, a.method)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SendMsg(req); err != nil && !isEnd(err) { // RecvMsg returns why the stream has ended
+	if err := s.SendMsg(a.req); err != nil && !isEnd(err) { // RecvMsg returns why the stream has ended
 		return s, err
 	}
 	return s, s.CloseSend()

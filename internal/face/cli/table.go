@@ -262,7 +262,6 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// moveToEnd moves column i to the end.
 func (t *table) moveToEnd(i int) {
 	head := t.headings[i]
 	t.headings = append(slices.Delete(t.headings, i, i+1), head)
@@ -272,7 +271,6 @@ func (t *table) moveToEnd(i int) {
 	}
 }
 
-// removeColumn removes column i.
 func (t *table) removeColumn(i int) {
 	t.headings = slices.Delete(t.headings, i, i+1)
 	for r, row := range t.rows {

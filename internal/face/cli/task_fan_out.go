@@ -105,7 +105,6 @@ not land and may be removed when it is old. If the command is interrupted, repea
 	return cmd
 }
 
-// printVariants lists the variants.
 func (s *session) printVariants(all []*fleetv1.Variant, overlaps []*fleetv1.Overlap) {
 	numbers := map[string]int32{}
 	for _, v := range all {

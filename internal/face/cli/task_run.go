@@ -108,7 +108,6 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 	}
 }
 
-// enqueue queues the task.
 func (o *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
 	resp, err := s.fleet.QueueTask(ctx, o.copyToQueueRequest())
 	if err != nil {

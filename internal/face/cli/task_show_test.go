@@ -20,12 +20,10 @@ func TestTaskFromTerminal(t *testing.T) {
 		{Id: "t-1", Status: fleetv1.Task_completed, FromTerminal: &yes}, {Id: "t-2", Status: fleetv1.Task_completed},
 	}
 	server, _ := s.listen(t, "")
-	c := newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "show", "t-1"), c.err.String())
-	require.Regexp(t, `(?m)^Read from +the agent's terminal: lines may be broken`, c.out.String())
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "show", "t-2"), c.err.String())
-	require.NotContains(t, c.out.String(), "terminal")
+	out, _ := mustRun(t, server, "task", "show", "t-1")
+	require.Regexp(t, `(?m)^Read from +the agent's terminal: lines may be broken`, out)
+	out, _ = mustRun(t, server, "task", "show", "t-2")
+	require.NotContains(t, out, "terminal")
 }
 
 // TestFollowFromTerminal checks that "task run --follow" explains such a result at the end.
@@ -41,10 +39,9 @@ func TestFollowFromTerminal(t *testing.T) {
 		}
 		return nil
 	}
-	c := newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "run", "papi", "echo one", "--follow"), c.err.String())
-	require.Equal(t, "one\n", c.out.String())
-	require.Contains(t, c.err.String(), "The result was read from the agent's terminal")
+	out, stderr := mustRun(t, server, "task", "run", "papi", "echo one", "--follow")
+	require.Equal(t, "one\n", out)
+	require.Contains(t, stderr, "The result was read from the agent's terminal")
 }
 
 func TestShowChecks(t *testing.T) {
@@ -71,32 +68,26 @@ func TestShowChecks(t *testing.T) {
 func TestTaskDiff(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	c := newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--path", "main.go"), c.err.String())
-	require.Equal(t, "diff main.go\n+\\\xff\n", c.out.String())
+	out, stderr := mustRun(t, server, "task", "diff", "t-1", "--path", "main.go")
+	require.Equal(t, "diff main.go\n+\\\xff\n", out)
 
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "-o", "json"), c.err.String())
-	require.Contains(t, c.out.String(), `"patch_encoding": "base64"`)
+	out, stderr = mustRun(t, server, "task", "diff", "t-1", "-o", "json")
+	require.Contains(t, out, `"patch_encoding": "base64"`)
 
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--stat"), c.err.String())
-	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, c.out.String())
-	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, c.out.String())
+	out, stderr = mustRun(t, server, "task", "diff", "t-1", "--stat")
+	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, out)
+	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, out)
 
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "diff", "t-unknown", "--stat"), c.err.String())
-	said := c.out.String() + c.err.String()
+	out, stderr = mustRun(t, server, "task", "diff", "t-unknown", "--stat")
+	said := out + stderr
 	require.Contains(t, said, "It is not known which files the task changed.")
 	require.Contains(t, said, "not known: the disk is full")
 	require.NotContains(t, said, "changed no files")
 
-	c = newCommand(server)
-	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
+	require.Equal(t, ExitUsage, newCommand(server).run("task", "diff", "t-1", "--stat", "--path", "x"))
 	for flag, since := range map[string]string{"--since-review": "review", "--whole": "work"} {
-		c = newCommand(server)
-		require.Equal(t, ExitOK, c.run("task", "diff", "t-1", flag), c.err.String())
-		require.Equal(t, "diff "+since+"\n+\\\xff\n", c.out.String())
+		out, _ := mustRun(t, server, "task", "diff", "t-1", flag)
+		require.Equal(t, "diff "+since+"\n+\\\xff\n", out)
 	}
 	require.Equal(t, ExitUsage, newCommand(server).run("task", "diff", "t-1", "--since-review", "--whole"))
 }
@@ -116,20 +107,17 @@ func TestDiffSaysWhatIsMissing(t *testing.T) {
 func TestTaskOutput(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	c := newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "output", "t-1"), c.err.String())
-	require.Equal(t, "beginning\n+\\\xff\n", c.out.String())
-	require.Contains(t, c.err.String(), "5 bytes before byte 15 are missing")
+	out, stderr := mustRun(t, server, "task", "output", "t-1")
+	require.Equal(t, "beginning\n+\\\xff\n", out)
+	require.Contains(t, stderr, "5 bytes before byte 15 are missing")
 
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "output", "t-1", "--tail", "2"), c.err.String())
-	require.Equal(t, "x\n", c.out.String())
+	out, stderr = mustRun(t, server, "task", "output", "t-1", "--tail", "2")
+	require.Equal(t, "x\n", out)
 
-	c = newCommand(server)
-	require.Equal(t, ExitOK, c.run("task", "output", "t-1", "-o", "json"), c.err.String())
-	require.JSONEq(t, `{"output":"YmVnaW5uaW5nCitc/wo=","output_encoding":"base64","offset":0,"size":20,"gap_offset":10,"gap_size":5}`, c.out.String())
+	out, stderr = mustRun(t, server, "task", "output", "t-1", "-o", "json")
+	require.JSONEq(t, `{"output":"YmVnaW5uaW5nCitc/wo=","output_encoding":"base64","offset":0,"size":20,"gap_offset":10,"gap_size":5}`, out)
 
-	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--tail", "2", "--offset", "1"))
-	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--tail", "0"))
-	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--offset=-1"))
+	require.Equal(t, ExitUsage, newCommand(server).run("task", "output", "t-1", "--tail", "2", "--offset", "1"))
+	require.Equal(t, ExitUsage, newCommand(server).run("task", "output", "t-1", "--tail", "0"))
+	require.Equal(t, ExitUsage, newCommand(server).run("task", "output", "t-1", "--offset=-1"))
 }

@@ -120,7 +120,6 @@ func checkTexts(request any) error {
 // checkedStream is a stream on which only requests in UTF-8 are sent.
 type checkedStream struct{ grpc.ClientStream }
 
-// SendMsg implements grpc.ClientStream.
 func (s checkedStream) SendMsg(request any) error {
 	if err := checkTexts(request); err != nil {
 		return err

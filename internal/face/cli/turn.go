@@ -17,7 +17,7 @@ import (
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
 	l := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
 	defer l.progress.stop()
-	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
+	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.out, nil)
 	for {
 		resp, err := next()
 		switch {

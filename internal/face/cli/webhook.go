@@ -225,7 +225,6 @@ type topicsFlag struct {
 // String returns "": the help has the default.
 func (f *topicsFlag) String() string { return "" }
 
-// Type is the name of the value's type in the help.
 func (f *topicsFlag) Type() string { return "EVENTS" }
 
 // Set adds topics by their names, separated by commas.

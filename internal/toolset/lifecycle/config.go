@@ -87,15 +87,9 @@ func (c Config) Validate(drivers []fleet.Driver) error {
 // withDefaults returns the configuration with defaults for what it does not set. t are the traits of the place of
 // Backend.
 func (c Config) withDefaults(t fleet.Traits) Config {
-	if c.MaxPayload == 0 {
-		c.MaxPayload = DefaultMaxPayload
-	}
-	if c.Keep == 0 {
-		c.Keep = DefaultKeep
-	}
-	if c.MaxRunning == 0 {
-		c.MaxRunning = DefaultMaxRunning
-	}
+	c.MaxPayload = cmp.Or(c.MaxPayload, DefaultMaxPayload)
+	c.Keep = cmp.Or(c.Keep, DefaultKeep)
+	c.MaxRunning = cmp.Or(c.MaxRunning, DefaultMaxRunning)
 	if c.Project == "" && c.Driver == "" {
 		c.Driver = defaultDriver
 		if _, ok := t.Driver(c.Driver); !ok && len(t.Drivers) > 0 {

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -44,29 +45,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Minute
-	}
-	if c.ProbeTimeout == 0 {
-		c.ProbeTimeout = 2 * time.Second
-	}
-	if c.MaxConcurrent == 0 {
-		c.MaxConcurrent = 8
-	}
-	if c.PerMinute == 0 {
-		c.PerMinute = 60
-	}
-	if c.MaxTools == 0 {
-		c.MaxTools = 100
-	}
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 2*time.Second)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 8)
+	c.PerMinute = cmp.Or(c.PerMinute, 60)
+	c.MaxTools = cmp.Or(c.MaxTools, 100)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

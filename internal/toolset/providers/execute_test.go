@@ -241,11 +241,7 @@ func TestCancelStopsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	ctx, cancel := context.WithCancel(h.as("alice"))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := h.Execute(ctx, providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
-		ended <- err
-	}()
+	ended := executeLater(ctx, h.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
 	<-h.models.Reached("gate")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -262,11 +258,7 @@ func TestShutdownLeavesTheRun(t *testing.T) {
 	h := newHarness(t, nil)
 	ctx, cancel := context.WithCancelCause(h.as("alice"))
 	r := providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate\ndone at last", RequestID: "one"}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := h.Execute(ctx, r)
-		ended <- err
-	}()
+	ended := executeLater(ctx, h.Service, r)
 	<-h.models.Reached("gate")
 	cancel(fleet.ErrShutdown)
 	require.ErrorIs(t, <-ended, context.Canceled)

@@ -160,6 +160,16 @@ func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	return a
 }
 
+// executeLater makes a request in the background, and returns a channel for the error.
+func executeLater(ctx context.Context, s *providers.Service, r providers.ExecuteRequest) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Execute(ctx, r)
+		done <- err
+	}()
+	return done
+}
+
 // requireNoKeys checks that a value for a caller contains no key and no beginning of a key.
 func (h *harness) requireNoKeys(answer any) {
 	h.t.Helper()

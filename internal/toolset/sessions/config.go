@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -84,38 +85,18 @@ type Config struct {
 	Logger     *slog.Logger     // nil means no log
 }
 
-// setDefaults sets the defaults.
 func (c *Config) setDefaults() {
-	set := func(n *int, to int) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	set(&c.MaxSessions, 100)
-	set(&c.MaxMessages, 1000)
-	set(&c.MaxWaiting, 16)
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 24 * time.Hour
-	}
-	if c.TurnTimeout == 0 {
-		c.TurnTimeout = 10 * time.Minute
-	}
-	if c.AbortGrace == 0 {
-		c.AbortGrace = 2 * time.Minute
-	}
-	if c.Places == "" {
-		c.Places = "local"
-	}
-	if c.Driver == "" {
-		c.Driver = "cagent"
-	}
-	if c.SweepEvery == 0 {
-		c.SweepEvery = time.Minute
-	}
+	c.MaxSessions = cmp.Or(c.MaxSessions, 100)
+	c.MaxMessages = cmp.Or(c.MaxMessages, 1000)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 16)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 24*time.Hour)
+	c.TurnTimeout = cmp.Or(c.TurnTimeout, 10*time.Minute)
+	c.AbortGrace = cmp.Or(c.AbortGrace, 2*time.Minute)
+	c.Places = cmp.Or(c.Places, "local")
+	c.Driver = cmp.Or(c.Driver, "cagent")
+	c.SweepEvery = cmp.Or(c.SweepEvery, time.Minute)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }

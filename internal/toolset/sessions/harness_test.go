@@ -168,6 +168,16 @@ func (w *harness) say(name, id, message string) *sessions.Answer {
 	return a
 }
 
+// sendLater sends a message in the background, and returns a channel for the error.
+func (w *harness) sendLater(ctx context.Context, id, message, requestID string) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.svc.Send(ctx, id, message, requestID, nil)
+		done <- err
+	}()
+	return done
+}
+
 // requireReason requires that err has the reason and that its text contains all words. It returns the error.
 func requireReason(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()

@@ -107,12 +107,8 @@ func TestRestart(t *testing.T) {
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
 	w.say("alice", id, "first")
-	sent := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(w.as("alice"))
-	go func() {
-		_, err := w.svc.Send(ctx, id, "second\nmodel: hang restart", "", nil)
-		sent <- err
-	}()
+	sent := w.sendLater(ctx, id, "second\nmodel: hang restart", "")
 	<-w.model.Gate("restart").Arrived()
 	cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 	require.ErrorIs(t, <-sent, context.Canceled)
@@ -414,11 +410,7 @@ func TestAbandoned(t *testing.T) {
 	w := newHarness(t, func(w *harness) { w.cfg.AbortGrace = 50 * time.Millisecond })
 	id := w.openSession("alice", "echo")
 	ctx, cancel := context.WithCancel(w.as("alice"))
-	done := make(chan error, 1)
-	go func() {
-		_, err := w.svc.Send(ctx, id, "model: hang left", "r1", nil)
-		done <- err
-	}()
+	done := w.sendLater(ctx, id, "model: hang left", "r1")
 	<-w.model.Gate("left").Arrived()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)

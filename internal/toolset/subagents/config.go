@@ -1,6 +1,7 @@
 package subagents
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -61,31 +62,15 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{&c.Timeout, 10 * time.Minute},
-		{&c.QueueWait, 10 * time.Minute},
-		{&c.StartWait, 10 * time.Minute},
-		{&c.SweepEvery, 10 * time.Minute},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.standard
-		}
-	}
-	if c.Local == "" {
-		c.Local = inLocal
-	}
-	if c.MaxDepth <= 0 {
-		c.MaxDepth = 3
-	}
-	if c.Retries == 0 {
-		c.Retries = 2
-	}
-	if c.MaxWaiting <= 0 {
-		c.MaxWaiting = 8
-	}
+	c.Local = cmp.Or(c.Local, inLocal)
+	c.MaxDepth = cmp.Or(c.MaxDepth, 3)
+	c.Retries = cmp.Or(c.Retries, 2)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 8)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.QueueWait = cmp.Or(c.QueueWait, 10*time.Minute)
+	c.StartWait = cmp.Or(c.StartWait, 10*time.Minute)
+	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Minute)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	lookup := c.Lookup
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -101,9 +86,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.NewID == nil {
 		c.NewID = uuid.NewString
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

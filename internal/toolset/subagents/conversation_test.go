@@ -118,11 +118,7 @@ func TestConversationWaits(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, func(c *subagents.Config) { c.QueueWait = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
-	done := make(chan error, 1)
-	go func() {
-		_, err := w.run("s", "wait\nsay first")
-		done <- err
-	}()
+	done := w.runLater(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
 	w.waitCalls(1)
 	_, err := w.run("s", "say next")
 	requireReason(t, err, fleet.ReasonAgentBusy, "try again later")
@@ -146,11 +142,7 @@ func TestConversationWaitsForItsCaller(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
 	w.define("s", "session: true", "Do it.")
-	done := make(chan error, 1)
-	go func() {
-		_, err := w.run("s", "wait\nsay first")
-		done <- err
-	}()
+	done := w.runLater(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
 	w.waitCalls(1)
 	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
 	defer cancel()

@@ -325,6 +325,16 @@ func (w *testService) run(name, prompt string) (*subagents.Result, error) {
 	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
 }
 
+// runLater runs a subagent in the background, and returns a channel for the error.
+func (w *testService) runLater(ctx context.Context, r subagents.Request) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.Run(ctx, r)
+		done <- err
+	}()
+	return done
+}
+
 // mustRun runs a subagent for alice and requires that it succeeds.
 func (w *testService) mustRun(name, prompt string) *subagents.Result {
 	w.t.Helper()

@@ -100,11 +100,7 @@ func TestRunIsCancelled(t *testing.T) {
 			w := newTestService(t, nil)
 			w.define("a", "session: "+session, "Do it.")
 			ctx, cancel := context.WithCancel(w.ctx())
-			done := make(chan error, 1)
-			go func() {
-				_, err := w.Run(ctx, subagents.Request{Agent: "a", Prompt: "hang"})
-				done <- err
-			}()
+			done := w.runLater(ctx, subagents.Request{Agent: "a", Prompt: "hang"})
 			w.waitCalls(1)
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
@@ -128,11 +124,7 @@ func TestRunDuringShutdown(t *testing.T) {
 			w.define("a", frontMatter, "Do it.")
 			r := subagents.Request{Agent: "a", Prompt: "wait\nsay 1", RequestID: "one"}
 			ctx, cancel := context.WithCancelCause(w.ctx())
-			done := make(chan error, 1)
-			go func() {
-				_, err := w.Run(ctx, r)
-				done <- err
-			}()
+			done := w.runLater(ctx, r)
 			w.waitCalls(1)
 			cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 			require.ErrorIs(t, <-done, context.Canceled)
