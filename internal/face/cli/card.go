@@ -83,9 +83,7 @@ func afterColon(text string) string {
 // cardOf returns a card with all set fields of a message.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var lines []cardLine
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	for f := range each(m.Descriptor().Fields()) {
 		if f.HasPresence() && !m.Has(f) || shownOption(f).GetRole() == fleetv1.Shown_hidden {
 			continue
 		}

@@ -162,8 +162,8 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 
 // requiredTexts returns the required texts of a request.
 func requiredTexts(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
-	for i := range d.Fields().Len() {
-		if f := d.Fields().Get(i); f.Kind() == protoreflect.StringKind && slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED) {
+	for f := range each(d.Fields()) {
+		if f.Kind() == protoreflect.StringKind && slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED) {
 			list = append(list, f)
 		}
 	}

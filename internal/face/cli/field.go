@@ -39,9 +39,7 @@ const (
 // fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if a field's
 // type has no notation on the command line, which is a bug.
 func fieldsOf(m *method, texts manual) (list []*field) {
-	all := m.desc.Input().Fields()
-	for i := range all.Len() {
-		d := all.Get(i)
+	for d := range each(m.desc.Input().Fields()) {
 		behaviours := behavioursOf(d)
 		if slices.Contains(behaviours, annotations.FieldBehavior_OUTPUT_ONLY) {
 			continue
@@ -108,10 +106,9 @@ func (f *field) values() (names []string) {
 	if f.desc.Enum() == nil {
 		return nil
 	}
-	all := f.desc.Enum().Values()
-	for i := range all.Len() {
-		if all.Get(i).Number() != 0 {
-			names = append(names, string(all.Get(i).Name()))
+	for v := range each(f.desc.Enum().Values()) {
+		if v.Number() != 0 {
+			names = append(names, string(v.Name()))
 		}
 	}
 	return names

@@ -130,9 +130,7 @@ func TestPageCalls(t *testing.T) {
 		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
 		require.NoError(t, err)
 		call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
-		fields := m.Input().Fields()
-		for k := range fields.Len() {
-			f := fields.Get(k)
+		for f := range each(m.Input().Fields()) {
 			flag := flagFor(cmd, f)
 			if isDerived(cmd) && isRequired(f) { // such a field has a flag too
 				flag = ""

@@ -54,9 +54,8 @@ func (m *method) isTurn() bool {
 
 // canFail reports whether a response can say that the request failed.
 func (m *method) canFail() bool {
-	fields := m.desc.Output().Fields()
-	for i := range fields.Len() {
-		if shownOption(fields.Get(i)).GetFailedValue() != "" {
+	for f := range each(m.desc.Output().Fields()) {
+		if shownOption(f).GetFailedValue() != "" {
 			return true
 		}
 	}

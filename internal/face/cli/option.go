@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"iter"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -18,11 +19,25 @@ func shownOption(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 	return s
 }
 
+// each returns the items of a list of descriptors, such as the fields of a message.
+func each[T any](list interface {
+	Len() int
+	Get(i int) T
+},
+) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for i := range list.Len() {
+			if !yield(list.Get(i)) {
+				return
+			}
+		}
+	}
+}
+
 // fieldWithRole returns the field of the message that has the role, or nil if no field has it.
 func fieldWithRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
-	fields := d.Fields()
-	for i := range fields.Len() {
-		if f := fields.Get(i); shownOption(f).GetRole() == role {
+	for f := range each(d.Fields()) {
+		if shownOption(f).GetRole() == role {
 			return f
 		}
 	}
@@ -57,9 +72,8 @@ func valueOption(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 
 // isLast reports whether the message is the last one of its stream.
 func isLast(m protoreflect.Message) bool {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		if f := fields.Get(i); f.Enum() != nil && !f.IsList() && valueOption(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
+	for f := range each(m.Descriptor().Fields()) {
+		if f.Enum() != nil && !f.IsList() && valueOption(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
 			return true
 		}
 	}

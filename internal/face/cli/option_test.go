@@ -15,12 +15,11 @@ func TestEnumsThatTextsNameExist(t *testing.T) {
 	t.Parallel()
 	found := 0
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
-		fields := m.Descriptor().Fields()
-		for i := range fields.Len() {
-			for _, name := range shownOption(fields.Get(i)).GetValuesOf() {
+		for f := range each(m.Descriptor().Fields()) {
+			for _, name := range shownOption(f).GetValuesOf() {
 				found++
 				_, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
-				require.NoError(t, err, "%s", fields.Get(i).FullName())
+				require.NoError(t, err, "%s", f.FullName())
 			}
 		}
 		return true
@@ -49,8 +48,8 @@ func TestColoursComeFromTheProtos(t *testing.T) {
 func TestExitCodesOfReasons(t *testing.T) {
 	t.Parallel()
 	values := fleetv1.ErrorReason(0).Descriptor().Values()
-	for i := range values.Len() {
-		require.Contains(t, []int32{0, ExitNotFound}, valueOption(values.Get(i)).GetExitCode(), "%s", values.Get(i).Name())
+	for v := range each(values) {
+		require.Contains(t, []int32{0, ExitNotFound}, valueOption(v).GetExitCode(), "%s", v.Name())
 	}
 	require.Equal(t, int32(ExitNotFound), valueOption(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
 }
@@ -60,8 +59,7 @@ func TestRequestIDsAreMarked(t *testing.T) {
 	t.Parallel()
 	found := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Messages().Len() {
-			m := file.Messages().Get(i)
+		for m := range each(file.Messages()) {
 			if f := m.Fields().ByName("request_id"); f != nil {
 				found++
 				require.Equal(t, f, fieldWithRole(m, fleetv1.Shown_request_id), "%s", f.FullName())

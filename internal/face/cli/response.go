@@ -23,9 +23,7 @@ func (s *session) printResponse(resp proto.Message, portion *fleetv1.Portion) er
 // another field gives it.
 func failureOf(m protoreflect.Message) error {
 	failed, why := false, "the answer does not say why"
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	for f := range each(m.Descriptor().Fields()) {
 		switch s := shownOption(f); {
 		case s.GetFailedValue() != "":
 			failed = scalarText(f, m.Get(f)) == s.GetFailedValue()
@@ -46,9 +44,8 @@ func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion)
 		return
 	}
 	var lists, others []protoreflect.FieldDescriptor
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		if f := fields.Get(i); f.IsList() && f.Message() != nil {
+	for f := range each(m.Descriptor().Fields()) {
+		if f.IsList() && f.Message() != nil {
 			lists = append(lists, f)
 		} else {
 			others = append(others, f)
@@ -97,9 +94,7 @@ func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescript
 // appendFacts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
 // elsewhere: the text, and the fields that the error of a failed response reports.
 func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	for f := range each(m.Descriptor().Fields()) {
 		if !m.Has(f) || failed && shownOption(f).GetFailedValue() != "" {
 			continue
 		}
@@ -151,9 +146,8 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	var columns []column
 	var keep []string // how far an item is, and why it failed
 	messages, hasLongText := make([]proto.Message, items.Len()), false
-	fields := f.Message().Fields()
-	for i := range fields.Len() {
-		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {
+	for field := range each(f.Message().Fields()) {
+		if shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {
 			heading := strings.ToUpper(labelOf(field))
 			columns = append(columns, column{heading, string(field.Name())})
 			if field.Name() == "status" || shownOption(field).GetRole() == fleetv1.Shown_cause {

@@ -35,8 +35,8 @@ type messageTypes interface {
 var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	texts := readManual()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
-		for i := range f.Services().Len() {
-			if s := f.Services().Get(i); !slices.Contains([]string{"", fleetToolset}, toolsetOf(s)) {
+		for s := range each(f.Services()) {
+			if !slices.Contains([]string{"", fleetToolset}, toolsetOf(s)) {
 				sets = append(sets, newToolset(s, protoregistry.GlobalTypes, texts))
 			}
 		}
@@ -56,8 +56,7 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 func newToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)
-	for i := range s.Methods().Len() {
-		d := s.Methods().Get(i)
+	for d := range each(s.Methods()) {
 		if d.IsStreamingClient() {
 			continue // a command has one request
 		}

@@ -81,9 +81,8 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 			if p := portionOf(m.desc); p.GetNext() != "" {
 				require.NotNil(t, m.desc.Input().Fields().ByName(protoreflect.Name(p.GetFrom())), "%s: %s", m.path(), p.GetFrom())
 			}
-			fields := m.desc.Output().Fields()
-			for i := range fields.Len() {
-				if f := fields.Get(i); f.IsList() && f.Message() != nil && !m.isDownload() && fieldWithRole(m.desc.Output(), fleetv1.Shown_text) == nil {
+			for f := range each(m.desc.Output().Fields()) {
+				if f.IsList() && f.Message() != nil && !m.isDownload() && fieldWithRole(m.desc.Output(), fleetv1.Shown_text) == nil {
 					require.NotNil(t, fieldWithRole(f.Message(), fleetv1.Shown_name), "%s has no name for -q", f.Message().FullName())
 				}
 			}

@@ -66,8 +66,8 @@ var otherFlags = map[string]string{"depends_on": "after"}
 var fieldNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
 	forEachMethod(func(m protoreflect.MethodDescriptor) {
-		for i := range m.Input().Fields().Len() {
-			if name := string(m.Input().Fields().Get(i).Name()); strings.Contains(name, "_") {
+		for f := range each(m.Input().Fields()) {
+			if name := string(f.Name()); strings.Contains(name, "_") {
 				names[name] = true
 			}
 		}
@@ -78,10 +78,9 @@ var fieldNames = sync.OnceValue(func() map[string]bool {
 // forEachMethod calls f for every method of the API.
 func forEachMethod(f func(m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Services().Len() {
-			methods := file.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				f(methods.Get(j))
+		for s := range each(file.Services()) {
+			for m := range each(s.Methods()) {
+				f(m)
 			}
 		}
 		return true

@@ -124,9 +124,7 @@ func (l *turnDisplay) endLine() {
 // the agent's text, a short description of the agent's action, and the details of the action as JSON.
 func splitMessage(m protoreflect.Message) (agent, text, action, details string) {
 	var actions, documents []string
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	for f := range each(m.Descriptor().Fields()) {
 		if !m.Has(f) {
 			continue
 		}
