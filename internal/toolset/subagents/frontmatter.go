@@ -167,15 +167,40 @@ func quoteValues(text []byte) []byte {
 	return []byte(strings.Join(out, "\n"))
 }
 
-// decodeStrict decodes YAML. It refuses excessive nesting. It also refuses aliases, since a few of them can expand to
-// more than fits into memory.
-func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
-	at := func(t *token.Token) string {
-		if t == nil || t.Position == nil {
-			return "in its frontmatter"
-		}
-		return fmt.Sprintf("line %d", t.Position.Line+lines)
+// lineOf names the line of a token in the file. lines is the number of lines before the YAML text.
+func lineOf(t *token.Token, lines int) string {
+	if t == nil || t.Position == nil {
+		return "in its frontmatter"
 	}
+	return fmt.Sprintf("line %d", t.Position.Line+lines)
+}
+
+// decodeStrict decodes YAML into h. It leaves out unknown keys, about which it returns warnings.
+func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
+	if err := checkNesting(text, lines); err != nil {
+		return nil, err
+	}
+	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, yamlError(err, lines)
+	}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return nil, nil
+	}
+	node := file.Docs[0].Body
+	if m, ok := node.(*ast.MappingNode); ok {
+		if warnings, err = removeUnknownKeys(m, lines); err != nil {
+			return nil, err
+		}
+	}
+	if err := yaml.NodeToValue(node, h, yaml.Strict()); err != nil {
+		return nil, yamlError(err, lines)
+	}
+	return warnings, nil
+}
+
+// checkNesting refuses excessive nesting. It also refuses aliases, since a few of them can expand to more than fits into memory.
+func checkNesting(text []byte, lines int) error {
 	depth, line, inLine := 0, 0, 0
 	for _, t := range lexer.Tokenize(string(text)) {
 		if t.Position != nil && t.Position.Line != line {
@@ -183,7 +208,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return nil, fmt.Errorf("%s: anchors and aliases are not accepted: repeat the value instead", at(t))
+			return fmt.Errorf("%s: anchors and aliases are not accepted: repeat the value instead", lineOf(t, lines))
 		case token.MappingStartType, token.SequenceStartType:
 			depth++
 		case token.MappingEndType, token.SequenceEndType:
@@ -192,66 +217,61 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 			inLine++
 		}
 		if depth > maxNested || inLine > maxNested {
-			return nil, fmt.Errorf("%s: lists and mappings are nested too deep", at(t))
+			return fmt.Errorf("%s: lists and mappings are nested too deep", lineOf(t, lines))
 		}
 	}
-	describe := func(err error) error {
-		if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
-			key := unknown.Token.Value
-			return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), fleet.Shorten(key, 40), didYouMean(key))
-		}
-		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-			return fmt.Errorf("%s: %s is needed here", at(wrong.Token), describeType(wrong.DstType))
-		}
-		var y yaml.Error
-		if errors.As(err, &y) {
-			return fmt.Errorf("%s: %s", at(y.GetToken()), y.GetMessage())
-		}
-		return errors.New("its frontmatter is not valid YAML")
+	return nil
+}
+
+// yamlError returns an error of the YAML package as the author of the file reads it.
+func yamlError(err error, lines int) error {
+	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
+		key := unknown.Token.Value
+		return fmt.Errorf("%s: there is no key %q%s", lineOf(unknown.Token, lines), fleet.Shorten(key, 40), didYouMean(key))
 	}
-	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		return nil, describe(err)
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return fmt.Errorf("%s: %s is needed here", lineOf(wrong.Token, lines), describeType(wrong.DstType))
 	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return nil, nil
+	var y yaml.Error
+	if errors.As(err, &y) {
+		return fmt.Errorf("%s: %s", lineOf(y.GetToken(), lines), y.GetMessage())
 	}
-	node := file.Docs[0].Body
-	if m, ok := node.(*ast.MappingNode); ok {
-		known := keysOf(reflect.TypeFor[header]())
-		last := map[string]int{}
-		for i, v := range m.Values {
-			last[v.Key.GetToken().Value] = i
-		}
-		var kept []*ast.MappingValueNode
-		for i, v := range m.Values {
-			key := v.Key.GetToken()
-			name := key.Value
-			switch isKnown := slices.Contains(known, name); {
-			case isKnown && i == last[name]:
-				if again := repeatedKey(v.Value); again != nil {
-					return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", at(again), fleet.Shorten(again.Value, 40))
-				}
-				kept = append(kept, v)
-				continue
-			case isKnown && !slices.Contains(repeatableKeys, name):
-				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", at(key), name)
-			case isKnown:
-				warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", at(key), name))
-				continue
-			case i != last[name]:
-				continue // one warning is enough
+	return errors.New("its frontmatter is not valid YAML")
+}
+
+// removeUnknownKeys removes the unknown keys of a frontmatter, and all but the last value of a key that may be repeated. It returns
+// warnings about them.
+func removeUnknownKeys(m *ast.MappingNode, lines int) (warnings []string, err error) {
+	known := keysOf(reflect.TypeFor[header]())
+	last := map[string]int{}
+	for i, v := range m.Values {
+		last[v.Key.GetToken().Value] = i
+	}
+	var kept []*ast.MappingValueNode
+	for i, v := range m.Values {
+		key := v.Key.GetToken()
+		name := key.Value
+		switch isKnown := slices.Contains(known, name); {
+		case isKnown && i == last[name]:
+			if again := repeatedKey(v.Value); again != nil {
+				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(again, lines), fleet.Shorten(again.Value, 40))
 			}
-			if near := nearest(name, restrictingKeys, max(1, len(name)/4)); near != "" {
-				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), fleet.Shorten(name, 40), near)
-			}
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", at(key), fleet.Shorten(name, 40), suggestKey(name, known)))
+			kept = append(kept, v)
+			continue
+		case isKnown && !slices.Contains(repeatableKeys, name):
+			return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", lineOf(key, lines), name)
+		case isKnown:
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", lineOf(key, lines), name))
+			continue
+		case i != last[name]:
+			continue // one warning is enough
 		}
-		m.Values = kept
+		if near := nearest(name, restrictingKeys, max(1, len(name)/4)); near != "" {
+			return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", lineOf(key, lines), fleet.Shorten(name, 40), near)
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", lineOf(key, lines), fleet.Shorten(name, 40), suggestKey(name, known)))
 	}
-	if err := yaml.NodeToValue(node, h, yaml.Strict()); err != nil {
-		return nil, describe(err)
-	}
+	m.Values = kept
 	return warnings, nil
 }
 
