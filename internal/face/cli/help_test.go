@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/api/annotations"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/facetest"
 )
 
 var update = flag.Bool("update", false, "write the golden help texts")
@@ -121,15 +122,15 @@ func TestPageCalls(t *testing.T) {
 	forEachMethod(func(m protoreflect.MethodDescriptor) {
 		tool := snakeCase(string(m.Name()))
 		line, ok := p.commandsFor(nil).byTool[tool]
-		request := requestLine(m)
+		verb, path := facetest.Binding(m)
 		if !slices.Contains(copyableTools, tool) {
 			return
 		}
 		require.True(t, ok, "%s has no command", tool)
-		require.NotEmpty(t, request, "%s has no address", tool)
+		require.NotEmpty(t, path, "%s has no address", tool)
 		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
 		require.NoError(t, err)
-		call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
+		call := pageCall{HTTP: verb + " " + path, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
 		for f := range each(m.Input().Fields()) {
 			flag := flagFor(cmd, f)
 			if isDerived(cmd) && isRequired(f) { // such a field has a flag too
@@ -158,20 +159,6 @@ func TestPageCalls(t *testing.T) {
 	want, err := os.ReadFile(pageTable)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "the page's table is stale: run go test ./internal/face/cli -run TestPageCalls -update, and make page")
-}
-
-// requestLine returns the verb and the path of the method on REST, or "" if REST does not have the method.
-func requestLine(m protoreflect.MethodDescriptor) string {
-	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	switch {
-	case rule.GetPost() != "":
-		return "POST " + rule.GetPost()
-	case rule.GetDelete() != "":
-		return "DELETE " + rule.GetDelete()
-	case rule.GetGet() != "":
-		return "GET " + rule.GetGet()
-	}
-	return ""
 }
 
 // isTool reports whether the method is an MCP tool.
