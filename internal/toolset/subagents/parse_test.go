@@ -15,8 +15,8 @@ import (
 )
 
 var testDrivers = []fleet.Driver{
-	{Name: "shell", Scripts: true},
-	{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+	{Name: "shell", RunsScripts: true},
+	{Name: "claude", EnforcesTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
 	{Name: "command", NeedsCommand: true},
 	{Name: "codex", Remembers: true},
 	{Name: "opencode", EnforcesTools: true, Asks: true, SupportsMCPServers: true, Remembers: true},
