@@ -33,7 +33,7 @@ import (
 
 // testSessions configures the agents of testdata/sessions in the fake world.
 func testSessions(c *sessions.Config) {
-	c.Places, c.MaxSessions, c.MaxMessages = "fake", 3, 4
+	c.ProjectPlace, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
 
 // testRegistry returns the address of a registry. The registry has the agent fleet/echo:v1, and the image
@@ -170,7 +170,7 @@ cagent: {model: anthropic/x, approve: [shell], prices: {anthropic/x: {input: 1, 
 	require.NoError(t, err)
 	require.Equal(t, sessions.Settings{
 		AgentsDir: "d", MaxSessions: 5, Evict: true, IdleTimeout: time.Hour,
-		Pulled: sessions.Pulling{Registries: []string{"ghcr.io"}, Toolsets: []string{"fetch"}, ModelHosts: []string{"llm:8080"}},
+		Pulled: sessions.PullPolicy{Registries: []string{"ghcr.io"}, Toolsets: []string{"fetch"}, ModelHosts: []string{"llm:8080"}},
 	}, c.Sessions)
 	require.Equal(t, 1000, c.Cagent.Prices["anthropic/x"].Context)
 }

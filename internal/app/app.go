@@ -104,11 +104,11 @@ type Options struct {
 	Reload func() (Config, error)
 	// Providers changes the configuration of providers. Outside is used for their probes. If it is nil, they probe this
 	// machine.
-	Providers func(c *providers.Config)
-	Outside   providers.Outside
-	Subagents func(c *subagents.Config) // changes to the configuration of subagents
-	Sessions  func(c *sessions.Config)  // changes to the configuration of sessions
-	Local     func(c *local.Config)     // changes to the configuration of agents on this machine
+	Providers        func(c *providers.Config)
+	ProbeEnvironment providers.ProbeEnvironment
+	Subagents        func(c *subagents.Config) // changes to the configuration of subagents
+	Sessions         func(c *sessions.Config)  // changes to the configuration of sessions
+	Local            func(c *local.Config)     // changes to the configuration of agents on this machine
 }
 
 // Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch

@@ -19,7 +19,7 @@ func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger
 	if o.Providers != nil {
 		o.Providers(&c)
 	}
-	outside := o.Outside
+	outside := o.ProbeEnvironment
 	if outside == nil {
 		outside = probe.New(probe.Config{})
 	}

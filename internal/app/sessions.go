@@ -86,7 +86,7 @@ func (p *places) models() (local.Models, error) {
 // newSessions returns the toolset of sessions.
 func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
-		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Now: core.Now, Logger: log,
+		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, PrivateDir: cfg.Data, Now: core.Now, Logger: log,
 	}
 	if o.Sessions != nil {
 		o.Sessions(&c)

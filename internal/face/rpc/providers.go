@@ -85,8 +85,8 @@ func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.Regist
 		return nil, err
 	}
 	return &fleetv1.RegisterToolWithAgentResponse{
-		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: registered.With, Warnings: listOf(registered.Warnings, textOf),
-		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), namesOrNone(registered.With)),
+		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: registered.Agents, Warnings: listOf(registered.Warnings, textOf),
+		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), namesOrNone(registered.Agents)),
 	}, nil
 }
 
@@ -99,7 +99,7 @@ func (s *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegist
 	out := &fleetv1.GetRegisteredToolsResponse{TotalCount: int32(len(all))} //nolint:gosec // at most max_tools
 	for _, t := range all {
 		tool := &fleetv1.RegisteredTool{
-			ToolName: t.Name, AgentName: t.Agent, RegisteredWith: t.With, Description: textOf(t.Description), Kind: toolKindOf(t.Tool),
+			ToolName: t.Name, AgentName: t.Agent, RegisteredWith: t.Agents, Description: textOf(t.Description), Kind: toolKindOf(t.Tool),
 			CreatedAt: timeOf(t.CreatedAt), UpdatedAt: timeOf(t.UpdatedAt),
 		}
 		if r.GetIncludeSpec() {
@@ -173,8 +173,8 @@ func availableOf(l providers.ListEntry) *fleetv1.AvailableAgent {
 		Name: l.Name, Capabilities: l.Capabilities, Description: textOf(l.Description), Model: textOf(l.Model),
 		Kind: fleetv1.AvailableAgent_Kind(fleetv1.AvailableAgent_Kind_value[string(l.Kind)]),
 	}
-	if l.Finding != nil {
-		status, detail := probeStatusOf(l.Finding.Status), textOf(l.Finding.Detail)
+	if l.ProbeResult != nil {
+		status, detail := probeStatusOf(l.ProbeResult.Status), textOf(l.ProbeResult.Detail)
 		a.Status, a.Detail = &status, &detail
 	}
 	return a

@@ -191,8 +191,8 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	return agents, nil
 }
 
-// List is a page of contracts.
-type List struct {
+// ListResult is a page of contracts.
+type ListResult struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int
 	More                         bool   // there may be more than Total
@@ -200,13 +200,13 @@ type List struct {
 }
 
 // List returns a page of the contracts that the caller may see, newest first.
-func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, error) {
+func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*ListResult, error) {
 	toolset := fleet.ToolsetLifecycle
 	h, err := s.core.ListTasks(ctx, service.ListTasksRequest{Toolset: &toolset, PageRequest: page})
 	if err != nil {
 		return nil, err
 	}
-	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, More: h.More, Next: h.Next}
+	l := &ListResult{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, More: h.More, Next: h.Next}
 	if len(h.Tasks) == 0 {
 		return l, nil
 	}

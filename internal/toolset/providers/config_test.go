@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		names = append(names, p.Name)
 		require.NotEmpty(t, p.Capabilities, p.Name)
 		require.Greater(t, len(p.Description), 10, p.Name)
-		require.Nil(t, p.Finding, "%s must have no finding, because the status was not requested", p.Name)
+		require.Nil(t, p.ProbeResult, "%s must have no finding, because the status was not requested", p.Name)
 		if p.Kind == providers.KindCLI {
 			require.NotEmpty(t, p.Program(), p.Name)
 		} else {

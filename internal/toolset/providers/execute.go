@@ -30,8 +30,8 @@ type ExecuteRequest struct {
 	RequestID     string
 }
 
-// Answer is the result of a request. If the request failed, Error says why.
-type Answer struct {
+// Result is the result of a request. If the request failed, Error says why.
+type Result struct {
 	Content  string
 	Error    string // empty on success
 	Warnings []string
@@ -50,7 +50,7 @@ type Answer struct {
 // long or fails, the result is an Answer with an Error. Execute returns INVALID_ARGUMENT for a request that can never
 // succeed, and LIMIT_REACHED for a request beyond the caller's limits. If the caller disconnects, Execute stops the
 // run.
-func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error) {
+func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -65,13 +65,13 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}
 	p := s.find(r.Agent)
 	if p == nil {
-		return &Answer{Agent: shorten(r.Agent), Error: s.unknownAgentText(r.Agent)}, nil
+		return &Result{Agent: shorten(r.Agent), Error: s.unknownAgentText(r.Agent)}, nil
 	}
 	if err := checkConfig(p, r.Config); err != nil {
 		return nil, err
 	}
 	config, dropped := dropUnsupported(p, r.Config)
-	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
+	a := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
 	key, _ := s.key(p)
 	if p.Kind == KindAPI && key == "" {
 		a.Error = missingKeyText(p)
@@ -124,7 +124,7 @@ func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 }
 
 // execute launches the agent, waits for its task, and returns the answer.
-func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service.LaunchRequest, timeout time.Duration) (*Answer, error) {
+func (s *Service) execute(ctx context.Context, p *Provider, a *Result, r service.LaunchRequest, timeout time.Duration) (*Result, error) {
 	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
 		a.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
 		return a, nil
@@ -176,7 +176,7 @@ func timeoutText(timeout time.Duration) string {
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // answer returns the Answer for a task that has ended.
-func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout time.Duration) (*Answer, error) {
+func (s *Service) answer(ctx context.Context, a *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
 	a.Duration = t.EndedAt.Sub(t.CreatedAt)
 	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
 	if t.Usage.Model != "" {
@@ -202,6 +202,6 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 }
 
 // Tokens returns how many tokens the request has used, or 0 if that is unknown.
-func (a *Answer) Tokens() int {
+func (a *Result) Tokens() int {
 	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
 }

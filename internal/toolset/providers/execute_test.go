@@ -272,7 +272,7 @@ func TestLimits(t *testing.T) {
 		c.MaxConcurrent, c.PerMinute = 1, 3
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(minutes.Load()) * time.Minute) }
 	})
-	other, ended := h.newService(), make(chan *providers.Answer, 1)
+	other, ended := h.newService(), make(chan *providers.Result, 1)
 	go func() {
 		a, _ := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
 		ended <- a

@@ -152,7 +152,7 @@ func (h *harness) as(name string) context.Context {
 }
 
 // execute runs a request of alice and requires an Answer, which may have an Error.
-func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
+func (h *harness) execute(r providers.ExecuteRequest) *providers.Result {
 	h.t.Helper()
 	a, err := h.Execute(h.as("alice"), r)
 	require.NoError(h.t, err)

@@ -12,7 +12,7 @@ import (
 // ListEntry is a provider as listed.
 type ListEntry struct {
 	*Provider
-	Finding *Finding // nil unless requested
+	ProbeResult *ProbeResult // nil unless requested
 }
 
 // Capabilities returns all capabilities of the providers, sorted.
@@ -52,7 +52,7 @@ func (s *Service) List(ctx context.Context, capability string, status bool) ([]L
 		probing.Go(func() {
 			defer func() { <-slots }()
 			if f, err := s.sharedProbe(ctx, list[i].Provider); err == nil {
-				list[i].Finding = &f
+				list[i].ProbeResult = &f
 			}
 		})
 	}
@@ -61,16 +61,16 @@ func (s *Service) List(ctx context.Context, capability string, status bool) ([]L
 }
 
 // Probe probes the provider with the name. An unknown provider is reported as unavailable, without an error.
-func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
+func (s *Service) Probe(ctx context.Context, name string) (ProbeResult, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return Finding{}, err
+		return ProbeResult{}, err
 	}
 	if name == "" {
-		return Finding{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
+		return ProbeResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
 	}
 	p := s.find(name)
 	if p == nil {
-		return Finding{Name: shorten(name), Status: StatusUnavailable, Detail: s.unknownAgentText(name)}, nil
+		return ProbeResult{Name: shorten(name), Status: StatusUnavailable, Detail: s.unknownAgentText(name)}, nil
 	}
 	return s.sharedProbe(ctx, p)
 }

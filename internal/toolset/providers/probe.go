@@ -26,8 +26,8 @@ const (
 	StatusUnavailable Status = "unavailable"
 )
 
-// Finding is the result of a probe. Its Detail is for people and never contains a key.
-type Finding struct {
+// ProbeResult is the result of a probe. Its Detail is for people and never contains a key.
+type ProbeResult struct {
 	Name    string
 	Status  Status
 	Detail  string
@@ -40,9 +40,9 @@ const probesAtOnce = 16
 // maxModels is the largest number of models that a detail lists.
 const maxModels = 8
 
-// Outside gives probes access to the network and to programs on the server's machine. When their context is done, both
+// ProbeEnvironment gives probes access to the network and to programs on the server's machine. When their context is done, both
 // methods return promptly with the context's error. They are safe for concurrent use.
-type Outside interface {
+type ProbeEnvironment interface {
 	// Get requests the URL with the headers and returns the status and at most 1 MiB of the body. It does not follow
 	// redirects, because the headers may contain a key. An error means that there was no valid HTTP answer.
 	Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error)
@@ -55,11 +55,11 @@ type Outside interface {
 }
 
 // probe probes one provider.
-func (s *Service) probe(ctx context.Context, p *Provider) Finding {
+func (s *Service) probe(ctx context.Context, p *Provider) ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
 	started := time.Now()
-	f := Finding{Name: p.Name}
+	f := ProbeResult{Name: p.Name}
 	switch p.Kind {
 	case KindCLI:
 		f.Status, f.Detail = s.probeProgram(ctx, p)
@@ -89,7 +89,7 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	if variable == "" {
 		return StatusKeyMissing, missingKeyText(p)
 	}
-	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
+	code, body, err := s.probeEnvironment.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
 		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachedText(ctx, err))
 	}
@@ -167,7 +167,7 @@ func (s *Service) unreachedText(ctx context.Context, err error) string {
 // probeServer probes a model server without a key, and checks that it has the model.
 func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string) {
 	_, key := s.key(p)
-	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
+	code, body, err := s.probeEnvironment.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
 		return StatusUnreachable, p.BaseURL + " " + s.unreachedText(ctx, err)
 	}
@@ -226,7 +226,7 @@ func firstOf(models []string) string {
 
 func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string) {
 	program := p.Program()
-	path, output, err := s.outside.Version(ctx, program)
+	path, output, err := s.probeEnvironment.Version(ctx, program)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return StatusUnavailable, fmt.Sprintf("There is no program %s on the server's PATH: install it", program)

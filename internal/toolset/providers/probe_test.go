@@ -150,12 +150,12 @@ func TestListWithStatus(t *testing.T) {
 			case "mistral", "goose":
 				want = providers.StatusUnavailable
 			}
-			require.NotNil(t, l.Finding, l.Name)
-			require.Equal(t, want, l.Finding.Status, "%s: %s", l.Name, l.Finding.Detail)
-			require.NotContains(t, l.Finding.Detail, claudeKey)
+			require.NotNil(t, l.ProbeResult, l.Name)
+			require.Equal(t, want, l.ProbeResult.Status, "%s: %s", l.Name, l.ProbeResult.Detail)
+			require.NotContains(t, l.ProbeResult.Detail, claudeKey)
 			if l.Name == "deepseek" || l.Name == "goose" {
-				require.Equal(t, 2*time.Second, l.Finding.Latency)
-				require.Contains(t, l.Finding.Detail, "within 2s")
+				require.Equal(t, 2*time.Second, l.ProbeResult.Latency)
+				require.Contains(t, l.ProbeResult.Detail, "within 2s")
 			}
 		}
 	})
@@ -185,7 +185,7 @@ func TestProbesAreShared(t *testing.T) {
 		go func() { _, err := s.Probe(first, "claude"); gone <- err }()
 		synctest.Wait()
 		var waiting sync.WaitGroup
-		found := make([]providers.Finding, 20)
+		found := make([]providers.ProbeResult, 20)
 		for i := range found {
 			waiting.Go(func() { found[i], _ = s.Probe(alice, "claude") })
 		}

@@ -144,7 +144,7 @@ func (r *real) ctx() context.Context {
 	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 }
 
-func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {
+func (r *real) execute(q providers.ExecuteRequest) *providers.Result {
 	r.t.Helper()
 	a, err := r.Execute(r.ctx(), q)
 	require.NoError(r.t, err)
@@ -439,11 +439,11 @@ func TestRealProbes(t *testing.T) {
 	)
 	list, err := r.List(r.ctx(), "", true)
 	require.NoError(t, err)
-	found := map[string]*providers.Finding{}
+	found := map[string]*providers.ProbeResult{}
 	for _, l := range list {
-		require.NotNil(t, l.Finding, l.Name)
-		r.requireNoKeys(l.Finding.Detail)
-		found[l.Name] = l.Finding
+		require.NotNil(t, l.ProbeResult, l.Name)
+		r.requireNoKeys(l.ProbeResult.Detail)
+		found[l.Name] = l.ProbeResult
 	}
 	for name, want := range map[string]providers.Status{
 		"claude": "operative", "custom": "operative", "vllm": "operative", "small": "operative",

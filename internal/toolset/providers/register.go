@@ -21,7 +21,7 @@ type RegisterRequest struct {
 
 // Registration is the result of a registration.
 type Registration struct {
-	With     []string // the agents that can call it now
+	Agents   []string // the agents that can call it now
 	Warnings []string
 }
 
@@ -51,7 +51,7 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 	if err != nil {
 		return nil, err
 	}
-	out := &Registration{With: with}
+	out := &Registration{Agents: with}
 	for _, v := range variablesOf(&tool) {
 		if s.cfg.Getenv(v) == "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is set", v))

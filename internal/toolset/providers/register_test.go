@@ -50,13 +50,13 @@ func TestRegister(t *testing.T) {
 	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN", "NOT_SET"} })
 	all := h.register("root", "calculate", "", `{"description": " Adds numbers ", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}, "http": {"url": "https://tools.example.com/calc", "method": "put", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}", "X-Version": "2"}}}`)
 	require.Empty(t, all.Warnings)
-	require.IsIncreasing(t, all.With)
-	require.Subset(t, all.With, []string{"claude", "custom", "ollama", "gemini"})
+	require.IsIncreasing(t, all.Agents)
+	require.Subset(t, all.Agents, []string{"claude", "custom", "ollama", "gemini"})
 	for _, cli := range []string{"claude-code", "mycli"} {
-		require.NotContains(t, all.With, cli, "a program must not get registered tools")
+		require.NotContains(t, all.Agents, cli, "a program must not get registered tools")
 	}
 	one := h.register("root", "look-up", "Claude", `{"description": "Looks something up", "mcp": {"server": {"url": "http://127.0.0.1:9000/mcp", "headers": {"X-Api-Key": "${NOT_SET}"}}, "tool": "search"}}`)
-	require.Equal(t, []string{"claude"}, one.With)
+	require.Equal(t, []string{"claude"}, one.Agents)
 	require.Len(t, one.Warnings, 1)
 	require.Contains(t, one.Warnings[0], "NOT_SET is not set")
 	h.register("root", "run_it", "", `{"description": "Runs", "command": ["/bin/cat", "-"], "parameters": null}`)

@@ -29,17 +29,17 @@ type Core interface {
 // Service implements the toolset. Every method acts for the principal in its context. Methods are safe for concurrent
 // use.
 type Service struct {
-	core      Core
-	outside   Outside
-	cfg       Config
-	log       *slog.Logger
-	table     []Provider // by name
-	variables []string   // the environment variables that hold secrets
-	probes    probes
+	core             Core
+	probeEnvironment ProbeEnvironment
+	cfg              Config
+	log              *slog.Logger
+	table            []Provider // by name
+	variables        []string   // the environment variables that hold secrets
+	probes           probes
 }
 
 // New returns a service over the core. It returns an error if the configuration is invalid.
-func New(core Core, outside Outside, cfg Config) (*Service, error) {
+func New(core Core, outside ProbeEnvironment, cfg Config) (*Service, error) {
 	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func New(core Core, outside Outside, cfg Config) (*Service, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Service{core: core, outside: outside, cfg: cfg, log: cfg.Logger, table: table}
+	s := &Service{core: core, probeEnvironment: outside, cfg: cfg, log: cfg.Logger, table: table}
 	for i := range table {
 		s.variables = append(s.variables, table[i].Keys...)
 	}
@@ -99,12 +99,12 @@ type probes struct {
 
 type activeProbe struct {
 	done   chan struct{}
-	result Finding // valid once done is closed
+	result ProbeResult // valid once done is closed
 }
 
 // sharedProbe probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
 // disconnects, because other callers may wait for it.
-func (s *Service) sharedProbe(ctx context.Context, p *Provider) (Finding, error) {
+func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, error) {
 	fleet.ReleaseSlot(ctx)
 	s.probes.mu.Lock()
 	r := s.probes.running[p.Name]
@@ -114,10 +114,10 @@ func (s *Service) sharedProbe(ctx context.Context, p *Provider) (Finding, error)
 		case <-r.done:
 			return r.result, nil
 		case <-ctx.Done():
-			return Finding{}, ctx.Err()
+			return ProbeResult{}, ctx.Err()
 		}
 	}
-	r = &activeProbe{done: make(chan struct{}), result: Finding{
+	r = &activeProbe{done: make(chan struct{}), result: ProbeResult{
 		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause",
 	}}
 	if s.probes.running == nil {

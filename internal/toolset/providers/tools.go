@@ -11,7 +11,7 @@ import (
 // Tool is a registered tool as listed.
 type Tool struct {
 	*fleet.RegisteredTool
-	With []string // the agents that can call it
+	Agents []string // the agents that can call it
 }
 
 // Tools returns the principal's tools in the order of their registration. If agent is not empty, it returns only the

@@ -28,11 +28,11 @@ type Settings struct {
 	// TurnTimeout is how long an agent may take to answer a message; 0 means 10 min.
 	TurnTimeout time.Duration `yaml:"turn_timeout"`
 	// Pulled limits which agents from registries are accepted.
-	Pulled Pulling `yaml:"pulled"`
+	Pulled PullPolicy `yaml:"pulled"`
 }
 
-// Pulling limits which agents from registries are accepted. The zero value gives agents the fewest rights.
-type Pulling struct {
+// PullPolicy limits which agents from registries are accepted. The zero value gives agents the fewest rights.
+type PullPolicy struct {
 	// Registries are the hosts that agents may be pulled from; empty means any.
 	Registries []string `yaml:"registries"`
 	// Toolsets are the types of toolsets that pulled agents may have; empty means think, todo, memory.
@@ -70,12 +70,12 @@ type Config struct {
 	// Driver is the driver of agents that are made from definitions. It decides in which place these agents run. Empty
 	// means "cagent".
 	Driver string
-	// Places is the place whose projects sessions can name; empty means "local".
-	Places string
+	// ProjectPlace is the place whose projects sessions can name; empty means "local".
+	ProjectPlace string
 	// AnyDirectory allows agents to work in every directory except Private.
 	AnyDirectory bool
-	// Private is the server's own directory, which no agent may use.
-	Private string
+	// PrivateDir is the server's own directory, which no agent may use.
+	PrivateDir string
 	// AbortGrace is how long a turn continues after its caller has disconnected, if the message has a request id. 0 means
 	// 2 min, which is how long the command line tries to reconnect.
 	AbortGrace time.Duration
@@ -92,7 +92,7 @@ func (c *Config) setDefaults() {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 24*time.Hour)
 	c.TurnTimeout = cmp.Or(c.TurnTimeout, 10*time.Minute)
 	c.AbortGrace = cmp.Or(c.AbortGrace, 2*time.Minute)
-	c.Places = cmp.Or(c.Places, "local")
+	c.ProjectPlace = cmp.Or(c.ProjectPlace, "local")
 	c.Driver = cmp.Or(c.Driver, "cagent")
 	c.SweepEvery = cmp.Or(c.SweepEvery, time.Minute)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))

@@ -22,7 +22,7 @@ func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err
 	case p.Project != "" && p.Directory != "":
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", "both project and directory are given: leave one out")
 	case p.Project != "":
-		c.Place = s.cfg.Places
+		c.Place = s.cfg.ProjectPlace
 	case p.Directory != "":
 		c.Dir, err = s.resolveDirectory(p.Directory)
 	}
@@ -73,8 +73,8 @@ func (s *Service) resolveDirectory(name string) (string, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return forbidden()
 	}
-	if s.cfg.Private != "" { // it holds data of all principals
-		private := s.cfg.Private
+	if s.cfg.PrivateDir != "" { // it holds data of all principals
+		private := s.cfg.PrivateDir
 		if p, err := filepath.EvalSymlinks(private); err == nil {
 			private = p
 		}

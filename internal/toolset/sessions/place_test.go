@@ -16,7 +16,7 @@ import (
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	src, elsewhere := t.TempDir(), t.TempDir()
-	w := newHarness(t, func(w *harness) { w.cfg.Directories, w.cfg.Private = []string{src}, filepath.Join(src, "data") })
+	w := newHarness(t, func(w *harness) { w.cfg.Directories, w.cfg.PrivateDir = []string{src}, filepath.Join(src, "data") })
 	w.define("reviewer.yaml", strings.Replace(w.document("Reviews."), "think}", "filesystem}", 1)+"permissions: {allow: [write_file]}\n")
 	for _, dir := range []string{"shop", "data/inner"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(src, dir), 0o700))
