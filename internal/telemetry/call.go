@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,15 +70,8 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 // CallWaited records how long a call has waited for its turn, because the server was working on its maximum number of calls.
 func (t *Telemetry) CallWaited(d time.Duration) { t.callWait.Observe(d.Seconds()) }
 
-// faceIndex returns the index of the face in faces.
-func faceIndex(face string) int {
-	for i, f := range faces {
-		if f == face {
-			return i
-		}
-	}
-	return 0
-}
+// faceIndex returns the index of the face in faces; 0 if it is not in faces.
+func faceIndex(face string) int { return max(0, slices.Index(faces[:], face)) }
 
 // methodLabel returns the method as "FleetService/ListAgents".
 func methodLabel(method string) string {

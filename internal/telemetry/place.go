@@ -78,70 +78,60 @@ func errorCode(err error) string {
 	return errorCodes[fleet.Internal]
 }
 
-// Projects implements fleet.Place.
 func (p *place) Projects(ctx context.Context) (_ []fleet.Project, err error) {
 	ctx, end := p.begin(ctx, "projects")
 	defer end(&err)
 	return p.Place.Projects(ctx)
 }
 
-// Roles implements fleet.Place.
 func (p *place) Roles(ctx context.Context, project string) (_ []fleet.Role, err error) {
 	ctx, end := p.begin(ctx, "roles")
 	defer end(&err)
 	return p.Place.Roles(ctx, project)
 }
 
-// Provision implements fleet.Place.
 func (p *place) Provision(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
 	ctx, end := p.begin(ctx, "provision")
 	defer end(&err)
 	return p.Place.Provision(ctx, a)
 }
 
-// Start implements fleet.Place.
 func (p *place) Start(ctx context.Context, a fleet.Agent) (err error) {
 	ctx, end := p.begin(ctx, "start")
 	defer end(&err)
 	return p.Place.Start(ctx, a)
 }
 
-// Stop implements fleet.Place.
 func (p *place) Stop(ctx context.Context, a fleet.Agent) (err error) {
 	ctx, end := p.begin(ctx, "stop")
 	defer end(&err)
 	return p.Place.Stop(ctx, a)
 }
 
-// Delete implements fleet.Place.
 func (p *place) Delete(ctx context.Context, a fleet.Agent) (_ string, err error) {
 	ctx, end := p.begin(ctx, "delete")
 	defer end(&err)
 	return p.Place.Delete(ctx, a)
 }
 
-// Inspect implements fleet.Place.
 func (p *place) Inspect(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
 	ctx, end := p.begin(ctx, "inspect")
 	defer end(&err)
 	return p.Place.Inspect(ctx, a)
 }
 
-// List implements fleet.Place.
 func (p *place) List(ctx context.Context) (_ []fleet.Workspace, err error) {
 	ctx, end := p.begin(ctx, "list")
 	defer end(&err)
 	return p.Place.List(ctx)
 }
 
-// Log implements fleet.Place.
 func (p *place) Log(ctx context.Context, a fleet.Agent, n int) (_ []string, _ bool, err error) {
 	ctx, end := p.begin(ctx, "log")
 	defer end(&err)
 	return p.Place.Log(ctx, a, n)
 }
 
-// Connect implements fleet.Place.
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return runner{p.Place.Connect(a), p} }
 
 // CheckOptions implements fleet.Optioner.

@@ -15,7 +15,6 @@ type runner struct {
 	place *place
 }
 
-// Dispatch implements fleet.Runner.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
 	ctx, end := r.place.begin(ctx, "dispatch")
 	defer end(&err)
@@ -35,7 +34,6 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	return o, err
 }
 
-// Interrupt implements fleet.Runner.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) (err error) {
 	ctx, end := r.place.begin(ctx, "interrupt")
 	defer end(&err)
@@ -49,56 +47,48 @@ func (r runner) Allow(ctx context.Context, run fleet.Run) (err error) {
 	return fleet.Allow(ctx, r.Runner, run)
 }
 
-// Send implements fleet.Runner.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) (err error) {
 	ctx, end := r.place.begin(ctx, "send")
 	defer end(&err)
 	return r.Runner.Send(ctx, run, id, message)
 }
 
-// Answer implements fleet.Runner.
 func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) (err error) {
 	ctx, end := r.place.begin(ctx, "answer")
 	defer end(&err)
 	return r.Runner.Answer(ctx, run, q)
 }
 
-// Changes implements fleet.Runner.
 func (r runner) Changes(ctx context.Context, run fleet.Run) (_ *fleet.Changes, err error) {
 	ctx, end := r.place.begin(ctx, "changes")
 	defer end(&err)
 	return r.Runner.Changes(ctx, run)
 }
 
-// Compare implements fleet.Runner.
 func (r runner) Compare(ctx context.Context, base, commit string) (_ *fleet.Changes, err error) {
 	ctx, end := r.place.begin(ctx, "compare")
 	defer end(&err)
 	return r.Runner.Compare(ctx, base, commit)
 }
 
-// Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (_ []byte, _ bool, err error) {
 	ctx, end := r.place.begin(ctx, "patch")
 	defer end(&err)
 	return r.Runner.Patch(ctx, c, path, offset, limit)
 }
 
-// Output implements fleet.Runner.
 func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (_ fleet.OutputPage, err error) {
 	ctx, end := r.place.begin(ctx, "output")
 	defer end(&err)
 	return r.Runner.Output(ctx, run, offset, limit)
 }
 
-// Check implements fleet.Runner.
 func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (_ fleet.CheckResult, err error) {
 	ctx, end := r.place.begin(ctx, "check")
 	defer end(&err)
 	return r.Runner.Check(ctx, run, c)
 }
 
-// Bundle implements fleet.Runner.
 func (r runner) Bundle(ctx context.Context, w io.Writer) (err error) {
 	ctx, end := r.place.begin(ctx, "bundle")
 	defer end(&err)

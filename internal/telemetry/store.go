@@ -78,7 +78,6 @@ func isStoreFailure(err error) bool {
 	return !rule || errors.Is(err, fleet.ErrStoreFull)
 }
 
-// Update implements fleet.Store.
 func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	begun, runs := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.update", trace.SpanKindClient)
@@ -105,7 +104,6 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return nil
 }
 
-// View implements fleet.Store.
 func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	begun, runs := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.view", trace.SpanKindClient)
@@ -129,7 +127,6 @@ type appendedEvent struct {
 	status string
 }
 
-// Append implements fleet.EventWriter.
 func (t *tx) Append(e *fleet.Event) error {
 	err := t.Tx.Append(e)
 	if err == nil {

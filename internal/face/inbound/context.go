@@ -74,14 +74,12 @@ type connCredentials struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
 func (t connCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	own, _ := c.(*Conn)
 	secured, info, err := t.TransportCredentials.ServerHandshake(c)
 	return secured, authInfo{info, own}, err
 }
 
-// Clone implements credentials.TransportCredentials.
 func (t connCredentials) Clone() credentials.TransportCredentials {
 	return connCredentials{t.TransportCredentials.Clone()}
 }

@@ -89,18 +89,12 @@ func (l *Listener) findSurplus() (surplus *Conn) {
 
 // networkOf returns the address, or for IPv6 its network: one caller often has a whole network of addresses.
 func networkOf(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
+	tcp, _ := a.(*net.TCPAddr)
 	ip, bits := tcp.AddrPort().Addr().Unmap(), 64
 	if ip.Is4() {
 		bits = 32
 	}
-	network, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	network, _ := ip.Prefix(bits) // the zero value if it is not a TCP address
 	return network
 }
 

@@ -3,7 +3,6 @@ package inbound
 import (
 	"errors"
 	"net"
-	"net/netip"
 )
 
 // errNotFound means that no local program holds the other end of the connection.
@@ -35,14 +34,8 @@ func userOf(c *net.TCPConn) (user int, err error) {
 	return 0, err
 }
 
-func lookUp(c net.Conn) (int, error) {
-	local, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil {
-		return 0, err
-	}
-	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return 0, err
-	}
-	return socketUser(remote, local) // swapped: as the other end sees them
+func lookUp(c *net.TCPConn) (int, error) {
+	local, _ := c.LocalAddr().(*net.TCPAddr)
+	remote, _ := c.RemoteAddr().(*net.TCPAddr)
+	return socketUser(remote.AddrPort(), local.AddrPort()) // swapped: as the other end sees them
 }

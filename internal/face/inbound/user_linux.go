@@ -113,19 +113,10 @@ func isEstablished(c *net.TCPConn) bool {
 // tableForms returns the forms in which the tables may write an address: words of 4 bytes, each in the machine's byte
 // order. The first form is a suffix of the others.
 func tableForms(a netip.AddrPort) []string {
-	address := a.Addr().Unmap()
-	var raw []byte
+	address, port := a.Addr().Unmap(), fmt.Sprintf(":%04X", a.Port())
+	forms := []string{hexWords(address.AsSlice()) + port}
 	if address.Is4() {
-		b := address.As4()
-		raw = b[:]
-	} else {
-		b := address.As16()
-		raw = b[:]
-	}
-	port := fmt.Sprintf(":%04X", a.Port())
-	forms := []string{hexWords(raw) + port}
-	if address.Is4() {
-		mapped := netip.AddrFrom16(address.As16()).As16()
+		mapped := address.As16()
 		forms = append(forms, hexWords(mapped[:])+port)
 	}
 	return forms

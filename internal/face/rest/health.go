@@ -38,7 +38,9 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	details := map[string]any{"retry_after_seconds": 1}
 	why := "try again in a moment"
 	if err == nil {
-		details["degraded"] = degradedParts(body)
+		var health struct{ Degraded json.RawMessage }
+		_ = json.Unmarshal(body, &health) // package wire has written it
+		details["degraded"] = health.Degraded
 		if parts := answer.GetDegraded(); len(parts) > 0 {
 			why = parts[0].GetPart() + ": " + parts[0].GetReason()
 		}
@@ -49,15 +51,4 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 		Message: "the server is not ready: " + why,
 		Details: details,
 	})
-}
-
-// degradedParts returns the list of degraded parts from the response of the health service.
-func degradedParts(answer []byte) json.RawMessage {
-	var body struct {
-		Degraded json.RawMessage `json:"degraded"`
-	}
-	if err := json.Unmarshal(answer, &body); err != nil {
-		return json.RawMessage("[]")
-	}
-	return body.Degraded
 }

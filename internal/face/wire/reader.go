@@ -102,18 +102,16 @@ func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value
 
 // readMessage reads a message, or one of the well-known types that requests use.
 func (r *reader) readMessage(f protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
-	switch f.Message().FullName() {
-	case (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName():
+	name := f.Message().FullName()
+	if name == (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName() {
 		t, ok := r.readTime()
 		return protoreflect.ValueOfMessage(t.ProtoReflect()), ok
-	case (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName():
-		if !r.begins('{', "an object") {
-			return protoreflect.Value{}, false
-		}
-		return protoreflect.ValueOfMessage(r.readObject(r.depth).ProtoReflect()), r.err == nil
 	}
 	if !r.begins('{', "an object") {
 		return protoreflect.Value{}, false
+	}
+	if name == (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName() {
+		return protoreflect.ValueOfMessage(r.readObject(r.depth).ProtoReflect()), r.err == nil
 	}
 	m := r.request.NewField(f)
 	if f.IsList() {

@@ -53,21 +53,18 @@ func (s *store) expiry() time.Time {
 	return time.Now().Add(s.lifetime)
 }
 
-// SigningKey implements op.Storage.
 func (s *store) SigningKey(context.Context) (op.SigningKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.key, nil
 }
 
-// KeySet implements op.Storage.
 func (s *store) KeySet(context.Context) ([]op.Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []op.Key{publicKey{s.key}}, nil
 }
 
-// GetClientByClientID implements op.Storage.
 func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
 	c, err := s.Storage.GetClientByClientID(ctx, id)
 	if err != nil {
@@ -76,19 +73,16 @@ func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, 
 	return client{c, s}, nil
 }
 
-// CreateAccessToken implements op.Storage.
 func (s *store) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
 	id, _, err := s.Storage.CreateAccessToken(ctx, r)
 	return id, s.expiry(), err
 }
 
-// CreateAccessAndRefreshTokens implements op.Storage.
 func (s *store) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest, current string) (string, string, time.Time, error) {
 	access, refresh, _, err := s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
 	return access, refresh, s.expiry(), err
 }
 
-// TokenRequestByRefreshToken implements op.Storage.
 func (s *store) TokenRequestByRefreshToken(ctx context.Context, token string) (op.RefreshTokenRequest, error) {
 	r, err := s.Storage.TokenRequestByRefreshToken(ctx, token)
 	if err != nil {
@@ -134,7 +128,6 @@ func (s *store) claims(subject string) map[string]any {
 	return nil
 }
 
-// Health implements op.Storage.
 func (*store) Health(context.Context) error { return nil }
 
 // client is a client of the library's store. It may use both flows, and its access tokens are JWTs.
@@ -143,29 +136,23 @@ type client struct {
 	store *store
 }
 
-// LoginURL implements op.Client.
 func (client) LoginURL(id string) string { return "/login?id=" + url.QueryEscape(id) }
 
-// AccessTokenType implements op.Client.
 func (client) AccessTokenType() op.AccessTokenType { return op.AccessTokenTypeJWT }
 
-// IDTokenLifetime implements op.Client.
 func (c client) IDTokenLifetime() time.Duration {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.lifetime
 }
 
-// IDTokenUserinfoClaimsAssertion implements op.Client.
 func (client) IDTokenUserinfoClaimsAssertion() bool { return true }
 
-// IsScopeAllowed implements op.Client.
 func (client) IsScopeAllowed(scope string) bool { return scope == "groups" }
 
 // DevMode implements op.Client: redirects may be to loopback addresses without TLS.
 func (client) DevMode() bool { return true }
 
-// GrantTypes implements op.Client.
 func (client) GrantTypes() []oidc.GrantType {
 	return []oidc.GrantType{oidc.GrantTypeCode, oidc.GrantTypeRefreshToken, oidc.GrantTypeDeviceCode}
 }
@@ -187,22 +174,16 @@ type key struct {
 	private *rsa.PrivateKey
 }
 
-// SignatureAlgorithm implements op.SigningKey.
 func (key) SignatureAlgorithm() jose.SignatureAlgorithm { return jose.RS256 }
 
-// Key implements op.SigningKey.
 func (k key) Key() any { return k.private }
 
-// ID implements op.SigningKey.
 func (k key) ID() string { return k.id }
 
 type publicKey struct{ key }
 
-// Algorithm implements op.Key.
 func (publicKey) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
 
-// Use implements op.Key.
 func (publicKey) Use() string { return "sig" }
 
-// Key implements op.Key.
 func (k publicKey) Key() any { return &k.private.PublicKey }
