@@ -66,7 +66,7 @@ var errorCodes = [...]string{
 	fleet.Unimplemented: "UNIMPLEMENTED", fleet.DeadlineExceeded: "DEADLINE_EXCEEDED",
 }
 
-// errorCode returns the value of the label code for err. It returns only values of placeCodes, because the error may
+// errorCode returns the value of the label code for err. It returns only values of errorCodes, because the error may
 // come from a workspace, which is not trusted.
 func errorCode(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {

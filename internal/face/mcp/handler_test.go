@@ -164,8 +164,3 @@ func TestOtherMethods(t *testing.T) {
 		require.Equal(t, "POST", resp.Header.Get("Allow"))
 	}
 }
-
-func TestARequestNeedsNoSession(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, 200, post(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp", showPapi).status)
-}

@@ -102,25 +102,24 @@ func (s *taskStub) WatchFleet(_ *fleetv1.WatchFleetRequest, out grpc.ServerStrea
 func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return &fleetv1.ShowTaskResponse{Task: s.task}, s.checkAccess(q.GetTaskId())
+}
+
+// checkAccess refuses agents, and tasks that do not exist. The caller holds the lock.
+func (s *taskStub) checkAccess(id string) error {
 	switch {
 	case s.agent:
-		return nil, status.Error(codes.PermissionDenied, "an agent may not do this")
-	case q.GetTaskId() != taskID:
-		return nil, status.Error(codes.NotFound, "task not found")
+		return status.Error(codes.PermissionDenied, "an agent may not do this")
+	case id != taskID:
+		return status.Error(codes.NotFound, "task not found")
 	}
-	return &fleetv1.ShowTaskResponse{Task: s.task}, nil
+	return nil
 }
 
 func (s *taskStub) ListQuestions(_ context.Context, q *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.agent:
-		return nil, status.Error(codes.PermissionDenied, "an agent may not do this")
-	case q.GetTaskId() != taskID:
-		return nil, status.Error(codes.NotFound, "task not found")
-	}
-	return &fleetv1.ListQuestionsResponse{Questions: s.questions}, nil
+	return &fleetv1.ListQuestionsResponse{Questions: s.questions}, s.checkAccess(q.GetTaskId())
 }
 
 func (s *taskStub) AnswerQuestion(_ context.Context, q *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
