@@ -36,18 +36,18 @@ func testProviders(c *providers.Config) {
 	}
 }
 
-// testOutside is the environment for probes. In it, Anthropic answers, Claude Code is installed, and Ollama has no
+// testEnvironment is the environment for probes. In it, Anthropic answers, Claude Code is installed, and Ollama has no
 // models.
-type testOutside struct{}
+type testEnvironment struct{}
 
-func (testOutside) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
+func (testEnvironment) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
 	if strings.HasSuffix(url, "/api/tags") {
 		return 200, []byte(`{"models":[]}`), nil
 	}
 	return 200, []byte(`{"data":[]}`), nil
 }
 
-func (testOutside) Version(_ context.Context, program string) (path, output string, err error) {
+func (testEnvironment) Version(_ context.Context, program string) (path, output string, err error) {
 	if program == "claude" {
 		return "/usr/local/bin/claude", "2.1.0 (Claude Code)\n", nil
 	}

@@ -102,7 +102,7 @@ type Options struct {
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
 	// Reload reads the configuration again, in the same way as the first time. If it is nil, it cannot be reloaded.
 	Reload func() (Config, error)
-	// Providers changes the configuration of providers. Outside is used for their probes. If it is nil, they probe this
+	// Providers changes the configuration of providers. ProbeEnvironment is used for their probes. If it is nil, they probe this
 	// machine.
 	Providers        func(c *providers.Config)
 	ProbeEnvironment providers.ProbeEnvironment

@@ -19,9 +19,9 @@ func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger
 	if o.Providers != nil {
 		o.Providers(&c)
 	}
-	outside := o.ProbeEnvironment
-	if outside == nil {
-		outside = probe.New(probe.Config{})
+	environment := o.ProbeEnvironment
+	if environment == nil {
+		environment = probe.New(probe.Config{})
 	}
-	return providers.New(core, outside, c)
+	return providers.New(core, environment, c)
 }

@@ -1,4 +1,4 @@
-// Package probe examines the URLs and the programs on this machine that providers use. It implements providers.Outside.
+// Package probe examines the URLs and the programs on this machine that providers use. It implements providers.ProbeEnvironment.
 // Package providers interprets the results.
 //
 // Package app passes a Prober to the toolset providers. The package only finds out whether something answers. It must

@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		names = append(names, p.Name)
 		require.NotEmpty(t, p.Capabilities, p.Name)
 		require.Greater(t, len(p.Description), 10, p.Name)
-		require.Nil(t, p.ProbeResult, "%s must have no finding, because the status was not requested", p.Name)
+		require.Nil(t, p.ProbeResult, "%s must have no result of a probe, because the status was not requested", p.Name)
 		if p.Kind == providers.KindCLI {
 			require.NotEmpty(t, p.Program(), p.Name)
 		} else {
@@ -138,7 +138,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 // TestNewRefuses checks that New refuses invalid settings.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := providers.New(nil, &outside{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
+	_, err := providers.New(nil, &fakeEnvironment{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
 	require.Error(t, err)
 }
 

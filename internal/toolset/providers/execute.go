@@ -47,7 +47,7 @@ type Result struct {
 }
 
 // Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
-// long or fails, the result is an Answer with an Error. Execute returns INVALID_ARGUMENT for a request that can never
+// long or fails, the result is a Result with an Error. Execute returns INVALID_ARGUMENT for a request that can never
 // succeed, and LIMIT_REACHED for a request beyond the caller's limits. If the caller disconnects, Execute stops the
 // run.
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error) {
@@ -175,7 +175,7 @@ func timeoutText(timeout time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// answer returns the Answer for a task that has ended.
+// answer returns the Result for a task that has ended.
 func (s *Service) answer(ctx context.Context, a *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
 	a.Duration = t.EndedAt.Sub(t.CreatedAt)
 	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns

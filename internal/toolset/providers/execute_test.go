@@ -28,7 +28,7 @@ func TestWarnings(t *testing.T) {
 	require.Equal(t, []string{"no server [redacted]"}, a.Warnings)
 }
 
-// TestExecuteFails produces every error of the contract. Each error is an Answer whose Error names the reason.
+// TestExecuteFails produces every error of the contract. Each error is a Result whose Error names the reason.
 func TestExecuteFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -301,7 +301,7 @@ func TestLimits(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
-// TestInternalFailure uses a failing core. A failure of the agent must be an Answer, and a failure of the core an
+// TestInternalFailure uses a failing core. A failure of the agent must be a Result, and a failure of the core an
 // internal error.
 func TestInternalFailure(t *testing.T) {
 	t.Parallel()
@@ -310,13 +310,13 @@ func TestInternalFailure(t *testing.T) {
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "no room for it")
 
-	s, err := providers.New(broken{h.core}, h.outside, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err := providers.New(broken{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	_, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err))
 
-	s, err = providers.New(modelless{h.core}, h.outside, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err = providers.New(modelless{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)

@@ -37,14 +37,14 @@ var drivers = append(local.Drivers(), local.ModelDrivers()...)
 // harness is the toolset over a real core and store, with a fake place for models and another one for programs.
 type harness struct {
 	*providers.Service
-	t       *testing.T
-	core    *service.Service
-	store   fleet.Store
-	models  *fake.Place
-	clis    *fake.Place
-	outside *outside
-	config  providers.Config
-	log     *lockedBuffer
+	t           *testing.T
+	core        *service.Service
+	store       fleet.Store
+	models      *fake.Place
+	clis        *fake.Place
+	environment *fakeEnvironment
+	config      providers.Config
+	log         *lockedBuffer
 
 	mu           sync.Mutex
 	agentConfigs []*fleet.AgentConfig // the configurations of the created agents, oldest first
@@ -73,7 +73,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
-	h := &harness{t: t, store: store, outside: &outside{}, log: &lockedBuffer{}, env: map[string]string{
+	h := &harness{t: t, store: store, environment: &fakeEnvironment{}, log: &lockedBuffer{}, env: map[string]string{
 		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
 	}}
 	see := func(_ context.Context, c fake.Call) error {
@@ -117,7 +117,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 
 // newService returns a further service over the same core, like that of another server on the same store.
 func (h *harness) newService() *providers.Service {
-	s, err := providers.New(h.core, h.outside, h.config)
+	s, err := providers.New(h.core, h.environment, h.config)
 	require.NoError(h.t, err)
 	return s
 }
@@ -151,7 +151,7 @@ func (h *harness) as(name string) context.Context {
 	return fleet.WithPrincipal(h.t.Context(), p)
 }
 
-// execute runs a request of alice and requires an Answer, which may have an Error.
+// execute runs a request of alice and requires a Result, which may have an Error.
 func (h *harness) execute(r providers.ExecuteRequest) *providers.Result {
 	h.t.Helper()
 	a, err := h.Execute(h.as("alice"), r)
@@ -191,20 +191,20 @@ func (h *harness) requireReason(err error, reason fleet.Reason, field string) *f
 	return e
 }
 
-// outside is the fake environment of probes.
-type outside struct {
+// fakeEnvironment is the fake environment of probes.
+type fakeEnvironment struct {
 	get     func(ctx context.Context, url string, header map[string]string) (int, []byte, error)
 	version func(ctx context.Context, program string) (string, string, error)
 }
 
-func (o *outside) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
+func (o *fakeEnvironment) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
 	if o.get == nil {
 		return 200, []byte(`{"data":[]}`), nil
 	}
 	return o.get(ctx, url, header)
 }
 
-func (o *outside) Version(ctx context.Context, program string) (string, string, error) {
+func (o *fakeEnvironment) Version(ctx context.Context, program string) (string, string, error) {
 	if o.version == nil {
 		return "", "", exec.ErrNotFound
 	}

@@ -93,7 +93,7 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	if err != nil {
 		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreachedText(ctx, err))
 	}
-	status, text := interpretAnswer(code, body)
+	status, text := interpretResponse(code, body)
 	switch {
 	case status == StatusOperative:
 		return status, fmt.Sprintf("The key is there (%s), and %s %s", variable, p.BaseURL, text)
@@ -136,9 +136,9 @@ func keyHeader(p *Provider, key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// interpretAnswer interprets the answer of a server to a request for its models. A server can work without listing its models, so
+// interpretResponse interprets the response of a server to a request for its models. A server can work without listing its models, so
 // "not found" counts as success. The text continues a sentence that begins with the server's address.
-func interpretAnswer(code int, body []byte) (Status, string) {
+func interpretResponse(code int, body []byte) (Status, string) {
 	switch {
 	case code == http.StatusOK && !json.Valid(body):
 		return StatusUnreachable, "answers, but not like a model API: check its base_url"
@@ -171,7 +171,7 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	if err != nil {
 		return StatusUnreachable, p.BaseURL + " " + s.unreachedText(ctx, err)
 	}
-	status, text := interpretAnswer(code, body)
+	status, text := interpretResponse(code, body)
 	if status != StatusOperative || code != http.StatusOK {
 		return status, p.BaseURL + " " + text
 	}

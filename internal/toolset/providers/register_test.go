@@ -252,7 +252,7 @@ func FuzzToolSpec(f *testing.F) {
 	for _, s := range []string{`{}`, `{"description":"d","parameters":{"type":"object"},` + endpoint + `}`, `{"description":"d","command":["x"]}`, `[`, "\xff"} {
 		f.Add("name", s)
 	}
-	s, err := providers.New(nil, &outside{}, providers.Config{})
+	s, err := providers.New(nil, &fakeEnvironment{}, providers.Config{})
 	require.NoError(f, err)
 	ctx := fleet.WithPrincipal(context.Background(), fleet.Principal{Name: "alice"})
 	f.Fuzz(func(t *testing.T, name, text string) {

@@ -39,7 +39,7 @@ type Service struct {
 }
 
 // New returns a service over the core. It returns an error if the configuration is invalid.
-func New(core Core, outside ProbeEnvironment, cfg Config) (*Service, error) {
+func New(core Core, environment ProbeEnvironment, cfg Config) (*Service, error) {
 	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func New(core Core, outside ProbeEnvironment, cfg Config) (*Service, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Service{core: core, probeEnvironment: outside, cfg: cfg, log: cfg.Logger, table: table}
+	s := &Service{core: core, probeEnvironment: environment, cfg: cfg, log: cfg.Logger, table: table}
 	for i := range table {
 		s.variables = append(s.variables, table[i].Keys...)
 	}
@@ -129,7 +129,7 @@ func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, er
 	return r.result, ctx.Err()
 }
 
-// runProbe probes the provider, stores the finding in r, and wakes the callers that wait for it.
+// runProbe probes the provider, stores the result in r, and wakes the callers that wait for it.
 func (s *Service) runProbe(ctx context.Context, p *Provider, r *activeProbe) {
 	defer func() {
 		if broken := recover(); broken != nil { // a panic in one probe affects only that probe
