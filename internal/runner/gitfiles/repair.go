@@ -20,6 +20,11 @@ type Tree struct {
 	AllLocks bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
 }
 
+// RepairResult is the state of the git directory after Repair.
+type RepairResult struct {
+	Commit string `json:"commit"` // see Info
+}
+
 // Limits for the search for locks in a git directory, which the agent can fill.
 const (
 	maxLockEntries = 20_000
@@ -30,22 +35,22 @@ const (
 const staleLockAge = 10 * time.Minute
 
 // Repair restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
-// which remain if git was killed, and would make every later command fail. No program of the agent may run. It returns Info.Commit.
-func Repair(t Tree) (commit string, err error) {
+// which remain if git was killed, and would make every later command fail. No program of the agent may run.
+func Repair(t Tree) (RepairResult, error) {
 	if t.Link != "" {
 		if err := t.restoreLink(); err != nil {
-			return "", err
+			return RepairResult{}, err
 		}
 	}
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
-		return "", err
+		return RepairResult{}, err
 	}
 	defer func() { _ = root.Close() }()
 	s := lockSearch{root, t.AllLocks, maxLockEntries}
 	s.remove(".", maxLockDepth)
 	i, err := Read(t.GitDir)
-	return i.Commit, err
+	return RepairResult{i.Commit}, err
 }
 
 func (t Tree) restoreLink() error {

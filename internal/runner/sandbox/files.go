@@ -131,12 +131,12 @@ func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
 }
 
 // RepairGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Repair.
-func RepairGit(ctx context.Context, t gitfiles.Tree) (commit string, err error) {
+func RepairGit(ctx context.Context, t gitfiles.Tree) (gitfiles.RepairResult, error) {
 	write := []string{t.GitDir}
 	if t.Dir != "" {
 		write = append(write, t.Dir)
 	}
-	return runConfined[string](ctx, "mend", t, access{write: write})
+	return runConfined[gitfiles.RepairResult](ctx, "mend", t, access{write: write})
 }
 
 // CopyLFS copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLFS. override is

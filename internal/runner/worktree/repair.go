@@ -29,9 +29,9 @@ func (t Tree) repair(ctx context.Context) (head string, err error) {
 	default: // for example, the agent's directory was removed
 		return "", &fs.PathError{Op: "open", Path: t.Dir, Err: fs.ErrNotExist}
 	}
-	head, err = sandbox.RepairGit(ctx, m)
-	if !oidPattern.MatchString(head) {
-		head = ""
+	done, err := sandbox.RepairGit(ctx, m)
+	if !oidPattern.MatchString(done.Commit) {
+		return "", err
 	}
-	return head, err
+	return done.Commit, err
 }
