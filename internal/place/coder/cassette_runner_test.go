@@ -45,8 +45,7 @@ func runnerCreate(x *rig) {
 	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])
 	_, o := x.runToEnd(a, script("first", "echo hello"))
 	x.Equal("hello", o.Summary)
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 }
 
 func runnerCompletes(x *rig) {

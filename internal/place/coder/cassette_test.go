@@ -201,10 +201,8 @@ func create(x *rig) {
 	x.Equal("bob", w.Owner)
 	x.True(strings.HasSuffix(w.Location, "/@bob/agent-cas-create"), w.Location)
 	x.Equal(map[string]string{"fleet_mcp_agent_spec": a.Spec}, w.Metadata)
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
+	w = x.inspect(a)
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
@@ -290,8 +288,7 @@ func createFails(x *rig) {
 	x.NoError(err)
 	x.Contains(lines[len(lines)-1], "error: ")
 	x.NoError(x.place.Stop(x.ctx, a))
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 }
 
 // projectOfTemplate returns the name of the template's project.
@@ -362,8 +359,7 @@ func metadata(x *rig) {
 			return err == nil && len(w.Metadata) == 3
 		}, time.Minute, time.Second)
 	})
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.Equal(map[string]string{
 		"fleet_mcp_agent_spec":                a.Spec,
 		"fleet_mcp_pull_request_url":          "https://github.com/org/repo/pull/123",
@@ -383,12 +379,10 @@ func (x *rig) stoppedAgent(suffix string) fleet.Agent {
 
 func start(x *rig) {
 	a := x.stoppedAgent("start")
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.Equal(fleet.StateStopped, w.State)
 	x.NoError(x.place.Start(x.ctx, a))
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w = x.inspect(a)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting}, w.State)
 	x.NoError(x.place.Start(x.ctx, a), "Start must succeed while the workspace starts")
 	x.await(a, fleet.StateRunning)
@@ -409,8 +403,7 @@ func startOtherRole(x *rig) {
 func stop(x *rig) {
 	a := x.ready("stop")
 	x.NoError(x.place.Stop(x.ctx, a))
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStopping}, w.State)
 	x.await(a, fleet.StateStopped)
 	x.NoError(x.place.Stop(x.ctx, a))
@@ -427,14 +420,12 @@ func stopStarting(x *rig) {
 
 func deleteMissing(x *rig) {
 	a := x.agent("nobody")
-	_, err := x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	a.WorkspaceID = "11111111-2222-4333-8444-555555555555"
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Contains(kept, "was not deleted")
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
 }
 
@@ -442,8 +433,7 @@ func deleteBusy(x *rig) {
 	a := x.ready("busy-gone")
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	_, err := x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Contains(o.Reason, "deleted")
@@ -452,16 +442,14 @@ func deleteBusy(x *rig) {
 
 func deletedInCoder(x *rig) {
 	a := x.ready("vanish")
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.Equal(fleet.StateRunning, w.State)
 	x.prepare(func() {
 		_, err := x.live.Delete(x.ctx, a)
 		x.NoError(err)
 	})
 	a.WorkspaceID = w.ID
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w = x.inspect(a)
 	x.Equal(fleet.StateDeleted, w.State)
 	x.NotEmpty(w.Reason)
 }
@@ -469,15 +457,13 @@ func deletedInCoder(x *rig) {
 // stateDeleting inspects a workspace that is deleted in Coder at the same time.
 func stateDeleting(x *rig) {
 	a := x.ready("going")
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	a.WorkspaceID = w.ID
 	x.prepare(func() {
 		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
 		time.Sleep(600 * time.Millisecond) // until a provisioner has accepted it
 	})
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w = x.inspect(a)
 	x.Equal(fleet.StateDeleting, w.State, w.Reason)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 	x.await(a, fleet.StateDeleted)
@@ -509,12 +495,10 @@ func statesOfHanging(x *rig) {
 		agents = append(agents, a)
 	}
 	x.prepare(func() { time.Sleep(2 * time.Second) })
-	w, err := x.place.Inspect(x.ctx, agents[0])
-	x.NoError(err)
+	w := x.inspect(agents[0])
 	x.Equal(fleet.StateStarting, w.State, w.Reason)
 	last := agents[len(agents)-1]
-	w, err = x.place.Inspect(x.ctx, last)
-	x.NoError(err)
+	w = x.inspect(last)
 	x.Equal(fleet.StatePending, w.State, w.Reason)
 	x.NotEmpty(w.Reason)
 	cancel := func(a fleet.Agent) {
@@ -527,17 +511,14 @@ func statesOfHanging(x *rig) {
 		})
 	}
 	cancel(last)
-	w, err = x.place.Inspect(x.ctx, last)
-	x.NoError(err)
+	w = x.inspect(last)
 	x.Equal(fleet.StateCanceled, w.State, w.Reason)
 	cancel(agents[0])
-	w, err = x.place.Inspect(x.ctx, agents[0])
-	x.NoError(err)
+	w = x.inspect(agents[0])
 	x.Equal(fleet.StateCanceling, w.State, w.Reason)
 	x.await(agents[0], fleet.StateFailed)
 	for _, a := range agents {
-		_, err := x.place.Delete(x.ctx, a)
-		x.NoError(err)
+		x.delete(a)
 	}
 }
 
@@ -545,16 +526,14 @@ func stateUnhealthy(x *rig) {
 	a := x.ready("ill")
 	x.await(a, fleet.StateRunning)
 	x.prepare(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.Equal(fleet.StateUnhealthy, w.State)
 	x.Equal("AgentAPI does not answer", w.Reason)
 	x.prepare(func() {
 		x.signal("agent-cas-ill", "agent.pid", syscall.SIGKILL)
 		time.Sleep(2 * time.Second)
 	})
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w = x.inspect(a)
 	x.Equal(fleet.StateUnhealthy, w.State)
 	x.Contains(w.Reason, "lost its connection")
 }
@@ -591,8 +570,7 @@ func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 func taskCompletes(x *rig) {
 	a := x.ready("works")
 	r := run("explain the plan")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	text, o := x.follow(a, r)
+	text, o := x.runToEnd(a, r)
 	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan"), Terminal: true}, o)
 	x.Equal("[coder] Handled: explain the plan\n", text)
 	again, same := x.follow(a, r)
@@ -600,8 +578,7 @@ func taskCompletes(x *rig) {
 	x.Equal(o, same)
 
 	r = run("long")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	text, o = x.follow(a, r)
+	text, o = x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.True(strings.HasPrefix(text, "Here is the long answer.\n 1. step 1 of the plan"), text)
 	x.True(strings.HasSuffix(text, "That was the long answer.\n"), text)
@@ -620,9 +597,7 @@ func taskReports(x *rig) {
 
 func taskFails(x *rig) {
 	a := x.ready("unable")
-	r := run("fail to compile")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	_, o := x.follow(a, r)
+	_, o := x.runToEnd(a, run("fail to compile"))
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal("the agent reported: failed: fail to compile", o.Reason)
 	x.Equal("[coder] Failed: fail to compile", o.Summary)
@@ -666,12 +641,10 @@ func taskNeverGiven(x *rig) {
 func taskWithSpec(x *rig) {
 	a := x.ready("spec")
 	first, second := run("echo one"), run("echo two")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, first))
-	_, o := x.follow(a, first)
+	_, o := x.runToEnd(a, first)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Contains(o.Summary, "Do as the tests say.")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, second))
-	_, o = x.follow(a, second)
+	_, o = x.runToEnd(a, second)
 	x.Equal("two", o.Summary)
 }
 
@@ -694,14 +667,11 @@ func taskOfItsOwn(x *rig) {
 	x.await(a, fleet.StateRunning)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	text, o := x.follow(a, r)
+	text, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Handled: sleep 4 to begin with", o.Summary)
 	x.Contains(text, "Handled: sleep 4 to begin with")
-	next := run("echo what next")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
-	_, o = x.follow(a, next)
+	_, o = x.runToEnd(a, run("echo what next"))
 	x.Equal("what next", o.Summary)
 }
 
@@ -711,9 +681,7 @@ func taskNotBegun(x *rig) {
 	r := run(a.Spec)
 	r.SelfStarted = true
 	x.Contains(x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
-	next := run("echo ready for that")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
-	_, o := x.follow(a, next)
+	_, o := x.runToEnd(a, run("echo ready for that"))
 	x.Equal("ready for that", o.Summary)
 }
 
@@ -728,9 +696,7 @@ func (x *rig) checkInterrupt(suffix string, kill bool) {
 	text, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.Contains(text, "Interrupted")
-	next := run("echo still here")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
-	_, o = x.follow(a, next)
+	_, o = x.runToEnd(a, run("echo still here"))
 	x.Equal("still here", o.Summary)
 }
 
@@ -738,8 +704,7 @@ func interruptIdle(x *rig) {
 	a := x.ready("idle")
 	r := run("echo done already")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	_, o := x.follow(a, r)
+	_, o := x.runToEnd(a, r)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, same := x.follow(a, r)
 	x.Equal(o, same)
@@ -783,8 +748,7 @@ func messageOfAnother(x *rig) {
 func messageTooLate(x *rig) {
 	a := x.ready("late")
 	r := run("echo over")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.follow(a, r)
+	x.runToEnd(a, r)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
@@ -815,8 +779,7 @@ func tokenRefused(x *rig) {
 func hiddenWorkspace(x *rig) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
 	x.requireReason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
@@ -842,8 +805,7 @@ func othersAgent(x *rig) {
 		x.NoError(err)
 		a.WorkspaceID = strings.TrimSpace(string(id))
 	}
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	w := x.inspect(a)
 	x.True(w.Missing, "another owner does not mean that it was deleted: %+v", w)
 	x.Contains(w.Reason, "belongs to the Coder user bob")
 	kept, err := x.place.Delete(x.ctx, a)
@@ -862,9 +824,7 @@ func ownerPrincipal(x *rig) {
 	x.Contains(w.Location, "/@alice/own-hers")
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
-	r := run("echo as alice")
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	_, o := x.follow(a, r)
+	_, o := x.runToEnd(a, run("echo as alice"))
 	x.Equal("as alice", o.Summary)
 	x.place.ForgetTemplates()
 	all, err := x.place.List(x.ctx)
@@ -872,10 +832,8 @@ func ownerPrincipal(x *rig) {
 	x.Len(all, 1)
 	x.Equal("alice", all[0].Owner)
 	x.Equal(a.Spec, all[0].Spec)
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
-	w, err = x.place.Inspect(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
+	w = x.inspect(a)
 	x.Equal(fleet.StateDeleted, w.State)
 }
 

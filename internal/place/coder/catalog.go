@@ -95,8 +95,8 @@ func (p *Place) findCachedProject(ctx context.Context, name string, age time.Dur
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
 }
 
-// projects returns all projects, sorted by name. If the cached list is younger than age, projects returns it. It
-// includes projects that are unsure.
+// projects returns all projects, sorted by name, with those that are unreadable. If the cached list is younger than age, projects
+// returns it.
 func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
 	c := &p.catalog
 	c.mu.Lock()
@@ -133,10 +133,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		if !isListed && !proj.unreadable && !proj.canHost(v) {
 			continue
 		}
-		display := t.DisplayName
-		if display == "" {
-			display = t.Name
-		}
+		display := cmp.Or(t.DisplayName, t.Name)
 		if !isListed {
 			name = display
 		}

@@ -1,6 +1,7 @@
 package coder
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -188,12 +189,8 @@ func (c *Config) prepare() (*url.URL, error) {
 	if c.PollInterval < 0 {
 		return nil, fmt.Errorf("coder.poll_interval is %s: it must not be negative", c.PollInterval)
 	}
-	if c.PollInterval == 0 {
-		c.PollInterval = defaultPollInterval
-	}
-	if c.RenewHint == "" {
-		c.RenewHint = "use a valid token"
-	}
+	c.PollInterval = cmp.Or(c.PollInterval, defaultPollInterval)
+	c.RenewHint = cmp.Or(c.RenewHint, "use a valid token")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -211,9 +208,7 @@ func (c *Config) checkProjects() error {
 		if strings.TrimSpace(name) == "" {
 			return errors.New("coder.projects: a project needs a name")
 		}
-		if p.Template == "" {
-			p.Template = name
-		}
+		p.Template = cmp.Or(p.Template, name)
 		key := strings.ToLower(p.Template)
 		if other, isTaken := templates[key]; isTaken {
 			return fmt.Errorf("coder.projects: %s and %s name the same template, %s: leave one out", other, name, p.Template)

@@ -500,7 +500,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// setFault sets the fault of a world that is in use.
+// setFault sets the fault of a fake Coder that is in use.
 func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

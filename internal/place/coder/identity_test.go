@@ -2,7 +2,6 @@ package coder_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -48,33 +47,26 @@ func TestOtherUsersToken(t *testing.T) {
 			asBob = append(asBob, r.URL.Path)
 			mu.Unlock()
 		}
-		var answer any
 		switch {
 		case r.URL.Path == "/api/v2/users/me":
 			u := codersdk.User{}
 			u.ID, u.Username = ids[sent], strings.TrimPrefix(sent, "token-of-")
-			answer = u
+			return writeJSON(w, u)
 		case sent == "token-of-bob" && r.URL.Path == "/api/v2/workspaces":
-			answer = codersdk.WorkspacesResponse{}
+			return writeJSON(w, codersdk.WorkspacesResponse{})
 		case sent == "token-of-bob" && strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"):
 			writeError(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 			return true
-		default:
-			return false
 		}
-		w.Header().Set("Content-Type", "application/json")
-		return json.NewEncoder(w).Encode(answer) == nil
+		return false
 	}
 	var stored userIDStore
 	open := func(user string) *coder.Place {
-		p, err := coder.New(coder.Config{URL: x.server.URL, User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
+		return x.open(coder.Config{User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return token, nil
 		}})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		return p
 	}
 	use := func(s string) {
 		mu.Lock()

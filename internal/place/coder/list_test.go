@@ -1,7 +1,6 @@
 package coder_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,10 +38,6 @@ func TestListIsolatesProblems(t *testing.T) {
 			bad.LatestBuild.ID, bad.LatestBuild.TemplateVersionID = uuid.New(), badVersion
 			broken := true
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-				reply := func(v any) bool {
-					w.Header().Set("Content-Type", "application/json")
-					return json.NewEncoder(w).Encode(v) == nil
-				}
 				x.mu.Lock()
 				fails := broken && strings.HasSuffix(r.URL.Path, c.path(bad))
 				x.mu.Unlock()
@@ -51,13 +46,13 @@ func TestListIsolatesProblems(t *testing.T) {
 					writeError(w, c.status, "no")
 					return true
 				case r.URL.Path == "/api/v2/workspaces":
-					return reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{bad, x.ws}, Count: 2})
+					return writeJSON(w, codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{bad, x.ws}, Count: 2})
 				case r.URL.Path == "/api/v2/templates":
-					return reply([]codersdk.Template{{ID: badTemplate, Name: "broken", ActiveVersionID: badVersion}, {ID: templateID, Name: "setup", ActiveVersionID: versionID}})
+					return writeJSON(w, []codersdk.Template{{ID: badTemplate, Name: "broken", ActiveVersionID: badVersion}, {ID: templateID, Name: "setup", ActiveVersionID: versionID}})
 				case strings.HasSuffix(r.URL.Path, "/parameters"):
-					return reply([]codersdk.WorkspaceBuildParameter{{Name: "system_prompt", Value: "Be good."}})
+					return writeJSON(w, []codersdk.WorkspaceBuildParameter{{Name: "system_prompt", Value: "Be good."}})
 				case strings.HasSuffix(r.URL.Path, "/status"):
-					return reply(map[string]any{"status": "stable", "agent_type": "custom"})
+					return writeJSON(w, map[string]any{"status": "stable", "agent_type": "custom"})
 				}
 				return false
 			}

@@ -9,9 +9,7 @@ func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if !isKnown {
 		return nil
 	}
-	p.recent.mu.Lock()
-	last, isRecent := p.recent.byID[id]
-	p.recent.mu.Unlock()
+	last, isRecent := p.recent.get(id)
 	if !isRecent {
 		return nil
 	}

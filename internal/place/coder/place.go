@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"fleet/internal/fleet"
@@ -28,7 +29,7 @@ type Place struct {
 	recent          recentWorkspaces
 	activity        activity
 	batch           batch
-	landers         landers
+	lastHosts       sync.Map          // the names of the agents in whose workspaces work came together last, by project
 	runnerClients   remote.Clients    // clients of the fleet-runners in workspaces
 	agentAPIRunners *agentapi.Runners // runners for workspaces that have AgentAPI only
 

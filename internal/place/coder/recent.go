@@ -36,6 +36,14 @@ func (r *recentWorkspaces) record(ws codersdk.Workspace, at time.Time) {
 	r.byID[ws.ID] = recentWorkspace{ws, at}
 }
 
+// get returns how Coder showed the workspace last, and whether it did.
+func (r *recentWorkspaces) get(id uuid.UUID) (recentWorkspace, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.byID[id]
+	return w, ok
+}
+
 func (r *recentWorkspaces) forget(id uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,9 +69,7 @@ func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 	if !isKnown || a.WorkspaceID != "" && a.WorkspaceID != id.String() {
 		return nil
 	}
-	p.recent.mu.Lock()
-	last, isRecent := p.recent.byID[id]
-	p.recent.mu.Unlock()
+	last, isRecent := p.recent.get(id)
 	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.batch.changedAt(id)) {
 		return nil
 	}

@@ -51,7 +51,7 @@ type rig struct {
 	place *coder.Place
 	live  fleet.Place // a place on the same deployment that is not recorded; nil in a replay
 
-	config coder.Config // the configuration of b
+	config coder.Config // of place
 
 	clock *replayClock
 }
@@ -166,11 +166,23 @@ func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
 	x.FailNow("stuck", "agent %s is not %s", a.Name, want)
 }
 
+func (x *rig) inspect(a fleet.Agent) fleet.Workspace {
+	x.Helper()
+	w, err := x.place.Inspect(x.ctx, a)
+	x.NoError(err)
+	return w
+}
+
+func (x *rig) delete(a fleet.Agent) {
+	x.Helper()
+	_, err := x.place.Delete(x.ctx, a)
+	x.NoError(err)
+}
+
 // await inspects the agent until it is in the state. Each inspection is recorded.
 func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	for range 120 {
-		w, err := x.place.Inspect(x.ctx, a)
-		x.NoError(err)
+		w := x.inspect(a)
 		if w.State == want {
 			return w
 		}

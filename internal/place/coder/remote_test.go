@@ -105,7 +105,7 @@ var wideText = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repea
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
 
-// withRunner adds a fleet-runner to the world's workspace, in addition to AgentAPI.
+// withRunner adds a fleet-runner to the workspace, in addition to AgentAPI.
 func (x *fakeCoder) withRunner() *scriptedRunner {
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
@@ -326,12 +326,11 @@ func TestIdle(t *testing.T) {
 				metadata++
 			}
 		})
-		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Path == "/api/v2/workspaces":
-			_ = json.NewEncoder(w).Encode(codersdk.WorkspacesResponse{Workspaces: all, Count: len(all)})
+			return writeJSON(w, codersdk.WorkspacesResponse{Workspaces: all, Count: len(all)})
 		case strings.HasSuffix(r.URL.Path, "/parameters"):
-			_ = json.NewEncoder(w).Encode([]codersdk.WorkspaceBuildParameter{})
+			return writeJSON(w, []codersdk.WorkspaceBuildParameter{})
 		case strings.HasSuffix(r.URL.Path, "/watch-metadata"):
 			_, _ = io.WriteString(w, "event: data\ndata: []\n\n")
 		default:
@@ -383,9 +382,7 @@ func TestDeadline(t *testing.T) {
 				case asked <- req.Deadline:
 				default:
 				}
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write([]byte("{}"))
-				return true
+				return writeJSON(w, struct{}{})
 			}
 			var warned []string
 			warning := make(chan struct{})
@@ -429,18 +426,15 @@ func TestPublicKey(t *testing.T) {
 	x.withRunner()
 	var got codersdk.CreateWorkspaceRequest
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/rich-parameters"):
-			_ = json.NewEncoder(w).Encode([]codersdk.TemplateVersionParameter{{Name: "fleet_public_key"}})
+			return writeJSON(w, []codersdk.TemplateVersionParameter{{Name: "fleet_public_key"}})
 		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/workspaces"):
 			_ = json.NewDecoder(r.Body).Decode(&got)
 			w.WriteHeader(http.StatusCreated)
-			_ = json.NewEncoder(w).Encode(x.ws)
-		default:
-			return false
+			return writeJSON(w, x.ws)
 		}
-		return true
+		return false
 	}
 	a := x.agent()
 	a.WorkspaceID, a.Role = "", "Coder"

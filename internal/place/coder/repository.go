@@ -60,7 +60,7 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 			}
 			continue
 		}
-		r.place.landers.set(r.project, w.name)
+		r.place.lastHosts.Store(r.project, w.name) // the next call finds what this one makes
 		return r.host, nil
 	}
 	return nil, err
@@ -93,9 +93,9 @@ func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *proje
 	default:
 		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "no workspace of the project %q runs with a fleet-runner, so there is nowhere to bring work together: start one of its agents", proj.Name)
 	}
-	last := r.place.landers.last(r.project)
+	last, _ := r.place.lastHosts.Load(r.project)
 	slices.SortFunc(all, func(a, b *hostedWorkspace) int {
-		return cmp.Or(-compareBool(a.name == last, b.name == last), a.ws.CreatedAt.Compare(b.ws.CreatedAt), strings.Compare(a.name, b.name))
+		return cmp.Or(compareBool(b.name == last, a.name == last), a.ws.CreatedAt.Compare(b.ws.CreatedAt), strings.Compare(a.name, b.name))
 	})
 	return all, proj, nil
 }
@@ -230,49 +230,38 @@ func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte)
 	return nil
 }
 
-// Branch implements fleet.Repository.
-func (r *repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+// callHost calls call with the copy in the host.
+func callHost[T any](ctx context.Context, r *repository, call func(remote.Repository) (T, error)) (result T, err error) {
 	host, err := r.connect(ctx)
 	if err != nil {
-		return fleet.Branch{}, err
+		return result, err
 	}
-	return host.Branch(ctx, name)
+	return call(host)
+}
+
+// Branch implements fleet.Repository.
+func (r *repository) Branch(ctx context.Context, name string) (fleet.Branch, error) {
+	return callHost(ctx, r, func(host remote.Repository) (fleet.Branch, error) { return host.Branch(ctx, name) })
 }
 
 // Contains implements fleet.Repository.
 func (r *repository) Contains(ctx context.Context, commit, older string) (bool, error) {
-	host, err := r.connect(ctx)
-	if err != nil {
-		return false, err
-	}
-	return host.Contains(ctx, commit, older)
+	return callHost(ctx, r, func(host remote.Repository) (bool, error) { return host.Contains(ctx, commit, older) })
 }
 
 // Combine implements fleet.Repository.
 func (r *repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
-	host, err := r.connect(ctx)
-	if err != nil {
-		return fleet.CombineResult{}, err
-	}
-	return host.Combine(ctx, c)
+	return callHost(ctx, r, func(host remote.Repository) (fleet.CombineResult, error) { return host.Combine(ctx, c) })
 }
 
 // Overlaps implements fleet.Repository.
 func (r *repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
-	host, err := r.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return host.Overlaps(ctx, onto, all)
+	return callHost(ctx, r, func(host remote.Repository) ([]fleet.WorkOverlap, error) { return host.Overlaps(ctx, onto, all) })
 }
 
 // Check implements fleet.Repository.
 func (r *repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
-	host, err := r.connect(ctx)
-	if err != nil {
-		return fleet.CheckResult{}, err
-	}
-	return host.Check(ctx, commit, c)
+	return callHost(ctx, r, func(host remote.Repository) (fleet.CheckResult, error) { return host.Check(ctx, commit, c) })
 }
 
 // Move implements fleet.Repository. The host pushes with its own credentials.

@@ -3,7 +3,6 @@ package coder_test
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -165,8 +164,7 @@ func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landin
 			list.Workspaces = append(list.Workspaces, ws)
 			switch {
 			case r.URL.Path == "/api/v2/workspaces/"+ws.ID.String():
-				_ = json.NewEncoder(rw).Encode(ws)
-				return true
+				return writeJSON(rw, ws)
 			case !strings.HasPrefix(r.URL.Path, "/@fleet/agent-"+name+".main/"):
 			case down:
 				x.clock.Add(int64(time.Minute)) // then the client gives up
@@ -178,8 +176,7 @@ func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landin
 			}
 		}
 		if list.Count = len(names); r.URL.Path == "/api/v2/workspaces" {
-			_ = json.NewEncoder(rw).Encode(list)
-			return true
+			return writeJSON(rw, list)
 		}
 		return false
 	}
@@ -274,24 +271,17 @@ func TestLandingHost(t *testing.T) {
 // several people and none is configured.
 func TestLander(t *testing.T) {
 	x, all := landingWorld(t, "ann", "bob")
-	open := func(change func(*coder.Config)) fleet.Repository {
-		c := coder.Config{URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil }, RunnerKey: x.key}
-		change(&c)
-		p, err := coder.New(c)
-		x.NoError(err)
-		t.Cleanup(func() { x.NoError(p.Close()) })
-		r, err := p.Repository("setup")
+	open := func(c coder.Config) fleet.Repository {
+		r, err := x.open(c).Repository("setup")
 		x.NoError(err)
 		return r
 	}
-	_, err := open(func(c *coder.Config) { c.Owner = coder.OwnerPrincipal }).Branch(t.Context(), "")
+	_, err := open(coder.Config{Owner: coder.OwnerPrincipal}).Branch(t.Context(), "")
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
 	x.ErrorContains(err, "set lander")
 	x.Empty(all["ann"].took())
 
-	withLander := func(c *coder.Config) {
-		c.Projects = map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: "Bob", Repository: "https://example.com/x.git", Branch: "next"}}}
-	}
+	withLander := coder.Config{Projects: map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: "Bob", Repository: "https://example.com/x.git", Branch: "next"}}}}
 	b, err := open(withLander).Branch(t.Context(), "")
 	x.NoError(err)
 	x.Equal("bob", b.Commit)

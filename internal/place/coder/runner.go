@@ -49,6 +49,15 @@ func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
 	return do(next)
 }
 
+// callRunner is runner.call for a method with a result.
+func callRunner[T any](ctx context.Context, r runner, do func(fleet.Runner) (T, error)) (result T, err error) {
+	err = r.call(ctx, func(next fleet.Runner) (err error) {
+		result, err = do(next)
+		return err
+	})
+	return result, err
+}
+
 // connect returns the runner of the workspace; w is nil if the agent has none.
 func (r runner) connect(w *workspace) (fleet.Runner, error) {
 	if w == nil || w.hasRunner() || w.hasNoApp() {
@@ -146,12 +155,8 @@ func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) err
 }
 
 // Changes implements fleet.Runner.
-func (r runner) Changes(ctx context.Context, run fleet.Run) (changes *fleet.Changes, err error) {
-	err = r.call(ctx, func(next fleet.Runner) (err error) {
-		changes, err = next.Changes(ctx, run)
-		return err
-	})
-	return changes, err
+func (r runner) Changes(ctx context.Context, run fleet.Run) (*fleet.Changes, error) {
+	return callRunner(ctx, r, func(next fleet.Runner) (*fleet.Changes, error) { return next.Changes(ctx, run) })
 }
 
 // Compare implements fleet.Runner.
@@ -185,21 +190,13 @@ func (r runner) connectKept(ctx context.Context) (fleet.Runner, error) {
 }
 
 // Output implements fleet.Runner.
-func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
-	err = r.call(ctx, func(next fleet.Runner) (err error) {
-		page, err = next.Output(ctx, run, offset, limit)
-		return err
-	})
-	return page, err
+func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	return callRunner(ctx, r, func(next fleet.Runner) (fleet.OutputPage, error) { return next.Output(ctx, run, offset, limit) })
 }
 
 // Check implements fleet.Runner.
-func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (result fleet.CheckResult, err error) {
-	err = r.call(ctx, func(next fleet.Runner) (err error) {
-		result, err = next.Check(ctx, run, c)
-		return err
-	})
-	return result, err
+func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+	return callRunner(ctx, r, func(next fleet.Runner) (fleet.CheckResult, error) { return next.Check(ctx, run, c) })
 }
 
 // Bundle implements fleet.Runner.

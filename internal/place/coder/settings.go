@@ -63,32 +63,14 @@ func (s Settings) validate() error {
 
 // withDefaults returns s with the fields that are not set copied from d. It does not copy Access, see Place.groups.
 func (s Settings) withDefaults(d Settings) Settings {
-	if s.RoleParameter == "" {
-		s.RoleParameter = d.RoleParameter
-	}
-	if s.SpecParameter == "" {
-		s.SpecParameter = d.SpecParameter
-	}
-	if s.App == "" {
-		s.App = d.App
-	}
+	s.RoleParameter, s.SpecParameter = cmp.Or(s.RoleParameter, d.RoleParameter), cmp.Or(s.SpecParameter, d.SpecParameter)
+	s.App, s.SpecIsTask, s.Prefix = cmp.Or(s.App, d.App), cmp.Or(s.SpecIsTask, d.SpecIsTask), cmp.Or(s.Prefix, d.Prefix)
+	s.Credential, s.MaxCostUSD = cmp.Or(s.Credential, d.Credential), cmp.Or(s.MaxCostUSD, d.MaxCostUSD)
+	s.Repository, s.Branch, s.Lander = cmp.Or(s.Repository, d.Repository), cmp.Or(s.Branch, d.Branch), cmp.Or(s.Lander, d.Lander)
+	s.CheckTimeout, s.Retries = cmp.Or(s.CheckTimeout, d.CheckTimeout), cmp.Or(s.Retries, d.Retries)
 	if s.Delegate == nil {
 		s.Delegate = d.Delegate
 	}
-	if s.Credential == "" {
-		s.Credential = d.Credential
-	}
-	if s.MaxCostUSD == 0 {
-		s.MaxCostUSD = d.MaxCostUSD
-	}
-	if s.SpecIsTask == nil {
-		s.SpecIsTask = d.SpecIsTask
-	}
-	if s.Prefix == nil {
-		s.Prefix = d.Prefix
-	}
-	s.Repository, s.Branch, s.Lander = cmp.Or(s.Repository, d.Repository), cmp.Or(s.Branch, d.Branch), cmp.Or(s.Lander, d.Lander)
-	s.CheckTimeout, s.Retries = cmp.Or(s.CheckTimeout, d.CheckTimeout), cmp.Or(s.Retries, d.Retries)
 	if s.Checks == nil {
 		s.Checks = d.Checks
 	}

@@ -1,7 +1,6 @@
 package coder_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,17 +30,8 @@ func TestRefusedToken(t *testing.T) {
 			t.Parallel()
 			x := newFakeCoder(t)
 			x.fault = c.world
-			p, err := coder.New(coder.Config{
-				URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-				RenewHint: coder.RenewTokenHint(func(key string) string {
-					if key == "CODER_SESSION_TOKEN" {
-						return c.env
-					}
-					return ""
-				}, "/home/fleet", c.file),
-			})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, p.Close()) })
+			getenv := func(key string) string { return map[string]string{"CODER_SESSION_TOKEN": c.env}[key] }
+			p := x.open(coder.Config{RenewHint: coder.RenewTokenHint(getenv, "/home/fleet", c.file)})
 			for what, call := range map[string]func() error{
 				"projects": func() error { _, err := p.Projects(t.Context()); return err },
 				"list":     func() error { _, err := p.List(t.Context()); return err },

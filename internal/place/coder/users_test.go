@@ -2,7 +2,6 @@ package coder_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -39,20 +38,16 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	x := newFakeCoder(t)
 	created := make(chan string, 1)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		reply := func(v any) bool {
-			w.Header().Set("Content-Type", "application/json")
-			return json.NewEncoder(w).Encode(v) == nil
-		}
 		user, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v2/users/"), "/")
 		switch {
 		case what == "keys/tokens":
 			w.WriteHeader(http.StatusCreated)
-			return reply(codersdk.GenerateAPIKeyResponse{Key: "key-of-" + user})
+			return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: "key-of-" + user})
 		case what == "workspaces" && r.Method == http.MethodPost:
 			created <- user + " with " + r.Header.Get(codersdk.SessionTokenHeader)
 			x.ws.OwnerID, x.ws.OwnerName = alice, "alice2"
 			w.WriteHeader(http.StatusCreated)
-			return reply(x.ws)
+			return writeJSON(w, x.ws)
 		case strings.HasPrefix(what, "workspace/"):
 			writeError(w, http.StatusNotFound, "no")
 			return true
@@ -62,12 +57,7 @@ func TestWorkspacesOfUsers(t *testing.T) {
 		}
 		return false
 	}
-	p, err := coder.New(coder.Config{
-		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-		Users: userMap{alice.String(): "coder:alice"},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	p := x.open(coder.Config{Users: userMap{alice.String(): "coder:alice"}})
 
 	a := x.agent()
 	a.Owner, a.WorkspaceID = "coder:alice", ""
@@ -107,12 +97,8 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 		}
 		return false
 	}
-	p, err := coder.New(coder.Config{
-		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil }, Owner: coder.OwnerPrincipal,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	err = p.Stop(t.Context(), x.agent())
+	p := x.open(coder.Config{Owner: coder.OwnerPrincipal})
+	err := p.Stop(t.Context(), x.agent())
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.NoError(t, p.Stop(t.Context(), x.agent()))
 	require.Equal(t, int32(2), createdTokens.Load())

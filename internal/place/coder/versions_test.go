@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// versionedCoder is a world whose template has an old version, which the workspace has, and a new one.
+// versionedCoder is a fake Coder whose template has an old version, which the workspace has, and a new one.
 type versionedCoder struct {
 	*fakeCoder
 	parameters map[uuid.UUID][]codersdk.TemplateVersionParameter // by version
@@ -41,44 +41,40 @@ func newVersionedCoder(t *testing.T) *versionedCoder {
 	x.values = []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}}
 	x.ws.TemplateActiveVersionID, x.ws.Outdated = newVersionID, true
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		reply := func(v any) bool {
-			w.Header().Set("Content-Type", "application/json")
-			return json.NewEncoder(w).Encode(v) == nil
-		}
 		path := strings.TrimPrefix(r.URL.Path, "/api/v2/")
 		id, isVersion := strings.CutSuffix(strings.TrimPrefix(path, "templateversions/"), "/rich-parameters")
 		switch {
 		case path == "templates":
-			return reply([]codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: newVersionID}})
+			return writeJSON(w, []codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: newVersionID}})
 		case isVersion:
-			return reply(x.parameters[uuid.MustParse(id)])
+			return writeJSON(w, x.parameters[uuid.MustParse(id)])
 		case strings.HasSuffix(path, "/presets"):
-			return reply([]codersdk.Preset{})
+			return writeJSON(w, []codersdk.Preset{})
 		case strings.HasSuffix(path, "/parameters"):
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			return reply(x.values)
+			return writeJSON(w, x.values)
 		case strings.HasSuffix(path, "/builds"):
 			var b codersdk.CreateWorkspaceBuildRequest
 			x.NoError(json.NewDecoder(r.Body).Decode(&b))
 			x.builds = append(x.builds, b)
 			w.WriteHeader(http.StatusCreated)
-			return reply(codersdk.WorkspaceBuild{ID: uuid.New()})
+			return writeJSON(w, codersdk.WorkspaceBuild{ID: uuid.New()})
 		case r.Method == http.MethodPost && strings.HasSuffix(path, "/workspaces"):
 			var c codersdk.CreateWorkspaceRequest
 			x.NoError(json.NewDecoder(r.Body).Decode(&c))
 			x.creations = append(x.creations, c)
 			w.WriteHeader(http.StatusCreated)
-			return reply(x.ws)
+			return writeJSON(w, x.ws)
 		case strings.Contains(path, "/workspace/"):
 			writeError(w, http.StatusNotFound, "no")
 			return true
 		case path == "buildinfo":
-			return reply(codersdk.BuildInfoResponse{DashboardURL: "https://coder.example.com/"})
+			return writeJSON(w, codersdk.BuildInfoResponse{DashboardURL: "https://coder.example.com/"})
 		case path == "applications/host":
-			return reply(codersdk.AppHostResponse{Host: "*--apps.example.com"})
+			return writeJSON(w, codersdk.AppHostResponse{Host: "*--apps.example.com"})
 		case strings.HasSuffix(path, "/listening-ports"):
-			return reply(codersdk.WorkspaceAgentListeningPortsResponse{Ports: []codersdk.WorkspaceAgentListeningPort{{Port: 8080}, {Port: 3000, ProcessName: "<evil>"}}})
+			return writeJSON(w, codersdk.WorkspaceAgentListeningPortsResponse{Ports: []codersdk.WorkspaceAgentListeningPort{{Port: 8080}, {Port: 3000, ProcessName: "<evil>"}}})
 		}
 		return false
 	}

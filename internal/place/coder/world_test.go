@@ -71,23 +71,29 @@ func newFakeCoder(t *testing.T) *fakeCoder {
 	return x
 }
 
-// newPlace returns a place that uses the world.
-func (x *fakeCoder) newPlace() *coder.Place {
-	p, err := coder.New(coder.Config{
-		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-		RunnerKey: x.key,
-		Now:       func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) },
-	})
+// open returns a place that uses the fake Coder. It sets what the configuration leaves empty.
+func (x *fakeCoder) open(c coder.Config) *coder.Place {
+	c.URL, c.RunnerKey = x.server.URL, x.key
+	if c.Token == nil {
+		c.Token = func(context.Context) (string, error) { return "the-secret-token", nil }
+	}
+	p, err := coder.New(c)
 	x.NoError(err)
+	x.Cleanup(func() { x.NoError(p.Close()) })
+	return p
+}
+
+// newPlace returns a place that uses the fake Coder and its fast clock.
+func (x *fakeCoder) newPlace() *coder.Place {
+	p := x.open(coder.Config{Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) }})
 	p.SetWait(func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(d / 50): // the world's clock is faster
+		case <-time.After(d / 50):
 			return nil
 		}
 	})
-	x.Cleanup(func() { x.NoError(p.Close()) })
 	return p
 }
 
@@ -99,7 +105,7 @@ func (x *fakeCoder) run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
 }
 
-// update changes the world and notifies all watchers.
+// update changes the fake Coder and notifies all watchers.
 func (x *fakeCoder) update(do func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -150,10 +156,6 @@ func (x *fakeCoder) serve(w http.ResponseWriter, r *http.Request) {
 	if fault != nil && fault(w, r) {
 		return
 	}
-	reply := func(v any) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v)
-	}
 	x.mu.Lock()
 	ws := x.ws
 	if len(ws.LatestBuild.Resources) > 0 { // empty if the workspace is stopped
@@ -164,26 +166,26 @@ func (x *fakeCoder) serve(w http.ResponseWriter, r *http.Request) {
 	x.mu.Unlock()
 	switch app := strings.TrimPrefix(path, "/@fleet/agent-papi.main/apps/agentapi/"); {
 	case path == "/api/v2/users/me":
-		reply(codersdk.User{ReducedUser: codersdk.ReducedUser{MinimalUser: codersdk.MinimalUser{ID: fleetID, Username: "fleet"}}})
+		writeJSON(w, codersdk.User{ReducedUser: codersdk.ReducedUser{MinimalUser: codersdk.MinimalUser{ID: fleetID, Username: "fleet"}}})
 	case path == "/api/v2/templates":
-		reply([]codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: versionID}})
+		writeJSON(w, []codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: versionID}})
 	case strings.HasSuffix(path, "/rich-parameters"):
-		reply([]codersdk.TemplateVersionParameter{{Name: "system_prompt"}})
+		writeJSON(w, []codersdk.TemplateVersionParameter{{Name: "system_prompt"}})
 	case strings.HasSuffix(path, "/presets"):
 		_, _ = io.WriteString(w, `[{"ID":"30000000-0000-4000-8000-000000000000","Name":null},{"ID":"40000000-0000-4000-8000-000000000000","Name":"Coder","Parameters":[{"Name":"system_prompt","Value":"Be good."}]}]`)
 	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && gone:
 		writeError(w, http.StatusGone, "Workspace \""+ws.ID.String()+"\" was deleted, you can view this workspace by specifying '?deleted=true' and trying again.")
 	case path == "/api/v2/workspaces/"+ws.ID.String():
-		reply(ws)
+		writeJSON(w, ws)
 	case path == "/api/v2/workspaces/"+ws.ID.String()+"/builds":
 		w.WriteHeader(http.StatusCreated)
-		reply(codersdk.WorkspaceBuild{ID: uuid.New()})
+		writeJSON(w, codersdk.WorkspaceBuild{ID: uuid.New()})
 	case path == "/api/v2/workspaces":
-		reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{ws}, Count: 1})
+		writeJSON(w, codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{ws}, Count: 1})
 	case app == "status":
-		reply(map[string]any{"status": status, "agent_type": "custom"})
+		writeJSON(w, map[string]any{"status": status, "agent_type": "custom"})
 	case app == "messages":
-		reply(map[string]any{"messages": messages})
+		writeJSON(w, map[string]any{"messages": messages})
 	case app == "message":
 		x.acceptMessage(w, r)
 	case app == "events":
@@ -202,10 +204,17 @@ func (x *fakeCoder) resource() codersdk.WorkspaceResource {
 	return r
 }
 
+// writeJSON answers with the value as JSON. It returns true, like a fault that has answered a request.
+func writeJSON(w http.ResponseWriter, v any) bool {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
+	return true
+}
+
 func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(codersdk.Response{Message: message})
+	writeJSON(w, codersdk.Response{Message: message})
 }
 
 // refuseMessage answers like AgentAPI when it refuses a message.
@@ -265,10 +274,4 @@ func (x *fakeCoder) streamConversation(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// writeJSON answers with the value as JSON.
-func writeJSON(w http.ResponseWriter, v any) bool {
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(v) == nil
 }

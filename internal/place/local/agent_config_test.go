@@ -77,14 +77,12 @@ func TestAgentConfig(t *testing.T) {
 	// The secret was only in a file of the run, which was removed with the run.
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			b, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.NotContains(t, string(b), secret, path)
+			b := readFile(t, path)
+			require.NotContains(t, b, secret, path)
 		}
 		return err
 	}))
-	_, err := w.Delete(w.ctx, a)
-	require.NoError(t, err)
+	w.remove(a)
 	require.NoDirExists(t, w.home(a))
 }
 
@@ -115,8 +113,7 @@ func TestAgentConfigTools(t *testing.T) {
 			if tc.report {
 				r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 			}
-			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-			_, o := w.follow(a, r)
+			_, o := w.execute(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			flag := func(name string) string {
 				for i, arg := range w.argv() {
@@ -212,17 +209,15 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	report := &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
-	r.FleetEndpoint = report
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	output, o := w.follow(a, r)
+	r.Report = report
+	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, dir+"\nhttp://127.0.0.1:1/mcp\n600\nt0ken0\n", output)
 	require.NoFileExists(t, w.runDir(a, r, "report-token"))
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, dir, ws.Location)
-	_, err = w.Delete(w.ctx, a)
-	require.NoError(t, err)
+	w.remove(a)
 	require.DirExists(t, dir, "Delete must not remove a directory that is not the agent's own")
 
 	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, SystemPrompt: "You are a cat."}))
@@ -243,9 +238,8 @@ func TestReportingConfig(t *testing.T) {
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
 	r := newRun("go")
-	r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	w.follow(a, r)
+	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	w.execute(a, r)
 	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
 	require.Contains(t, w.file("initialize"), "You write code.")
 	require.Contains(t, w.argv(), "mcp__fleet")
@@ -355,9 +349,8 @@ func TestSoftInterrupt(t *testing.T) {
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "working")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		output, err := os.ReadFile(filepath.Join(w.runDir(a, r), "output"))
-		require.NoError(t, err)
-		require.Contains(t, string(output), "cancelled")
+		output := readFile(t, filepath.Join(w.runDir(a, r), "output"))
+		require.Contains(t, output, "cancelled")
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})

@@ -19,8 +19,7 @@ func TestAttachments(t *testing.T) {
 	r.Attachments = []fleet.Attachment{
 		{Name: "notes ä.txt", MediaType: "text/plain", Content: []byte("hello\n")}, {Name: strings.Repeat("x", 255), MediaType: "image/png", Content: []byte("\x00\xff")},
 	}
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	output, o := w.follow(a, r)
+	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, []string{"hello", "2", "kept"}, strings.Fields(output))
 	for _, f := range r.Attachments {
@@ -42,8 +41,7 @@ func TestAttachmentsInPrompt(t *testing.T) {
 	a := w.provisionIn("cat")
 	r := newRun("Read this.")
 	r.Attachments = []fleet.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	output, o := w.follow(a, r)
+	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, output, "Read this.\n")
 	require.Contains(t, output, "- "+w.runDir(a, r, "attachments", "notes.txt")+" (text/plain)")

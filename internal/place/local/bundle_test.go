@@ -9,15 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/local"
 )
 
 // TestBundleHasAllWork checks that the bundle of a deleted agent has all of its work, in whatever form the agent has
 // left it.
 func TestBundleHasAllWork(t *testing.T) {
 	t.Parallel()
-	repository := t.TempDir()
-	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	for name, tc := range map[string]struct {
 		script string
 		want   fleet.TaskStatus
@@ -29,11 +26,9 @@ func TestBundleHasAllWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newTestPlace(t, func(c *local.Config) {
-				c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
-			})
-			a := w.provisionIn("repository")
-			r := w.start(a, "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"+tc.script)
+			w, repo := newRepositoryPlace(t, false)
+			a := w.provisionIn("repo")
+			r := w.start(a, tc.script)
 			if tc.kill {
 				w.followUntil(a, r, "done")
 				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
@@ -42,22 +37,19 @@ func TestBundleHasAllWork(t *testing.T) {
 			if tc.want != "" {
 				require.Equal(t, tc.want, o.Status, o.Reason)
 			}
-			c, err := w.Connect(a).Changes(w.ctx, r)
-			require.NoError(t, err)
-			require.Equal(t, 2, c.FileCount)
-			_, err = w.Delete(w.ctx, a)
-			require.NoError(t, err)
+			c := w.changes(a, r)
+			require.Equal(t, 2, c.Files)
+			w.remove(a)
 
 			var b bytes.Buffer
 			require.NoError(t, w.Connect(a).Bundle(w.ctx, &b))
 			file := filepath.Join(t.TempDir(), "bundle")
 			require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 			clone := t.TempDir()
-			runGit(t, clone, "git clone -q --single-branch -b main "+repository+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
+			runGit(t, clone, "git clone -q --single-branch -b main "+repo+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
 			for name, want := range map[string]string{"file": "two\n", "new": "new\n"} {
-				got, err := os.ReadFile(filepath.Join(clone, name))
-				require.NoError(t, err)
-				require.Equal(t, want, string(got))
+				got := readFile(t, filepath.Join(clone, name))
+				require.Equal(t, want, got)
 			}
 		})
 	}
@@ -66,12 +58,8 @@ func TestBundleHasAllWork(t *testing.T) {
 // TestBundleOfBrokenTree checks that the bundle has the agent's commits although its working directory no longer exists.
 func TestBundleOfBrokenTree(t *testing.T) {
 	t.Parallel()
-	repository := t.TempDir()
-	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	w := newTestPlace(t, func(c *local.Config) {
-		c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
-	})
-	a := w.provisionIn("repository")
+	w, repo := newRepositoryPlace(t, false)
+	a := w.provisionIn("repo")
 	r := w.start(a, "git commit -q --allow-empty -m two")
 	w.follow(a, r)
 	ws, err := w.Inspect(w.ctx, a)
@@ -82,5 +70,5 @@ func TestBundleOfBrokenTree(t *testing.T) {
 	require.NotEmpty(t, b.Bytes())
 	file := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
-	require.Equal(t, "two", runGit(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
+	require.Equal(t, "two", runGit(t, repo, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
 }

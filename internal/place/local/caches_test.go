@@ -28,14 +28,6 @@ func (w *testPlace) provisionFor(owner, project string) fleet.Agent {
 	return a
 }
 
-// mustRun runs a task that must complete, and returns what it prints.
-func (w *testPlace) mustRun(a fleet.Agent, script string) string {
-	w.t.Helper()
-	out, o := w.runTask(a, script)
-	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
-	return strings.TrimSpace(out)
-}
-
 // TestCaches checks that the agents of one owner in one project share the caches, and no others.
 func TestCaches(t *testing.T) {
 	t.Parallel()

@@ -77,8 +77,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 		require.Contains(t, fleet.PublicMessage(err), "{{.PromptFile}}")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
-		_, o := w.runTask(a, strings.Repeat("x", driver.MaxArgument))
-		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+		w.mustRun(a, strings.Repeat("x", driver.MaxArgument))
 		err = w.Connect(a).Dispatch(w.ctx, newRun("a\x00b"))
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
 	})
@@ -97,8 +96,7 @@ func TestProgramCannotStart(t *testing.T) {
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	}
-	_, o := w.runTask(a, "echo next")
-	require.Equal(t, "next", o.Summary)
+	require.Equal(t, "next", w.mustRun(a, "echo next"))
 
 	broken := newTestPlace(t, func(c *local.Config) { c.Program = "/no/such/shim" })
 	err := broken.Connect(broken.provisionIn("shell")).Dispatch(broken.ctx, newRun("true"))
@@ -122,11 +120,9 @@ func TestPromptFile(t *testing.T) {
 		c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "Coder", PromptFile: path}}}}
 	})
 	a := w.provisionIn("shell") // the agent's role is "coder"
-	_, o := w.runTask(a, "cat $FLEET_ROLE_FILE")
-	require.Equal(t, "Be quick.", o.Summary)
+	require.Equal(t, "Be quick.", w.mustRun(a, "cat $FLEET_ROLE_FILE"))
 	require.NoError(t, os.WriteFile(path, []byte("Be thorough."), 0o600))
-	_, o = w.runTask(a, "cat $FLEET_ROLE_FILE")
-	require.Equal(t, "Be thorough.", o.Summary)
+	require.Equal(t, "Be thorough.", w.mustRun(a, "cat $FLEET_ROLE_FILE"))
 	require.NoError(t, os.Remove(path))
 	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)

@@ -40,8 +40,7 @@ func TestAttacks(t *testing.T) {
 	w := newTestPlace(t, func(c *local.Config) { c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user} })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "fleet.db"), []byte("whole"), 0o600))
 	other := w.provisionIn("shell")
-	_, o := w.runTask(other, `echo whole >file; echo whole >"$HOME/file"`)
-	require.Equal(t, fleet.TaskCompleted, o.Status)
+	w.mustRun(other, `echo whole >file; echo whole >"$HOME/file"`)
 	working := w.start(other, `echo begun; sleep 3600`)
 	w.followUntil(other, working, "begun")
 	theirs := shim.Run(w.runDir(other, working))
@@ -92,9 +91,8 @@ func TestAttacks(t *testing.T) {
 	}
 	w.runAttacks(a, `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others`, attacks)
 	for _, path := range []string{filepath.Join(w.dir, "fleet.db"), filepath.Join(user, ".bashrc"), filepath.Join(user, ".ssh/authorized_keys")} {
-		b, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, "whole", string(b), path)
+		b := readFile(t, path)
+		require.Equal(t, "whole", b, path)
 	}
 	require.NoError(t, w.Connect(other).Interrupt(w.ctx, working, true))
 }
@@ -110,11 +108,8 @@ func TestOwnDirectories(t *testing.T) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user, "XDG_CONFIG_HOME=" + user}
 	})
 	a := w.provisionIn("shell")
-	_, o := w.runTask(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	require.Equal(t, "Ada <ada@example.com>", o.Summary)
-	said := string(o.Payload)
-	for _, want := range []string{"here", "HOME=" + w.home(a, "home"), "TMPDIR=" + w.home(a, "tmp"), "CLAUDE_CONFIG_DIR=" + w.home(a, "home", ".claude")} {
+	said := w.mustRun(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
+	for _, want := range []string{"here", "Ada <ada@example.com>", "HOME=" + w.home(a, "home"), "TMPDIR=" + w.home(a, "tmp"), "CLAUDE_CONFIG_DIR=" + w.home(a, "home", ".claude")} {
 		require.Contains(t, said, want)
 	}
 	require.NotContains(t, said, "XDG_")
@@ -132,11 +127,9 @@ func TestGitAuthorConfiguredLater(t *testing.T) {
 	})
 	a := w.provisionIn("shell")
 	script := `git config user.name`
-	_, o := w.runTask(a, script)
-	require.Equal(t, "papi (Fleet)", o.Summary, "%+v", o)
+	require.Equal(t, "papi (Fleet)", w.mustRun(a, script))
 	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
-	_, o = w.runTask(a, script)
-	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
+	require.Equal(t, `Ada "Countess" L`, w.mustRun(a, script))
 }
 
 // TestNetworkNone checks that programs of a project without network cannot connect, and can read the paths that the
@@ -155,17 +148,14 @@ func TestNetworkNone(t *testing.T) {
 		c.Projects = []local.Project{{Name: "full"}, {Name: "offline", Network: sandbox.Offline, Read: []string{docs}}, {Name: "open", Sandbox: sandbox.None}}
 	})
 	dial := "exec 9<>/dev/tcp/127.0.0.1/" + port + "; echo connected"
-	_, o := w.runTask(w.provisionIn("full"), dial)
-	require.Equal(t, "connected", o.Summary, "%+v", o)
-	_, o = w.runTask(w.provisionIn("full"), "cat "+filepath.Join(docs, "manual"))
+	require.Equal(t, "connected", w.mustRun(w.provisionIn("full"), dial))
+	_, o := w.runTask(w.provisionIn("full"), "cat "+filepath.Join(docs, "manual"))
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	_, o = w.runTask(w.provisionIn("offline"), dial)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "Permission denied")
-	_, o = w.runTask(w.provisionIn("offline"), "cat "+filepath.Join(docs, "manual"))
-	require.Equal(t, "read me", o.Summary)
-	_, o = w.runTask(w.provisionIn("open"), "cat "+filepath.Join(docs, "manual"))
-	require.Equal(t, "read me", o.Summary)
+	require.Equal(t, "read me", w.mustRun(w.provisionIn("offline"), "cat "+filepath.Join(docs, "manual")))
+	require.Equal(t, "read me", w.mustRun(w.provisionIn("open"), "cat "+filepath.Join(docs, "manual")))
 }
 
 // TestNetworkAllow checks that programs reach only the addresses that the project lists, and that the proxy does not
@@ -189,9 +179,8 @@ func TestNetworkAllow(t *testing.T) {
 		c.Projects = []local.Project{{Name: "some", Network: sandbox.Allow(strings.TrimPrefix(allowed, "http://"))}}
 	})
 	a := w.provisionIn("some")
-	_, o := w.runTask(a, "curl -sS -f "+allowed)
-	require.Equal(t, "reached", o.Summary, "%+v", o)
-	_, o = w.runTask(a, "curl -sS "+other)
+	require.Equal(t, "reached", w.mustRun(a, "curl -sS -f "+allowed))
+	_, o := w.runTask(a, "curl -sS "+other)
 	require.Contains(t, o.Summary, "the project does not allow "+strings.TrimPrefix(other, "http://"))
 	_, o = w.runTask(a, "curl -sS --noproxy '*' "+allowed)
 	require.Equal(t, fleet.TaskFailed, o.Status)
@@ -271,20 +260,17 @@ func TestHomeSettings(t *testing.T) {
 	_, o := w.runTask(a, "go")
 	require.Contains(t, o.Reason, "tested with 0.61.0")
 	settings := w.home(a, "home", ".gemini", "settings.json")
-	text, err := os.ReadFile(settings)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "sessionRetention")
+	text := readFile(t, settings)
+	require.Contains(t, text, "sessionRetention")
 
 	require.NoError(t, os.WriteFile(settings, []byte("{}"), 0o600))
 	w.runTask(a, "go")
-	text, err = os.ReadFile(settings)
-	require.NoError(t, err)
-	require.Equal(t, "{}", string(text), "existing files must not change")
+	text = readFile(t, settings)
+	require.Equal(t, "{}", text, "existing files must not change")
 
 	require.NoError(t, os.RemoveAll(filepath.Dir(settings)))
 	require.NoError(t, os.Symlink(elsewhere, filepath.Dir(settings)))
-	err = w.Connect(a).Dispatch(w.ctx, newRun("go"))
-	require.Error(t, err)
+	require.Error(t, w.Connect(a).Dispatch(w.ctx, newRun("go")))
 	require.NoFileExists(t, filepath.Join(elsewhere, "settings.json"))
 }
 
@@ -310,6 +296,5 @@ func TestHomeIsNotFollowed(t *testing.T) {
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "replaced .claude")
 	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
-	_, o = w.runTask(other, "two")
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	w.mustRun(other, "two")
 }

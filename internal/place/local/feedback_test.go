@@ -16,13 +16,11 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	w := newClaudePlace(t, local.Role{})
 	a := w.provisionIn("claude")
 	w.script("s-1", "", claudeInit, claudeDone)
-	_, o := w.runTask(a, "fix the login")
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	w.mustRun(a, "fix the login")
 
 	again := newRun("fix the login")
 	again.Feedback, again.Continues = "$ go test ./...\nno compiler", true
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, again))
-	_, o = w.follow(a, again)
+	_, o := w.execute(a, again)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, w.argv(), "s-1")
 	require.Equal(t, again.Feedback, w.prompt())
@@ -31,8 +29,7 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	w.script("s-2", "", claudeInit, claudeDone)
 	fresh := newRun("fix the login")
 	fresh.Feedback = again.Feedback
-	require.NoError(t, w.Connect(b).Dispatch(w.ctx, fresh))
-	_, o = w.follow(b, fresh)
+	_, o = w.execute(b, fresh)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "fix the login\n\n"+again.Feedback, w.prompt())
 }

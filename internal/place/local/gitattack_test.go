@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,17 +15,26 @@ import (
 // prepare is shell code that sets variables for the attacks.
 func (w *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
 	w.t.Helper()
-	script := "set +e\n" + prepare + "\n"
+	output := w.mustRun(a, "set +e\n"+prepare+"\n"+attackScript(attacks)+"echo done")
+	require.True(w.t, strings.HasSuffix(output, "done"), output)
+	requireNoSuccess(w.t, output, attacks)
+}
+
+// attackScript returns a script that executes each attack, and prints which ones succeed.
+func attackScript(attacks []string) (script string) {
 	for i, attack := range attacks {
 		script += fmt.Sprintf("if ( %s ) </dev/null >/dev/null 2>&1; then echo %d succeeded; fi\n", attack, i)
 	}
-	_, o := w.runTask(a, script+"echo done")
-	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%+v", o)
-	require.Equal(w.t, "done", o.Summary)
-	for line := range strings.Lines(string(o.Payload)) {
+	return script
+}
+
+// requireNoSuccess fails the test for each attack that has succeeded, according to the output of attackScript.
+func requireNoSuccess(t *testing.T, output string, attacks []string) {
+	t.Helper()
+	for line := range strings.Lines(output) {
 		var i int
 		if _, err := fmt.Sscanf(line, "%d succeeded", &i); err == nil {
-			w.t.Errorf("the attack succeeded: %s", attacks[i])
+			t.Errorf("the attack succeeded: %s", attacks[i])
 		}
 	}
 }
@@ -90,11 +98,10 @@ func TestGitAttacks(t *testing.T) {
 		echo `+w.home(other, "git", "objects")+` >>../git/objects/info/alternates
 		git checkout -q release; echo evil >file; git commit -q -am evil; rm -f ran`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	kept, err := w.Delete(w.ctx, a)
-	require.NoError(t, err)
+	kept := w.remove(a)
 	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
 	require.NoFileExists(t, filepath.Join(w.dir, "kept", a.UID, "work", "ran"))
-	tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
+	tag := branchOf(a)
 	require.Equal(t, "one\nevil", runGit(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
 
@@ -121,22 +128,18 @@ func TestRedirectedWorktree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := w.provisionIn("repo")
-			_, o := w.runTask(a, "O="+w.home(other, "git")+" THEIRS=fleet/papi-"+other.UID[len(other.UID)-8:]+"; "+script)
-			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			w.mustRun(a, "O="+w.home(other, "git")+" THEIRS="+branchOf(other)+"; "+script)
 			r := newRun("true")
 			_ = w.Connect(a).Dispatch(w.ctx, r)
 			_, _ = w.Connect(a).Changes(w.ctx, r)
-			_, err := w.Delete(w.ctx, a)
-			require.NoError(t, err)
+			w.remove(a)
 			require.NotContains(t, runGit(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
 				" | while read r; do git ls-tree -r $r; done; git fsck --full >&2"), "secret")
 			require.FileExists(t, w.home(other, "work", "secret"))
 		})
 	}
-	_, err := w.Connect(other).Changes(w.ctx, newRun("true"))
-	require.NoError(t, err)
-	_, err = os.Stat(w.home(other, "git", "HEAD"))
-	require.NoError(t, err)
+	w.changes(other, newRun("true"))
+	require.FileExists(t, w.home(other, "git", "HEAD"))
 }
 
 // TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to outlive it.
@@ -173,8 +176,7 @@ func TestProcessesEndWithRun(t *testing.T) {
 					_, o := w.follow(a, r)
 					require.Equal(t, fleet.TaskStopped, o.Status, "%+v", o)
 				}
-				_, err := w.Delete(w.ctx, a)
-				require.NoError(t, err)
+				w.remove(a)
 				requireGone(t, mark)
 				require.Empty(t, processesIn(t, w.dir))
 			})

@@ -34,10 +34,8 @@ func TestLanding(t *testing.T) {
 				run := w.start(a, script)
 				_, o := w.follow(a, run)
 				require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-				c, err := w.Connect(a).Changes(w.ctx, run)
-				require.NoError(t, err)
-				_, err = w.Delete(w.ctx, a)
-				require.NoError(t, err)
+				c := w.changes(a, run)
+				w.remove(a)
 				require.NoError(t, r.Collect(w.ctx, a, *c))
 				all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit})
 				result, err := r.Combine(w.ctx, fleet.Combination{

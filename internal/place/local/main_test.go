@@ -192,7 +192,38 @@ func outputText(outputs []fleet.Output) string {
 // runTask runs a task with the prompt, and returns its output and its outcome.
 func (w *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	w.t.Helper()
-	return w.follow(a, w.start(a, prompt))
+	return w.execute(a, newRun(prompt))
+}
+
+// execute dispatches the run and follows it to its end. It returns its output as text and its outcome.
+func (w *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
+	return w.follow(a, r)
+}
+
+// mustRun runs a task that must complete, and returns what it prints.
+func (w *testPlace) mustRun(a fleet.Agent, script string) string {
+	w.t.Helper()
+	out, o := w.runTask(a, script)
+	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
+	return strings.TrimSpace(out)
+}
+
+// changes returns the changes of the run.
+func (w *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
+	w.t.Helper()
+	c, err := w.Connect(a).Changes(w.ctx, r)
+	require.NoError(w.t, err)
+	return c
+}
+
+// remove deletes the agent, and returns what is kept.
+func (w *testPlace) remove(a fleet.Agent) (kept string) {
+	w.t.Helper()
+	kept, err := w.Delete(w.ctx, a)
+	require.NoError(w.t, err)
+	return kept
 }
 
 // followUntil follows the run until it prints the line. The run continues afterwards.
@@ -224,6 +255,25 @@ func (w *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (print
 // home returns a path in the agent's directory.
 func (w *testPlace) home(a fleet.Agent, parts ...string) string {
 	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
+}
+
+// branchOf returns the name of the agent's branch.
+func branchOf(a fleet.Agent) string { return "fleet/papi-" + a.UID[len(a.UID)-8:] }
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// awaitFile waits until the file exists.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	waittest.Until(t, "a script creates a file without a signal", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 }
 
 func (w *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {

@@ -73,8 +73,7 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 // helper and git, which are confined, do that.
 func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	requireSandbox(t)
-	repo := t.TempDir()
-	runGit(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	repo := newRepository(t)
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
 	w := newTestPlace(t, func(c *local.Config) {
@@ -83,23 +82,18 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	})
 	a, b := w.provisionIn("repo"), w.provisionIn("shell")
 	opened := watchOpens(t, w.dir)
-	_, o := w.runTask(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
+	w.mustRun(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
 		git worktree add -q "$TMPDIR/tree"; git update-index --split-index; mkdir -p "$(git rev-parse --git-dir)/lfs/objects/aa/bb"; ln -s / link; touch "$(git rev-parse --git-dir)/HEAD.lock"
 		mkdir -p deep/er "$HOME/x"; echo sum >"$FLEET_SUMMARY"`)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	_, o = w.runTask(b, `mkdir -p a/b; echo >a/b/c`)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	w.mustRun(b, `mkdir -p a/b; echo >a/b/c`)
 	r := newRun("echo again >>file")
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	_, o = w.follow(a, r)
+	_, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	c, err := w.Connect(a).Changes(w.ctx, r)
-	require.NoError(t, err)
-	_, _, err = w.Connect(a).Patch(w.ctx, *c, "", 0, 1<<20)
+	c := w.changes(a, r)
+	_, _, err := w.Connect(a).Patch(w.ctx, *c, "", 0, 1<<20)
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(a).Bundle(w.ctx, new(strings.Builder)))
-	_, o = w.runTask(a, `mkdir -p "$GOMODCACHE/m@v1/sub" "$HOME/.npm/_cacache/x"; echo >"$GOMODCACHE/m@v1/sub/file"; echo >"$GOCACHE/file"; chmod 500 "$GOMODCACHE/m@v1"`)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	w.mustRun(a, `mkdir -p "$GOMODCACHE/m@v1/sub" "$HOME/.npm/_cacache/x"; echo >"$GOMODCACHE/m@v1/sub/file"; echo >"$GOCACHE/file"; chmod 500 "$GOMODCACHE/m@v1"`)
 	for _, later := range []time.Duration{0, 8 * 24 * time.Hour} {
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(later)))
 	}
@@ -110,13 +104,11 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	require.NoError(t, w.Stop(w.ctx, a))
 	require.NoError(t, w.Start(w.ctx, a))
 	for range 2 {
-		_, err = w.Delete(w.ctx, a)
-		require.NoError(t, err)
+		w.remove(a)
 		require.NoError(t, w.Start(w.ctx, a))
 	}
 	for _, agent := range []fleet.Agent{a, b} {
-		_, err = w.Delete(w.ctx, agent)
-		require.NoError(t, err)
+		w.remove(agent)
 	}
 	seen := filepath.Join(w.dir, "agents", "self", "work")
 	require.NoError(t, os.MkdirAll(seen, 0o700))

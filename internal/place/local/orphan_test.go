@@ -44,9 +44,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 			t.Parallel()
 			w := newTestPlace(t, nil)
 			script, mark := markScript(script)
-			_, o := w.runTask(w.provisionIn("shell"), script)
-			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-			require.Equal(t, "done", o.Summary)
+			require.True(t, strings.HasSuffix(w.mustRun(w.provisionIn("shell"), script), "done"))
 			requireGone(t, mark)
 		})
 	}
@@ -100,15 +98,18 @@ func TestShimKilled(t *testing.T) {
 	output, o := w.follow(a, r)
 	require.Equal(t, "begun\n", output)
 	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	c, err := shim.Run(w.runDir(a, r)).Claim()
+	require.NoError(t, err)
+	require.Equal(t, "the process that supervised the run was killed; "+map[bool]string{
+		true: "all processes of the run", false: "the processes of the run that were found",
+	}[c.PIDNamespace]+" were killed too", o.Reason)
 	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
 	require.Empty(t, runProcessesIn(t, w.dir))
 	_, same := w.follow(a, r)
 	require.Equal(t, o, same)
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "an interrupt of a run that has ended must succeed")
 
-	_, o = w.runTask(a, "echo next")
-	require.Equal(t, "next", o.Summary)
+	require.Equal(t, "next", w.mustRun(a, "echo next"))
 }
 
 // TestShimKilledWithHiddenProcess checks that a program without an environment does not survive a killed supervisor, and that the
@@ -181,16 +182,11 @@ func TestShimHangs(t *testing.T) {
 	a := w.provisionIn("shell")
 	r := w.start(a, "echo begun; sleep 3600")
 	w.followUntil(a, r, "begun")
-	w.suspendSupervisor(a, r)
+	require.True(t, suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))))
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskFailed, o.Status)
-}
-
-// suspendSupervisor suspends the supervisor of the run.
-func (w *testPlace) suspendSupervisor(a fleet.Agent, r fleet.Run) {
-	w.t.Helper()
-	require.True(w.t, suspendProcess(supervisorPID(w.t, shim.Run(w.runDir(a, r)))))
+	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)
 }
 
 // suspendProcess suspends the process and waits until it is suspended. It returns false if the process has ended.

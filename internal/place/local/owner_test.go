@@ -26,11 +26,9 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // everybody may read it
 	a := w.provisionIn("theirs")
 	r := newRun("echo two >file; git add file; git commit -qm two; git log -1 --format=%s")
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	_, o := w.follow(a, r)
+	_, o := w.execute(a, r)
 	require.Equal(t, "two", o.Summary, "%+v", o)
-	c, err := w.Connect(a).Changes(w.ctx, r)
-	require.NoError(t, err)
+	c := w.changes(a, r)
 	require.Equal(t, 1, c.Commits)
 	runGit(t, repo, "git -c safe.directory='*' log -1 --format=%s "+c.Branch+" | grep two; [ -z \"$(find .git/refs ! -user nobody)\" ]")
 }

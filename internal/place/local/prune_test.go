@@ -39,16 +39,11 @@ func TestPrune(t *testing.T) {
 		r := w.start(a, script)
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-		c, err := w.Connect(a).Changes(w.ctx, r)
-		require.NoError(t, err)
+		c := w.changes(a, r)
 		return a, c, r
 	}
 	const commit = "echo %s >%s; git add .; git commit -qm %s"
 	script := func(name string) string { return strings.ReplaceAll(commit, "%s", name) }
-	remove := func(a fleet.Agent) {
-		_, err := w.Delete(w.ctx, a)
-		require.NoError(t, err)
-	}
 	merged, _, _ := work("merged", script("merged"))
 	squashed, landed, _ := work("squashed", script("squashed"))
 	lost, _, _ := work("lost", script("lost"))
@@ -57,10 +52,9 @@ func TestPrune(t *testing.T) {
 	alive, aliveWork, first := work("alive", script("alive"))
 	_, _, running := work("running", "true") // an agent whose task is not in the list
 	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
-		remove(a)
+		w.remove(a)
 	}
-	branch := func(a fleet.Agent) string { return "fleet/papi-" + a.UID[len(a.UID)-8:] }
-	runGit(t, repo, "git merge -q --no-edit "+branch(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branch(used)+"; git update-ref refs/fleet/other-server/last HEAD")
+	runGit(t, repo, "git merge -q --no-edit "+branchOf(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branchOf(used)+"; git update-ref refs/fleet/other-server/last HEAD")
 	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), Settled: []string{landed.Commit}, Tasks: []string{first.TaskID}, DryRun: true}
 	q.Deleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
 		require.Contains(t, uids, "other-server")
@@ -114,11 +108,10 @@ func TestPrune(t *testing.T) {
 		require.Equal(t, l.Proof != fleet.LeftoverUnproved, l.Removed, "%+v", l)
 		require.Empty(t, l.Problem)
 	}
-	runGit(t, repo, "git reflog expire --expire=now --all; git gc -q --prune=now; git fsck --no-dangling; git show "+branch(lost)+":lost; git show "+branch(kept)+":kept; git rev-parse refs/fleet/other-server/last "+branch(used))
-	require.NotContains(t, refs(), branch(merged))
-	require.NotContains(t, refs(), branch(squashed))
-	_, o := w.runTask(alive, "git log --oneline | wc -l; echo more >more; git add .; git commit -qm more")
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	runGit(t, repo, "git reflog expire --expire=now --all; git gc -q --prune=now; git fsck --no-dangling; git show "+branchOf(lost)+":lost; git show "+branchOf(kept)+":kept; git rev-parse refs/fleet/other-server/last "+branchOf(used))
+	require.NotContains(t, refs(), branchOf(merged))
+	require.NotContains(t, refs(), branchOf(squashed))
+	w.mustRun(alive, "git log --oneline | wc -l; echo more >more; git add .; git commit -qm more")
 	text, _, err := w.Connect(alive).Patch(w.ctx, *aliveWork, "", 0, 1000)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "alive")

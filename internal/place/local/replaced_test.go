@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -65,8 +64,7 @@ func TestReplacedFiles(t *testing.T) {
 					require.NotEqual(t, fleet.TaskCompleted, o.Status)
 				}
 				require.NoError(t, w.Stop(w.ctx, a))
-				_, err = w.Delete(w.ctx, a)
-				require.NoError(t, err)
+				w.remove(a)
 			})
 		}
 	}
@@ -95,31 +93,4 @@ func TestSuspendedSupervisor(t *testing.T) {
 		requireGone(t, mark)
 		return true
 	})
-}
-
-// TestKilledSupervisor checks the reason in the outcome of a run whose supervisor was killed. In the first run,
-// somebody else kills the supervisor. In the second run, Fleet kills it, because it does not answer.
-func TestKilledSupervisor(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only on Linux can the supervisor adopt orphaned processes")
-	}
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
-	r := w.start(a, `echo begun; sleep 3600`)
-	w.followUntil(a, r, "begun")
-	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
-	_, o := w.follow(a, r)
-	c, err := shim.Run(w.runDir(a, r)).Claim()
-	require.NoError(t, err)
-	require.Equal(t, "the process that supervised the run was killed; "+map[bool]string{
-		true: "all processes of the run", false: "the processes of the run that were found",
-	}[c.PIDNamespace]+" were killed too", o.Reason)
-
-	r = w.start(a, `echo begun; sleep 3600`)
-	w.followUntil(a, r, "begun")
-	w.suspendSupervisor(a, r)
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
-	_, o = w.follow(a, r)
-	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)
 }

@@ -25,11 +25,18 @@ func runGit(t testing.TB, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository.
-func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
+// newRepository returns the path of a repository with one commit.
+func newRepository(t testing.TB) string {
 	t.Helper()
 	repo := t.TempDir()
 	runGit(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	return repo
+}
+
+// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository.
+func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
+	t.Helper()
+	repo := newRepository(t)
 	return newTestPlace(t, func(c *local.Config) {
 		proj := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
 			"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
@@ -49,12 +56,10 @@ func TestRepository(t *testing.T) {
 			w, repo := newRepositoryPlace(t, remote)
 			a, b := w.provisionIn("repo"), w.provisionIn("repo")
 			_, o := w.runTask(a, "git branch --show-current; cat file")
-			branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
+			branch := branchOf(a)
 			require.Equal(t, branch+"\none\n", string(o.Payload))
-			_, o = w.runTask(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
-			require.Equal(t, "2", strings.TrimSpace(o.Summary))
-			_, o = w.runTask(b, "cat file") // the other agent works on another branch
-			require.Equal(t, "one", o.Summary)
+			require.Equal(t, "2", w.mustRun(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l"))
+			require.Equal(t, "one", w.mustRun(b, "cat file")) // the other agent works on another branch
 			require.Equal(t, "main", runGit(t, repo, "git branch --show-current"))
 
 			ws, err := w.Inspect(w.ctx, a)
@@ -102,8 +107,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 			requireSandbox(t)
 			w, repo := newRepositoryPlace(t, false)
 			a := w.provisionIn("repo")
-			_, o := w.runTask(a, tc.script)
-			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			w.mustRun(a, tc.script)
 			unsaved, err := w.Unsaved(w.ctx, a)
 			require.NoError(t, err)
 			require.Contains(t, unsaved, tc.unsaved)
@@ -112,12 +116,10 @@ func TestDeleteKeepsWork(t *testing.T) {
 			files := "find . -path ./runs -prune -o -type f -print | grep -v '^./\\(agent.json\\|log\\|active\\)' | sort | xargs -d '\n' sha256sum"
 			before := runGit(t, w.home(a), files)
 
-			kept, err := w.Delete(w.ctx, a)
-			require.NoError(t, err)
-			again, err := w.Delete(w.ctx, a)
-			require.NoError(t, err)
+			kept := w.remove(a)
+			again := w.remove(a)
 			require.NoDirExists(t, w.home(a))
-			tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
+			tag := branchOf(a)
 			if tc.branch {
 				require.Contains(t, runGit(t, repo, "git branch"), tag)
 				require.Contains(t, kept, repo)
@@ -147,8 +149,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 			found, err = w.Kept(w.ctx, "")
 			require.NoError(t, err)
 			require.Empty(t, found)
-			_, o = w.runTask(a, "git status >/dev/null; echo works")
-			require.Equal(t, "works", o.Summary, "%+v", o)
+			require.Equal(t, "works", w.mustRun(a, "git status >/dev/null; echo works"))
 		})
 	}
 }
@@ -159,10 +160,8 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 	w, _ := newRepositoryPlace(t, false)
 	a := w.provisionIn("repo")
 	trap := filepath.Join(w.home(a, "work"), "ran")
-	_, o := w.runTask(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	_, err := w.Delete(w.ctx, a)
-	require.NoError(t, err)
+	w.mustRun(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
+	w.remove(a)
 	found, err := w.Kept(w.ctx, a.UID)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
@@ -179,10 +178,8 @@ func TestKeptRetention(t *testing.T) {
 	t.Parallel()
 	deleted := func(t *testing.T, w *testPlace) fleet.Agent {
 		a := w.provisionIn("shell")
-		_, o := w.runTask(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
-		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-		_, err := w.Delete(w.ctx, a)
-		require.NoError(t, err)
+		w.mustRun(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
+		w.remove(a)
 		return a
 	}
 	uids := func(t *testing.T, w *testPlace) (all []string) {
@@ -244,13 +241,11 @@ func TestDeleteWithoutRepository(t *testing.T) {
 			err = w.Connect(a).Dispatch(w.ctx, newRun("true"))
 			require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
 
-			kept, err := w.Delete(w.ctx, a)
-			require.NoError(t, err)
+			kept := w.remove(a)
 			dir := filepath.Join(w.dir, "kept", a.UID)
 			require.Contains(t, kept, dir)
-			text, err := os.ReadFile(filepath.Join(dir, "work", "file"))
-			require.NoError(t, err)
-			require.Equal(t, "one\nprecious\n", string(text))
+			text := readFile(t, filepath.Join(dir, "work", "file"))
+			require.Equal(t, "one\nprecious\n", text)
 		})
 	}
 }
@@ -267,8 +262,7 @@ func TestRestoreWorktree(t *testing.T) {
 	require.Equal(t, "two", o.Summary)
 
 	require.NoError(t, os.WriteFile(w.home(a, "work", ".git"), []byte("gitdir: /elsewhere\n"), 0o600))
-	_, o = w.runTask(a, "git log -1 --format=%s")
-	require.Equal(t, "two", o.Summary, "the link to its git directory is restored")
+	require.Equal(t, "two", w.mustRun(a, "git log -1 --format=%s"), "the link to its git directory is restored")
 }
 
 func TestProvisionFailures(t *testing.T) {
@@ -306,8 +300,7 @@ func TestProvisionFailures(t *testing.T) {
 			require.Equal(t, fleet.StateFailed, ws.State, tc.project)
 			require.Equal(t, fleet.PublicMessage(err), ws.Reason)
 		}
-		_, err = w.Delete(w.ctx, a)
-		require.NoError(t, err)
+		w.remove(a)
 	}
 
 	// After the cause was removed, Start must complete the provisioning.
@@ -316,8 +309,7 @@ func TestProvisionFailures(t *testing.T) {
 	require.Error(t, err)
 	runGit(t, emptyRepo, "git commit -q --allow-empty -m one")
 	require.NoError(t, w.Start(w.ctx, a))
-	_, o := w.runTask(a, "git log -1 --format=%s")
-	require.Equal(t, "one", o.Summary)
+	require.Equal(t, "one", w.mustRun(a, "git log -1 --format=%s"))
 }
 
 // TestChangesOfBrokenTree checks that the commits of an agent are collected although nobody can work in its tree any more.
@@ -336,8 +328,7 @@ func TestChangesOfBrokenTree(t *testing.T) {
 			r := w.start(a, "echo two >>file; git commit -qam two; git rev-parse HEAD; "+script)
 			said, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-			c, err := w.Connect(a).Changes(w.ctx, r)
-			require.NoError(t, err)
+			c := w.changes(a, r)
 			require.Equal(t, 1, c.Commits)
 			require.Contains(t, runGit(t, repo, "git log --all --format=%H"), strings.Fields(said)[0])
 		})

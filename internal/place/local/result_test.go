@@ -23,20 +23,17 @@ func TestResults(t *testing.T) {
 	require.NoError(t, err)
 	dir := ws.Location
 	text := func(path string) string {
-		b, err := os.ReadFile(path)
-		require.NoError(t, err)
-		return string(b)
+		b := readFile(t, path)
+		return b
 	}
-	_, o := w.runTask(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	w.mustRun(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
 	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
 	// The agent could have changed its record, so Delete must not trust the record.
 	other := t.TempDir()
 	record := w.home(a, "agent.json")
 	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(text(record), dir, other)), 0o600))
 	for range 2 { // the second call is like a call after a crash
-		kept, err := w.Delete(w.ctx, a)
-		require.NoError(t, err)
+		kept := w.remove(a)
 		if kept != "" {
 			require.Contains(t, kept, dir)
 		}
@@ -51,8 +48,7 @@ func TestResults(t *testing.T) {
 
 	a = w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", KeepFilesFor: time.Hour}))
 	w.runTask(a, "mkdir -p an/empty/tree")
-	kept, err := w.Delete(w.ctx, a)
-	require.NoError(t, err)
+	kept := w.remove(a)
 	require.Empty(t, kept)
 	left, err = os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)

@@ -61,12 +61,9 @@ func TestShellDirectory(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, nil)
 	a, other := w.provisionIn("shell"), w.provisionIn("shell")
-	_, o := w.runTask(a, "echo hello >file; pwd -P")
-	require.Equal(t, w.home(a, "work"), o.Summary)
-	_, o = w.runTask(a, "cat file") // the next task must find the files of this task
-	require.Equal(t, "hello", o.Summary)
-	_, o = w.runTask(other, "ls -A | wc -l")
-	require.Equal(t, "0", strings.TrimSpace(o.Summary))
+	require.Equal(t, w.home(a, "work"), w.mustRun(a, "echo hello >file; pwd -P"))
+	require.Equal(t, "hello", w.mustRun(a, "cat file")) // the next task must find the files of this task
+	require.Equal(t, "0", w.mustRun(other, "ls -A | wc -l"))
 	info, err := os.Stat(w.home(a))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
@@ -171,9 +168,8 @@ func TestEnvironment(t *testing.T) {
 		if f.IsDir() {
 			continue
 		}
-		data, err := os.ReadFile(w.runDir(a, r, f.Name()))
-		require.NoError(t, err)
-		require.NotContains(t, string(data), "given", f.Name())
+		data := readFile(t, w.runDir(a, r, f.Name()))
+		require.NotContains(t, data, "given", f.Name())
 	}
 }
 

@@ -13,10 +13,8 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	repository := t.TempDir()
-	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	landing := t.TempDir()
-	runGit(t, landing, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	repository := newRepository(t)
+	landing := newRepository(t)
 	talker := placetest.NewFakeClaude(t)
 	var dirs sync.Map // the directories of the places
 	open := func(t *testing.T, dir string) fleet.Place {

@@ -130,8 +130,7 @@ func TestTerminal(t *testing.T) {
 	output, o := w.follow(a, r)
 	require.Empty(t, output, "nobody stores what was on the screen")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	_, o = w.runTask(a, "cat file")
-	require.Equal(t, "kept", o.Summary)
+	require.Equal(t, "kept", w.mustRun(a, "cat file"))
 	require.NoError(t, w.Attach(w.ctx, a, r, nil, p.show), "the run has ended")
 }
 
@@ -174,8 +173,7 @@ func TestTerminalEnds(t *testing.T) {
 			_, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskStopped, o.Status, o.Reason)
 			require.Empty(t, runProcessesIn(t, w.home(a)))
-			_, o = w.runTask(a, "echo free")
-			require.Equal(t, "free", o.Summary)
+			require.Equal(t, "free", w.mustRun(a, "echo free"))
 		})
 	}
 }

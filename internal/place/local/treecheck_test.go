@@ -91,13 +91,6 @@ func TestTreeCheck(t *testing.T) {
 	require.Len(t, entries, 1, "nothing of a check that did not begin may be left")
 }
 
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(b)
-}
-
 // TestTreeCheckIsConfined checks that a check can change neither the repository nor files of the place.
 func TestTreeCheckIsConfined(t *testing.T) {
 	t.Parallel()
@@ -141,10 +134,7 @@ func TestTreeCheckTogether(t *testing.T) {
 		})
 	}
 	wait(0)
-	waittest.Until(t, "the check has begun", func() bool {
-		_, err := os.Stat(filepath.Join(shared, "runs"))
-		return err == nil
-	})
+	awaitFile(t, filepath.Join(shared, "runs"))
 	impatient, cancel := context.WithCancel(w.ctx)
 	cancelled := make(chan error)
 	go func() {
@@ -170,10 +160,7 @@ func TestTreeCheckInterrupted(t *testing.T) {
 	c := check("1", `if [ -e $SHARED/again ]; then exit 0; fi; touch $SHARED/begun; sleep 3600`)
 	ctx, cancel := context.WithCancel(w.ctx)
 	go func() {
-		waittest.Until(t, "the check has begun", func() bool {
-			_, err := os.Stat(filepath.Join(shared, "begun"))
-			return err == nil
-		})
+		awaitFile(t, filepath.Join(shared, "begun"))
 		cancel()
 	}()
 	_, err := r.Check(ctx, commit, c)
@@ -218,10 +205,7 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			server := exec.Command(testBinary(t), "treecheck", dir, repo, commit, shared)
 			server.Stderr = os.Stderr
 			require.NoError(t, server.Start())
-			waittest.Until(t, "the check has begun", func() bool {
-				_, err := os.Stat(filepath.Join(shared, "runs"))
-				return err == nil
-			})
+			awaitFile(t, filepath.Join(shared, "runs"))
 			require.NoError(t, server.Process.Kill())
 			_ = server.Wait()
 			goOn := func() { require.NoError(t, os.WriteFile(filepath.Join(shared, "go"), []byte("went\n"), 0o600)) }

@@ -15,11 +15,9 @@ func agentConfig(x *fixture) {
 	}
 	x.Contains(drivers, x.harness.Config.Driver)
 	a := x.newConfigAgent(x.harness.Config)
-	_, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	x.provision(a)
 	w := x.await(a, fleet.StateRunning)
-	again, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	again := x.provision(a)
 	x.Equal(w.ID, again.ID)
 	x.Len(x.list(a), 1)
 
@@ -27,8 +25,7 @@ func agentConfig(x *fixture) {
 	for range 2 {
 		x.requireCompleted(a, x.dispatch(a, p), p)
 	}
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	x.await(a, fleet.StateDeleted)
 	x.Empty(x.list(a))
 }

@@ -21,11 +21,7 @@ func (x *fixture) selfStartingAgent(p Prompt) (fleet.Agent, fleet.Run) {
 	r := x.run(p)
 	r.SelfStarted = true
 	a := x.agentOf(x.harness.Begins, roles[0].Name, p.Text)
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
-	a.WorkspaceID = w.ID
-	x.await(a, fleet.StateRunning) // the agent may already be working
-	return a, r
+	return x.makeReady(a), r // the agent may already be working
 }
 
 func beginsItself(x *fixture) {
@@ -50,7 +46,7 @@ func beginsInterrupted(x *fixture) {
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
 	x.interruptRun(a, r, f)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 // waitsWithoutTask dispatches a self-started run to an agent that has not started by itself. It checks that the call
@@ -63,5 +59,5 @@ func waitsWithoutTask(x *fixture) {
 	r := x.run(x.harness.Prompts.Works)
 	r.SelfStarted = true
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }

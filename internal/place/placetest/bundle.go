@@ -21,8 +21,7 @@ func bundle(x *fixture) {
 	}
 	x.Empty(made(), "the bundle of an agent that has changed nothing")
 	r := x.dispatch(a, x.harness.Prompts.Changes)
-	_, o := x.followWhole(a, r)
-	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+	x.requireCompleted(a, r, Prompt{})
 	x.NotEmpty(made(), "the bundle must contain uncommitted changes")
 	_, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
@@ -31,17 +30,14 @@ func bundle(x *fixture) {
 	full := errors.New("full")
 	x.ErrorIs(x.place.Connect(a).Bundle(x.ctx, failingWriter{full}), full)
 
-	x.NoError(x.place.Stop(x.ctx, a))
-	x.await(a, fleet.StateStopped)
+	x.stop(a)
 	if err := x.place.Connect(a).Bundle(x.ctx, &bytes.Buffer{}); err != nil {
 		x.requireReason(err, fleet.ReasonAgentOffline) // which says that the workspace has to run for it
 	}
-	x.NoError(x.place.Start(x.ctx, a))
-	x.await(a, fleet.StateRunning)
+	x.start(a)
 	x.NotEmpty(made(), "the work must survive a stop")
 
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	if x.place.Traits().KeepsWork {
 		x.NotEmpty(made(), "the bundle of a deleted agent, which the trait KeepsWork promises")
 	}

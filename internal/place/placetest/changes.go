@@ -9,16 +9,14 @@ func changes(x *fixture) {
 	x.Equal(p.Text != "", x.place.Traits().SupportsChanges)
 	if p.Text == "" {
 		a := x.readyAgent()
-		r := x.dispatch(a, x.harness.Prompts.Says)
-		x.requireCompleted(a, r, x.harness.Prompts.Says)
+		r := x.runSays(a)
 		_, err := x.place.Connect(a).Changes(x.ctx, r)
 		x.allowUnimplemented(err)
 		return
 	}
 	a := x.readyAgentIn(x.harness.Repository)
 	r := x.dispatch(a, p)
-	_, o := x.followWhole(a, r)
-	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+	x.requireCompleted(a, r, Prompt{})
 	c, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
 	x.NotNil(c)
@@ -62,8 +60,7 @@ func changes(x *fixture) {
 	x.False(more)
 
 	// The next run starts from the state at the end of the first run.
-	second := x.dispatch(a, x.harness.Prompts.Says)
-	x.requireCompleted(a, second, x.harness.Prompts.Says)
+	second := x.runSays(a)
 	c2, err := x.place.Connect(a).Changes(x.ctx, second)
 	x.NoError(err)
 	x.True(c2 == nil || c2.FileCount == 0, "a run that changed nothing must have no changes, has %+v", c2)
@@ -72,8 +69,7 @@ func changes(x *fixture) {
 	never, err := x.place.Connect(a).Changes(x.ctx, x.run(x.harness.Prompts.Says))
 	x.True(err != nil || never == nil, "Changes of a run that was never dispatched must fail or return nil, returns %+v", never)
 
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	if x.place.Traits().KeepsWork {
 		patch("")
 		return

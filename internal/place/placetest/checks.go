@@ -14,8 +14,7 @@ func checks(x *fixture) {
 	x.Equal(c.Fails != "", x.place.Traits().SupportsChecks)
 	a := x.readyAgentIn(x.harness.Repository)
 	if c.Fails == "" {
-		r := x.dispatch(a, x.harness.Prompts.Says)
-		x.requireCompleted(a, r, x.harness.Prompts.Says)
+		r := x.runSays(a)
 		_, err := x.place.Connect(a).Check(x.ctx, r, check("1", "true"))
 		x.allowUnimplemented(err)
 		return
@@ -23,8 +22,7 @@ func checks(x *fixture) {
 	_, err := x.place.Connect(a).Check(x.ctx, x.run(x.harness.Prompts.Says), check("1", c.Fails))
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
-	r := x.dispatch(a, x.harness.Prompts.Says)
-	x.requireCompleted(a, r, x.harness.Prompts.Says)
+	r := x.runSays(a)
 	x.requireCheckFails(a, r, check("1", c.Fails))
 	res, err := x.place.Connect(a).Check(x.ctx, r, check("2", c.Sees))
 	x.NoError(err)
@@ -52,7 +50,7 @@ func checks(x *fixture) {
 	x.Zero(*res.ExitCode)
 	_, after := x.followWhole(a, next)
 	x.Equal(before, after)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 // check returns a check with a long time limit.
@@ -123,7 +121,7 @@ func checkStopped(x *fixture) {
 		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
 		x.NoError(<-waiting)
 		x.requireCheckStopped(a, r, c)
-		x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+		x.runSays(a)
 	}
 }
 

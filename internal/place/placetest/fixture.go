@@ -72,22 +72,54 @@ func (x *fixture) deleteAtEnd(a fleet.Agent) {
 // readyAgent returns an agent with a running workspace.
 func (x *fixture) readyAgent() fleet.Agent {
 	x.Helper()
-	return x.provision(x.agent())
+	return x.makeReady(x.agent())
 }
 
 // readyAgentIn returns an agent of the project with a running workspace.
 func (x *fixture) readyAgentIn(project string) fleet.Agent {
 	x.Helper()
-	return x.provision(x.agentOf(project, x.harness.Role, "Do as the tests say."))
+	return x.makeReady(x.agentOf(project, x.harness.Role, "Do as the tests say."))
 }
 
-func (x *fixture) provision(a fleet.Agent) fleet.Agent {
+func (x *fixture) provision(a fleet.Agent) fleet.Workspace {
 	x.Helper()
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
+	return w
+}
+
+// makeReady provisions the agent, waits until its workspace runs, and returns the agent with its workspace.
+func (x *fixture) makeReady(a fleet.Agent) fleet.Agent {
+	x.Helper()
+	w := x.provision(a)
 	a.WorkspaceID, a.Location = w.ID, w.Location
 	x.await(a, fleet.StateRunning)
 	return a
+}
+
+func (x *fixture) start(a fleet.Agent) {
+	x.Helper()
+	x.NoError(x.place.Start(x.ctx, a))
+	x.await(a, fleet.StateRunning)
+}
+
+func (x *fixture) stop(a fleet.Agent) {
+	x.Helper()
+	x.NoError(x.place.Stop(x.ctx, a))
+	x.await(a, fleet.StateStopped)
+}
+
+func (x *fixture) delete(a fleet.Agent) {
+	x.Helper()
+	_, err := x.place.Delete(x.ctx, a)
+	x.NoError(err)
+}
+
+func (x *fixture) inspect(a fleet.Agent) fleet.Workspace {
+	x.Helper()
+	w, err := x.place.Inspect(x.ctx, a)
+	x.NoError(err)
+	return w
 }
 
 // await waits until the agent's workspace is in the state, and returns the workspace. The test fails if the workspace
@@ -98,8 +130,7 @@ func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for a change of state
 	defer tick.Stop()
 	for {
-		w, err := x.place.Inspect(x.ctx, a)
-		x.NoError(err)
+		w := x.inspect(a)
 		if w.State == want {
 			return w
 		}
@@ -117,13 +148,13 @@ func (x *fixture) list(a fleet.Agent) []fleet.Workspace {
 	x.Helper()
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	var his []fleet.Workspace
+	var listed []fleet.Workspace
 	for _, w := range all {
 		if w.State != fleet.StateDeleted && (w.AgentUID == a.UID || w.AgentUID == "" && a.WorkspaceID != "" && w.ID == a.WorkspaceID) {
-			his = append(his, w)
+			listed = append(listed, w)
 		}
 	}
-	return his
+	return listed
 }
 
 // run returns a new run of the prompt, which is not dispatched yet.
@@ -176,6 +207,14 @@ func (x *fixture) requireCompleted(a fleet.Agent, r fleet.Run, p Prompt) ([]flee
 	}
 	x.requireLines(outputs, p.Lines...)
 	return outputs, o
+}
+
+// runSays runs Prompts.Says to its end.
+func (x *fixture) runSays(a fleet.Agent) fleet.Run {
+	x.Helper()
+	r := x.dispatch(a, x.harness.Prompts.Says)
+	x.requireCompleted(a, r, x.harness.Prompts.Says)
+	return r
 }
 
 // requireLines requires that the outputs contain each line once and in order, and that each output has a cursor.

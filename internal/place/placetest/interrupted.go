@@ -13,8 +13,7 @@ func canceledCalls(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	ended := x.readyAgent()
-	past := x.dispatch(ended, x.harness.Prompts.Says)
-	x.requireCompleted(ended, past, x.harness.Prompts.Says)
+	past := x.runSays(ended)
 	fresh := x.agent()
 	next := x.run(x.harness.Prompts.Says)
 	done, cancel := context.WithCancel(x.ctx)
@@ -50,15 +49,13 @@ func canceledCalls(x *fixture) {
 	}
 
 	// Repeated calls with a context that is not cancelled succeed.
-	w, err := x.place.Provision(x.ctx, fresh)
-	x.NoError(err)
+	w := x.provision(fresh)
 	x.NotEmpty(w.ID)
 	x.Len(x.list(fresh), 1)
 	next.Again = true
 	x.NoError(x.place.Connect(ended).Dispatch(x.ctx, next))
 	x.requireCompleted(ended, next, x.harness.Prompts.Says)
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	_, o, err := f.end()
 	x.NoError(err)
 	x.requireCutShort(o)
@@ -87,9 +84,9 @@ func interruptedCalls(x *fixture) {
 		w, err = x.place.Provision(ctx, a)
 		return err
 	})
-	his := x.list(a)
-	x.Len(his, 1)
-	x.Equal(w.ID, his[0].ID)
+	listed := x.list(a)
+	x.Len(listed, 1)
+	x.Equal(w.ID, listed[0].ID)
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
 

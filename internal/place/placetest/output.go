@@ -8,9 +8,8 @@ import (
 
 func output(x *fixture) {
 	a := x.readyAgent()
-	if !x.place.Traits().SupportsOutput {
-		r := x.dispatch(a, x.harness.Prompts.Says)
-		x.requireCompleted(a, r, x.harness.Prompts.Says)
+	if !x.place.Traits().Output {
+		r := x.runSays(a)
 		_, err := x.place.Connect(a).Output(x.ctx, r, 0, 100)
 		x.allowUnimplemented(err)
 		return
@@ -69,8 +68,7 @@ func output(x *fixture) {
 
 	_, err := x.place.Connect(a).Output(x.ctx, x.run(x.harness.Prompts.Says), 0, 10)
 	x.requireReason(err, fleet.ReasonTaskNotFound)
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	_, err = x.place.Connect(a).Output(x.ctx, r, 0, 10)
 	x.requireReason(err, fleet.ReasonTaskNotFound, fleet.ReasonOutputNotFound, fleet.ReasonAgentOffline)
 }

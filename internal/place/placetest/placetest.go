@@ -10,6 +10,7 @@
 package placetest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -150,18 +151,10 @@ func Run(t *testing.T, h Harness) {
 	require.GreaterOrEqual(t, len(h.Prompts.Says.Lines), 2, "the harness needs Prompts.Says with two lines")
 	require.NotEmpty(t, h.Prompts.Works.Lines, "the harness needs Prompts.Works with a line")
 	require.NotEmpty(t, h.Prompts.Fails.Reason, "the harness needs Prompts.Fails with a reason")
-	if h.Owner == "" {
-		h.Owner = "alice"
-	}
-	if h.Repository == "" {
-		h.Repository = h.Project
-	}
-	if h.TimeLimit == 0 {
-		h.TimeLimit = time.Second
-	}
-	if h.Patience == 0 {
-		h.Patience = waittest.Limit
-	}
+	h.Owner = cmp.Or(h.Owner, "alice")
+	h.Repository = cmp.Or(h.Repository, h.Project)
+	h.TimeLimit = cmp.Or(h.TimeLimit, time.Second)
+	h.Patience = cmp.Or(h.Patience, waittest.Limit)
 
 	before := goleak.IgnoreCurrent()
 	t.Run("cases", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package placetest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,10 +25,7 @@ func (x *fixture) readyAsker() fleet.Agent {
 // readyAgentFor returns a running agent in the project of the prompt.
 func (x *fixture) readyAgentFor(p Prompt) fleet.Agent {
 	x.Helper()
-	if p.Project != "" {
-		return x.readyAgentIn(p.Project)
-	}
-	return x.readyAgent()
+	return x.readyAgentIn(cmp.Or(p.Project, x.harness.Project))
 }
 
 func asks(x *fixture) {

@@ -10,8 +10,7 @@ import (
 // closeKeepsWorld closes the place while agents work, and checks the world through another place.
 func closeKeepsWorld(x *fixture) {
 	a, idle, stopped := x.readyAgent(), x.readyAgent(), x.readyAgent()
-	x.NoError(x.place.Stop(x.ctx, stopped))
-	x.await(stopped, fleet.StateStopped)
+	x.stop(stopped)
 	done := x.dispatch(idle, x.harness.Prompts.Says)
 	said, outcome := x.requireCompleted(idle, done, x.harness.Prompts.Says)
 	p := x.harness.Prompts.Works
@@ -28,9 +27,9 @@ func closeKeepsWorld(x *fixture) {
 	x.await(idle, fleet.StateRunning)
 	x.await(stopped, fleet.StateStopped)
 	for _, b := range []fleet.Agent{a, idle, stopped} {
-		his := x.list(b)
-		x.Len(his, 1)
-		x.Equal(b.WorkspaceID, his[0].ID)
+		listed := x.list(b)
+		x.Len(listed, 1)
+		x.Equal(b.WorkspaceID, listed[0].ID)
 	}
 	again, same := x.followWhole(idle, done)
 	x.Equal(text(said), text(again))
@@ -76,11 +75,9 @@ func sendTakeOver(x *fixture) {
 // takeOver simulates a server that crashes after each call. The next server repeats the call.
 func takeOver(x *fixture) {
 	a := x.agent()
-	first, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	first := x.provision(a)
 	x.reopen()
-	second, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	second := x.provision(a)
 	x.Equal(first.ID, second.ID)
 	x.Len(x.list(a), 1)
 	a.WorkspaceID = first.ID
@@ -93,23 +90,19 @@ func takeOver(x *fixture) {
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
 
 	x.survivesClose(a)
-	_, _, err = x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
+	_, _, err := x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
 	x.NoError(x.place.Stop(x.ctx, a))
 	x.reopen()
-	x.NoError(x.place.Stop(x.ctx, a))
-	x.await(a, fleet.StateStopped)
+	x.stop(a)
 	x.NoError(x.place.Start(x.ctx, a))
 	x.reopen()
-	x.NoError(x.place.Start(x.ctx, a))
-	x.await(a, fleet.StateRunning)
+	x.start(a)
 
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	x.reopen()
-	_, err = x.place.Delete(x.ctx, a)
-	x.NoError(err)
+	x.delete(a)
 	x.await(a, fleet.StateDeleted)
 	x.Empty(x.list(a))
 }

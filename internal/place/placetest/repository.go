@@ -31,12 +31,10 @@ func repository(x *fixture) {
 	for _, p := range []Prompt{x.harness.Landing.Changes, x.harness.Landing.Other, x.harness.Landing.Against} {
 		a := x.readyAgentIn(x.harness.Landing.Project)
 		if x.harness.Landing.Prepare != "" {
-			_, o := x.followWhole(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}))
-			x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+			x.requireCompleted(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}), Prompt{})
 		}
 		run := x.dispatch(a, p)
-		_, o := x.followWhole(a, run)
-		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+		x.requireCompleted(a, run, Prompt{})
 		c, err := x.place.Connect(a).Changes(x.ctx, run)
 		x.NoError(err)
 		agents, changes = append(agents, a), append(changes, *c)

@@ -27,7 +27,7 @@ func runFails(x *fixture) {
 	_, o := x.followWhole(a, x.dispatch(a, x.harness.Prompts.Fails))
 	x.requireFailed(o)
 	x.Contains(o.Reason, x.harness.Prompts.Fails.Reason)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 func runPayload(x *fixture) {
@@ -36,7 +36,7 @@ func runPayload(x *fixture) {
 	a := x.readyAgent()
 	_, o := x.requireCompleted(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
-	_, o = x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	_, o = x.followWhole(a, x.runSays(a))
 	x.NotEqual(string(p.Payload), string(o.Payload), "the payload must not be the payload of the previous run")
 }
 
@@ -56,7 +56,7 @@ func runsOfManyAgents(x *fixture) {
 	r2, f2 := x.startWorking(two, x.harness.Prompts.Works)
 	x.interruptRun(one, r1, f1)
 	x.requireReason(x.place.Connect(two).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
-	x.requireCompleted(one, x.dispatch(one, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(one)
 	x.interruptRun(two, r2, f2)
 }
 
@@ -102,12 +102,10 @@ func dispatchBusy(x *fixture) {
 
 func dispatchStopped(x *fixture) {
 	a := x.readyAgent()
-	x.NoError(x.place.Stop(x.ctx, a))
-	x.await(a, fleet.StateStopped)
+	x.stop(a)
 	refused := x.run(x.harness.Prompts.Says)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentOffline)
-	x.NoError(x.place.Start(x.ctx, a))
-	x.await(a, fleet.StateRunning)
+	x.start(a)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused))
 	x.requireCompleted(a, refused, x.harness.Prompts.Says)
 }
@@ -213,7 +211,7 @@ func interrupt(x *fixture) {
 	o := x.interruptRun(a, r, f)
 	_, same := x.followWhole(a, r)
 	x.Equal(o, same)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 func interruptAtOnce(x *fixture) {
@@ -258,7 +256,7 @@ func kill(x *fixture) {
 	_, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 func timeLimit(x *fixture) { x.runWithTimeLimit(x.harness.Prompts.Works) }
@@ -276,7 +274,7 @@ func (x *fixture) runWithTimeLimit(p Prompt) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.followWhole(a, r)
 	x.requireTimedOut(o)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 // requireTimedOut requires that the run has failed, with a reason that contains the time limit.

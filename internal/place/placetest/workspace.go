@@ -65,8 +65,7 @@ func projects(x *fixture) {
 
 func provision(x *fixture) {
 	a := x.agent()
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
 
@@ -78,33 +77,30 @@ func provision(x *fixture) {
 	a.WorkspaceID = w.ID
 	x.Equal(w.ID, x.await(a, fleet.StateRunning).ID)
 
-	his := x.list(a)
-	x.Len(his, 1)
-	x.Equal(w.ID, his[0].ID)
-	x.Equal(fleet.StateRunning, his[0].State)
-	if his[0].AgentUID != "" {
-		x.Equal(a.UID, his[0].AgentUID)
+	listed := x.list(a)
+	x.Len(listed, 1)
+	x.Equal(w.ID, listed[0].ID)
+	x.Equal(fleet.StateRunning, listed[0].State)
+	if listed[0].AgentUID != "" {
+		x.Equal(a.UID, listed[0].AgentUID)
 	}
 	if x.place.Traits().Adopts {
-		x.Equal(a.Name, his[0].Name)
-		x.Equal(a.Project, his[0].Project)
-		x.Equal(a.Role, his[0].Role)
-		x.NotEmpty(his[0].Owner)
-		x.False(his[0].CreatedAt.IsZero())
+		x.Equal(a.Name, listed[0].Name)
+		x.Equal(a.Project, listed[0].Project)
+		x.Equal(a.Role, listed[0].Role)
+		x.NotEmpty(listed[0].Owner)
+		x.False(listed[0].CreatedAt.IsZero())
 	}
 }
 
 func provisionAgain(x *fixture) {
 	a := x.agent()
-	first, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
-	second, err := x.place.Provision(x.ctx, a) // the workspace may still be starting
-	x.NoError(err)
+	first := x.provision(a)
+	second := x.provision(a) // the workspace may still be starting
 	x.Equal(first.ID, second.ID)
 	x.await(a, fleet.StateRunning)
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
-	third, err := x.place.Provision(x.ctx, a) // the agent works
-	x.NoError(err)
+	third := x.provision(a) // the agent works
 	x.Equal(first.ID, third.ID)
 	x.Len(x.list(a), 1)
 	x.interruptRun(a, r, f)
@@ -141,9 +137,7 @@ func provisionUnknownProject(x *fixture) {
 	_, err := x.place.Provision(x.ctx, a)
 	x.requireReason(err, fleet.ReasonProvisioningFailed)
 	x.Empty(x.list(a))
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
-	x.Equal(fleet.StateDeleted, w.State)
+	x.Equal(fleet.StateDeleted, x.inspect(a).State)
 }
 
 func provisionTakenName(x *fixture) {
@@ -159,16 +153,13 @@ func provisionTakenName(x *fixture) {
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 
 	// An agent whose name was refused must not be able to delete the workspace of the agent with that name.
-	_, err = x.place.Delete(x.ctx, other)
-	x.NoError(err)
+	x.delete(other)
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 }
 
 func inspectNothing(x *fixture) {
 	a := x.agent()
-	w, err := x.place.Inspect(x.ctx, a)
-	x.NoError(err)
-	x.Equal(fleet.StateDeleted, w.State)
+	x.Equal(fleet.StateDeleted, x.inspect(a).State)
 	x.Empty(x.list(a))
 }
 
@@ -186,7 +177,7 @@ func startAndStop(x *fixture) {
 			x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 		}
 	}
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 func startRunning(x *fixture) {
@@ -209,12 +200,11 @@ func stopEndsRuns(x *fixture) {
 	x.requireCutShort(o)
 	x.await(a, fleet.StateStopped)
 
-	x.NoError(x.place.Start(x.ctx, a))
-	x.await(a, fleet.StateRunning)
+	x.start(a)
 	again, same := x.followWhole(a, before)
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 // requireCutShort requires that a run whose workspace was stopped or deleted has the status stopped or failed.
@@ -227,32 +217,23 @@ func (x *fixture) requireCutShort(o fleet.Outcome) {
 
 func deleteTwice(x *fixture) {
 	a := x.readyAgent()
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 	for range 2 {
-		_, err := x.place.Delete(x.ctx, a)
-		x.NoError(err)
-		w, err := x.place.Inspect(x.ctx, a)
-		x.NoError(err)
-		x.Equal(fleet.StateDeleted, w.State)
+		x.delete(a)
+		x.Equal(fleet.StateDeleted, x.inspect(a).State)
 		x.Empty(x.list(a))
 	}
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 
 	stopped := x.readyAgent()
-	x.NoError(x.place.Stop(x.ctx, stopped))
-	x.await(stopped, fleet.StateStopped)
-	_, err := x.place.Delete(x.ctx, stopped)
-	x.NoError(err)
+	x.stop(stopped)
+	x.delete(stopped)
 	x.Empty(x.list(stopped))
 
 	starting := x.agent()
-	_, err = x.place.Provision(x.ctx, starting)
-	x.NoError(err)
-	_, err = x.place.Delete(x.ctx, starting)
-	x.NoError(err)
-	w, err := x.place.Inspect(x.ctx, starting)
-	x.NoError(err)
-	x.Equal(fleet.StateDeleted, w.State)
+	x.provision(starting)
+	x.delete(starting)
+	x.Equal(fleet.StateDeleted, x.inspect(starting).State)
 }
 
 func deleteNothing(x *fixture) {
@@ -269,8 +250,7 @@ func deleteEndsRuns(x *fixture) {
 		}
 		a := x.readyAgent()
 		_, f := x.startWorking(a, p)
-		_, err := x.place.Delete(x.ctx, a)
-		x.NoError(err)
+		x.delete(a)
 		_, o, err := f.end()
 		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // Follow returns this if it connects only after the deletion
 			x.NoError(err)
@@ -282,23 +262,18 @@ func deleteEndsRuns(x *fixture) {
 
 func deleteThenSameName(x *fixture) {
 	old := x.readyAgent()
-	x.requireCompleted(old, x.dispatch(old, x.harness.Prompts.Says), x.harness.Prompts.Says)
-	_, err := x.place.Delete(x.ctx, old)
-	x.NoError(err)
+	x.runSays(old)
+	x.delete(old)
 
 	a := x.agent()
 	a.Name = old.Name
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.NotEqual(old.WorkspaceID, w.ID)
 	x.await(a, fleet.StateRunning)
-	w, err = x.place.Inspect(x.ctx, old)
-	x.NoError(err)
-	x.Equal(fleet.StateDeleted, w.State)
-	_, err = x.place.Delete(x.ctx, old)
-	x.NoError(err)
+	x.Equal(fleet.StateDeleted, x.inspect(old).State)
+	x.delete(old)
 	x.await(a, fleet.StateRunning)
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 }
 
 func log(x *fixture) {
@@ -306,7 +281,7 @@ func log(x *fixture) {
 		x.Skip("workspaces have no log")
 	}
 	a := x.readyAgent()
-	x.requireCompleted(a, x.dispatch(a, x.harness.Prompts.Says), x.harness.Prompts.Says)
+	x.runSays(a)
 	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
 	x.False(more)
