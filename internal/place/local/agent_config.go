@@ -79,9 +79,6 @@ func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 // place cannot do what the configuration says.
 func configProject(a fleet.Agent) (project, error) {
 	c := a.Config
-	refuse := func(format string, args ...any) (project, error) {
-		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
-	}
 	o, known := configOptions(c)
 	if !known {
 		return refuse("this machine has no driver %q: it has %s", c.Driver, strings.Join(fleet.Traits{Drivers: Drivers()}.DriverNames(), ", "))
@@ -123,6 +120,11 @@ func configProject(a fleet.Agent) (project, error) {
 	return project{
 		Project: Project{Name: a.Project, PassEnv: c.PassEnv, Roles: []Role{role}}, driver: d, dir: c.Dir,
 	}, nil
+}
+
+// refuse returns the error for a configuration that this place cannot carry out.
+func refuse(format string, args ...any) (project, error) {
+	return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 }
 
 // configOptions returns the options of the configuration's driver, and whether Fleet has the driver. If no argument of

@@ -53,15 +53,11 @@ func (c *Config) validate() ([]project, error) {
 		return nil, err
 	}
 	c.Dir = dir
-	if c.MaxPayloadOutput == 0 {
-		c.MaxPayloadOutput = runner.DefaultMaxPayloadOutput
-	}
+	c.MaxPayloadOutput = cmp.Or(c.MaxPayloadOutput, runner.DefaultMaxPayloadOutput)
+	c.StopGrace = cmp.Or(c.StopGrace, runner.DefaultStopGrace)
 	c.KeptRetention = cmp.Or(c.KeptRetention, DefaultKeptRetention)
 	c.KeptMax = cmp.Or(c.KeptMax, DefaultKeptMax)
 	c.CacheMax = cmp.Or(c.CacheMax, DefaultCacheMax)
-	if c.StopGrace == 0 {
-		c.StopGrace = runner.DefaultStopGrace
-	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}

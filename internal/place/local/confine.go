@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -32,11 +33,7 @@ type confinement struct {
 
 // sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
 func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
-	mode := proj.Sandbox
-	if mode == "" {
-		mode = p.config.Sandbox
-	}
-	return sandbox.Choose(mode, proj.Network)
+	return sandbox.Choose(cmp.Or(proj.Sandbox, p.config.Sandbox), proj.Network)
 }
 
 // requiredSandbox is sandboxOf with an error for the agent's owner.

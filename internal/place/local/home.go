@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,9 +68,7 @@ func (h home) workspace() (fleet.Workspace, *record, error) {
 	}
 	w.ID, w.AgentUID, w.Name, w.Owner, w.Project = r.UID, r.UID, r.Name, r.Owner, r.Project
 	w.Role, w.Spec, w.CreatedAt = r.Role, r.Spec, r.CreatedAt
-	if r.Dir != "" {
-		w.Location = r.Dir
-	}
+	w.Location = cmp.Or(r.Dir, w.Location)
 	w.Metadata = map[string]string{"directory": w.Location}
 	if r.Repository != "" {
 		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, h.tree(r).PublishedBranch()

@@ -9,13 +9,14 @@ import (
 	"fleet/internal/runner"
 )
 
-// workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
+// workspace returns the workspace of the agent with the home.
 func (p *Place) workspace(h home) (fleet.Workspace, error) {
 	w, _, err := p.inspectHome(h)
 	return w, err
 }
 
-// inspectHome returns the state of the agent's workspace, and whether the agent is an agent on a model.
+// inspectHome returns the workspace of the agent with the home, and whether the agent is an agent on a model. If the agent accepts no
+// tasks because of the configuration, the workspace says why.
 func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error) {
 	w, r, err := h.workspace()
 	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {

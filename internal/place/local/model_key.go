@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"fleet/internal/runner"
-	"fleet/internal/runner/driver"
 )
 
 // keyVariables names, for each program, the environment variables of which one gives it access to its model.
@@ -21,8 +20,7 @@ var keyVariables = map[string][]string{
 // MissingKey returns the name of the variable that the project's program usually needs to reach its model if the program gets
 // none and the server's user has not logged in. It returns "" if nothing is missing, or if Fleet does not know the program.
 func MissingKey(proj Project, environ, passEnv []string) string {
-	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
-	d, err := driver.New(withProgramDefaults(o))
+	d, err := proj.newDriver()
 	if err != nil {
 		return ""
 	}
@@ -35,8 +33,8 @@ func MissingKey(proj Project, environ, passEnv []string) string {
 	maps.Copy(env, proj.Env)
 	for variable, value := range env {
 		if value != "" && slices.ContainsFunc(wanted, func(w string) bool {
-			prefix, open := strings.CutSuffix(w, "*")
-			return variable == w || open && strings.HasPrefix(variable, prefix)
+			prefix, isPrefix := strings.CutSuffix(w, "*")
+			return variable == w || isPrefix && strings.HasPrefix(variable, prefix)
 		}) {
 			return ""
 		}

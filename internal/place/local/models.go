@@ -207,9 +207,6 @@ func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 // network, because it talks to the model. models are the models that its task names.
 func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	c := a.Config
-	refuse := func(format string, args ...any) (project, error) {
-		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
-	}
 	needs, err := p.modelNeeds(c, models...)
 	if err != nil {
 		return refuse("invalid agent definition: %v", err)

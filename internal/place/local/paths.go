@@ -167,7 +167,7 @@ func (s *paths) addWritable(list []string, why string) error {
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
 		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})
-		list[i] = lastOf(linkTrail(path))
+		list[i] = linkTarget(path)
 		s.read = append(s.read, pathUse{path: list[i], why: why})
 	}
 }
@@ -176,7 +176,7 @@ func (s *paths) addReadable(list []string, why string) {
 func (s *paths) addVariables(env []string, program, why string) {
 	for _, path := range runner.ReadablePaths(env, program) {
 		s.addFixed(path, why)
-		s.read = append(s.read, pathUse{path: lastOf(linkTrail(path)), why: why, variable: true})
+		s.read = append(s.read, pathUse{path: linkTarget(path), why: why, variable: true})
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 			if r.variable && isInside(r.path, agentsDir) {
 				continue
 			}
-			if isInside(r.path, lastOf(linkTrail(p.path))) {
+			if isInside(r.path, linkTarget(p.path)) {
 				return fmt.Errorf("%s is %s, which agents can read, because they can read %s, %s: choose another path, such as one below /var/lib or your home directory", p.why, p.path, r.path, r.why)
 			}
 		}
@@ -237,7 +237,11 @@ func isInside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func lastOf(s []string) string { return s[len(s)-1] }
+// linkTarget returns the path to which the symbolic links in the path lead.
+func linkTarget(path string) string {
+	trail := linkTrail(path)
+	return trail[len(trail)-1]
+}
 
 // maxLinks is how many symbolic links linkTrail follows, as in the kernel.
 const maxLinks = 40

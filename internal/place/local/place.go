@@ -115,11 +115,7 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 	}
 	roles := make([]fleet.Role, 0, len(proj.Roles))
 	for _, r := range proj.Roles {
-		display := r.DisplayName
-		if display == "" {
-			display = r.Name
-		}
-		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default, Checks: r.fleetChecks()})
+		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: cmp.Or(r.DisplayName, r.Name), Description: r.Description, Default: r.Default, Checks: r.fleetChecks()})
 	}
 	return roles, ctx.Err()
 }

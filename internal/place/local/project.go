@@ -79,11 +79,8 @@ func (proj Project) validate() (project, error) {
 	if !namePattern.MatchString(proj.Name) {
 		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")
 	}
-	if proj.Driver == "" {
-		proj.Driver = "shell"
-	}
-	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
-	d, err := driver.New(withProgramDefaults(o))
+	proj.Driver = cmp.Or(proj.Driver, "shell")
+	d, err := proj.newDriver()
 	if err != nil {
 		return project{}, err
 	}
@@ -127,9 +124,7 @@ func (proj Project) validate() (project, error) {
 	}
 	proj.Roles = slices.Clone(proj.Roles)
 	for i := range proj.Roles {
-		if r := &proj.Roles[i]; r.MaxCostUSD == 0 {
-			r.MaxCostUSD = proj.MaxCostUSD
-		}
+		proj.Roles[i].MaxCostUSD = cmp.Or(proj.Roles[i].MaxCostUSD, proj.MaxCostUSD)
 	}
 	if err := checkRoles(proj.Roles, d); err != nil {
 		return project{}, err
@@ -142,14 +137,16 @@ func (proj Project) validate() (project, error) {
 	return project{Project: proj, driver: d}, nil
 }
 
+func (proj Project) newDriver() (driver.Driver, error) {
+	return driver.New(withProgramDefaults(driver.Options{
+		Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields,
+	}))
+}
+
 func (p project) fleetProject() fleet.Project {
-	display := p.DisplayName
-	if display == "" {
-		display = p.Name
-	}
 	return fleet.Project{
-		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.AllowedGroups(),
+		Name: p.Name, DisplayName: cmp.Or(p.DisplayName, p.Name), Description: p.Description,
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"os"
 
 	"fleet/internal/fleet"
@@ -43,10 +44,6 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
-	dir := s.home.work()
-	if p.dir != "" {
-		dir = p.dir
-	}
 	record, err := s.home.record()
 	if err != nil {
 		return runner.Work{}, runner.HostError("cannot read the agent's record", err)
@@ -63,7 +60,7 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 		job.Role.Trust = new(role.RepositoryPermissions != IgnorePermissions)
 	}
 	w := runner.Work{
-		Driver: p.driver, Job: job, Dir: dir, Timeout: p.Timeout,
+		Driver: p.driver, Job: job, Dir: cmp.Or(p.dir, s.home.work()), Timeout: p.Timeout,
 		Environ: func(own map[string]string) []string { return s.place.environ(p, c, own) },
 	}
 	if c != nil {

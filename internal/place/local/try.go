@@ -134,7 +134,7 @@ func allowsReading(p sandbox.Policy, path string) bool {
 	}
 	for _, list := range [][]string{p.Read, p.Write} {
 		for _, dir := range list {
-			if isInside(dir, path) || isInside(lastOf(linkTrail(dir)), path) {
+			if isInside(dir, path) || isInside(linkTarget(dir), path) {
 				return true
 			}
 		}
