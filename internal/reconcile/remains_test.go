@@ -143,7 +143,7 @@ func TestWorkIsKept(t *testing.T) {
 	t.Run("a stopped workspace is started first", func(t *testing.T) {
 		t.Parallel()
 		slow := world
-		slow.BuildLooks = 2
+		slow.BuildPolls = 2
 		h := servicetest.New(t, slow, nil)
 		h.Create("papi")
 		h.WaitTask(h.Start("papi", "change made a line").ID)

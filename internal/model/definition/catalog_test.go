@@ -284,7 +284,7 @@ func TestPullRefuses(t *testing.T) {
 			}
 		}
 	}))
-	hung := strings.TrimPrefix(model.Hanging(t), "http://")
+	hung := strings.TrimPrefix(model.HangingServer(t), "http://")
 	store := t.TempDir()
 	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: waittest.Limit})
 	hasty := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: 50 * time.Millisecond})

@@ -193,8 +193,8 @@ func TestInterrupt(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
-		d := newFixture(t, fleet.AgentConfig{PrivateHosts: []string{"127.0.0.1"}, Tools: []fleet.Tool{
-			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.Hanging(t)}},
+		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
 		}}, func(c *local.Config) {
@@ -207,7 +207,7 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	t.Run("a server of tools", func(t *testing.T) {
-		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: model.Hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
+		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: model.HangingServer(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
 			func(c *local.Config) { c.Models.Settings.ToolTimeout = 100 * time.Millisecond })
 		all, o := d.does("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%v", o.Reason)
@@ -215,8 +215,8 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("requests", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Models.Settings.MaxRequests = 5 })
-		d.model.SetAnswer(func(model.Request) model.Step {
-			return model.Step{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
+		d.model.SetAnswer(func(model.Request) model.Answer {
+			return model.Answer{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
 		_, o := d.does("think")
 		require.Equal(t, fleet.TaskFailed, o.Status)
@@ -392,14 +392,14 @@ agents:
   root: {model: stub, description: Leads., instruction: You lead., sub_agents: [writer]}
   writer: {model: stub, description: Writes., instruction: You write.}
 `}, nil)
-	d.model.SetAnswer(func(r model.Request) model.Step {
+	d.model.SetAnswer(func(r model.Request) model.Answer {
 		if strings.Contains(r.System, "You write.") {
-			return model.Step{Text: "a poem"}
+			return model.Answer{Text: "a poem"}
 		}
 		if len(r.Results()) == 0 {
-			return model.Step{Calls: []model.Call{{Name: "transfer_task", Input: []byte(`{"agent":"writer","task":"write","expected_output":"a poem"}`)}}}
+			return model.Answer{Calls: []model.Call{{Name: "transfer_task", Input: []byte(`{"agent":"writer","task":"write","expected_output":"a poem"}`)}}}
 		}
-		return model.Step{Text: "Here: " + r.Results()[0].Text}
+		return model.Answer{Text: "Here: " + r.Results()[0].Text}
 	})
 	all, o := d.does("a poem please")
 	require.Equal(t, "Here: a poem", o.Summary, o.Reason)

@@ -47,7 +47,7 @@ agents:
 // waiting returns a tool with the name that never returns.
 func waiting(t *testing.T, name string) fleet.Tool {
 	t.Helper()
-	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: model.Hanging(t)}}
+	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}}
 }
 
 // environment is the environment of the servers in the tests, with more variables.

@@ -12,7 +12,7 @@ import (
 type activity struct {
 	mu          sync.Mutex
 	runs        map[uuid.UUID]int
-	ended       map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
+	endedAt     map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
 	lastRefresh time.Time               // when List last refreshed an idle workspace
 }
 
@@ -20,10 +20,10 @@ func (a *activity) beginRun(ws uuid.UUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.runs == nil {
-		a.runs, a.ended = map[uuid.UUID]int{}, map[uuid.UUID]time.Time{}
+		a.runs, a.endedAt = map[uuid.UUID]int{}, map[uuid.UUID]time.Time{}
 	}
 	a.runs[ws]++
-	delete(a.ended, ws)
+	delete(a.endedAt, ws)
 }
 
 func (a *activity) endRun(ws uuid.UUID, now time.Time) {
@@ -31,7 +31,7 @@ func (a *activity) endRun(ws uuid.UUID, now time.Time) {
 	defer a.mu.Unlock()
 	if a.runs[ws]--; a.runs[ws] <= 0 {
 		delete(a.runs, ws)
-		a.ended[ws] = now
+		a.endedAt[ws] = now
 	}
 }
 
@@ -42,10 +42,10 @@ func (a *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
 	if a.runs[ws] > 0 {
 		return false
 	}
-	if endedAt, ok := a.ended[ws]; ok && now.Sub(endedAt) < quietAfter {
+	if endedAt, ok := a.endedAt[ws]; ok && now.Sub(endedAt) < quietAfter {
 		return false
 	}
-	delete(a.ended, ws)
+	delete(a.endedAt, ws)
 	return true
 }
 

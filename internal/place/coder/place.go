@@ -28,7 +28,7 @@ type Place struct {
 	deployment      deployment
 	recent          recentWorkspaces
 	activity        activity
-	batch           batch
+	listCache       listCache
 	lastHosts       sync.Map          // the names of the agents in whose workspaces work came together last, by project
 	runnerClients   remote.Clients    // clients of the fleet-runners in workspaces
 	agentAPIRunners *agentapi.Runners // runners for workspaces that have AgentAPI only
@@ -73,7 +73,7 @@ func New(c Config) (*Place, error) {
 	p.owners.init()
 	p.index.init()
 	p.workspaceFacts.init()
-	p.batch.init()
+	p.listCache.init()
 	return p, nil
 }
 

@@ -70,7 +70,7 @@ func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 		return nil
 	}
 	last, isRecent := p.recent.get(id)
-	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.batch.changedAt(id)) {
+	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.listCache.changedAt(id)) {
 		return nil
 	}
 	me, err := p.whoami(ctx) // the user of a token is asked for only once

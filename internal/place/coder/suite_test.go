@@ -141,7 +141,7 @@ func TestSuite(t *testing.T) {
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
 		Hide:   hide, ChangeCaller: changeCaller,
-		Project: "Setup", Role: "operator", Begins: "Prompt first",
+		Project: "Setup", Role: "operator", SelfStarting: "Prompt first",
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{
 				Text: "echo first of all\nsecond to none", Lines: []string{"first of all", "second to none"},
@@ -177,9 +177,9 @@ func TestSuiteRunner(t *testing.T) {
 		Project:  "Runner", Role: "operator",
 		Landing: placetest.Landing{
 			Project: "Runner", Sees: "test -f made && test -f other", Prepare: "git remote set-url origin " + origin + "; git fetch -q; git checkout -q -B main origin/main",
-			Changes: placetest.Prompt{Text: "echo one line >made", Summary: "made"},
-			Other:   placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
-			Against: placetest.Prompt{Text: "echo different >made"},
+			Changes:     placetest.Prompt{Text: "echo one line >made", Summary: "made"},
+			Other:       placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
+			Conflicting: placetest.Prompt{Text: "echo different >made"},
 		},
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",

@@ -39,9 +39,9 @@ func landing(there bool) placetest.Landing {
 	}
 	return placetest.Landing{
 		Project: "DataOne", Sees: "has dir/file.go; has other.go",
-		Changes: placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
-		Other:   placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
-		Against: placetest.Prompt{Text: "change dir/file.go package three"},
+		Changes:     placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
+		Other:       placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
+		Conflicting: placetest.Prompt{Text: "change dir/file.go package three"},
 	}
 }
 
@@ -53,8 +53,8 @@ func TestPlace(t *testing.T) {
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, prompts()},
-		{"slow", fake.Config{BuildLooks: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
+		{"at once", fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}}, prompts()},
+		{"slow", fake.Config{BuildPolls: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,14 +75,14 @@ func TestPlace(t *testing.T) {
 					p.(*fake.Place).ChangeCaller(true)
 					return func() { p.(*fake.Place).ChangeCaller(false) }
 				},
-				GiveAway:  func(_ *testing.T, p fleet.Place, a fleet.Agent) { p.(*fake.Place).GiveAway(a.UID, "another Fleet") },
-				Project:   "Setup",
-				Role:      "operator",
-				Begins:    "Prompt",
-				Prompts:   tt.prompts,
-				Checks:    checks(tt.config.Traits.SupportsChecks),
-				TimeLimit: 20 * time.Millisecond,
-				Landing:   landing(tt.config.Traits.SupportsChanges),
+				GiveAway:     func(_ *testing.T, p fleet.Place, a fleet.Agent) { p.(*fake.Place).GiveAway(a.UID, "another Fleet") },
+				Project:      "Setup",
+				Role:         "operator",
+				SelfStarting: "Prompt",
+				Prompts:      tt.prompts,
+				Checks:       checks(tt.config.Traits.Checks),
+				TimeLimit:    20 * time.Millisecond,
+				Landing:      landing(tt.config.Traits.Changes),
 			})
 		})
 	}

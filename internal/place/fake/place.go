@@ -24,8 +24,8 @@ type Config struct {
 	// Workspaces are workspaces that exist at the start, see AddWorkspace.
 	Workspaces []fleet.Workspace
 
-	// BuildLooks is how many calls of Inspect or List after Provision or Start still see the workspace as starting.
-	BuildLooks int
+	// BuildPolls is how many calls of Inspect or List after Provision or Start still see the workspace as starting.
+	BuildPolls int
 
 	// NoMessages makes Send return UNIMPLEMENTED.
 	NoMessages bool
@@ -330,7 +330,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 	return kept, err
 }
 
-// Inspect returns the agent's workspace. It counts for Config.BuildLooks.
+// Inspect returns the agent's workspace. It counts for Config.BuildPolls.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = p.callLocked(ctx, Call{Method: Inspect, Agent: a}, func() error {
 		w := p.workspaceOf(a)
@@ -350,7 +350,7 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 	return ws, err
 }
 
-// List returns all workspaces, oldest first. It counts for Config.BuildLooks of each workspace.
+// List returns all workspaces, oldest first. It counts for Config.BuildPolls of each workspace.
 func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	err = p.callLocked(ctx, Call{Method: List}, func() error {
 		for _, w := range p.workspaces {

@@ -30,7 +30,7 @@ type workspace struct {
 
 	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
 	// will fail.
-	looks         int
+	pollsLeft     int
 	gate          *Gate
 	failureReason string
 }
@@ -53,7 +53,7 @@ func (w *workspace) view() fleet.Workspace {
 // build starts a build of the workspace. The world's mutex must be held.
 func (p *Place) build(w *workspace) {
 	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
-	w.looks, w.gate = p.config.BuildLooks, p.buildGate
+	w.pollsLeft, w.gate = p.config.BuildPolls, p.buildGate
 	key := strings.ToLower(w.Name)
 	if reasons := p.buildFailures[key]; len(reasons) > 0 {
 		w.failureReason, p.buildFailures[key] = reasons[0], reasons[1:]
@@ -65,7 +65,7 @@ func (p *Place) build(w *workspace) {
 // finishBuild ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
 func (p *Place) finishBuild(w *workspace) {
 	switch {
-	case w.State != fleet.StateStarting, w.looks > 0, w.gate != nil && !w.gate.isOpen():
+	case w.State != fleet.StateStarting, w.pollsLeft > 0, w.gate != nil && !w.gate.isOpen():
 		return
 	case w.failureReason != "":
 		w.State, w.Reason, w.failureReason = fleet.StateFailed, w.failureReason, ""
@@ -79,11 +79,11 @@ func (p *Place) finishBuild(w *workspace) {
 	}
 }
 
-// countPoll counts a poll of the workspace for Config.BuildLooks. The world's mutex must be held.
+// countPoll counts a poll of the workspace for Config.BuildPolls. The world's mutex must be held.
 func (p *Place) countPoll(w *workspace) {
 	p.finishBuild(w)
-	if w.State == fleet.StateStarting && w.looks > 0 {
-		w.looks--
+	if w.State == fleet.StateStarting && w.pollsLeft > 0 {
+		w.pollsLeft--
 	}
 }
 

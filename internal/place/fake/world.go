@@ -10,7 +10,7 @@ import (
 // The following methods read and change the world without Fleet. A ref is the name (in upper or lower case) or the uid
 // of an agent, or the id of a workspace. Methods that change a workspace panic if there is no such workspace.
 
-// Workspace returns the workspace and whether it exists. It does not count for Config.BuildLooks.
+// Workspace returns the workspace and whether it exists. It does not count for Config.BuildPolls.
 func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -22,7 +22,7 @@ func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	return w.view(), true
 }
 
-// Workspaces returns all workspaces, oldest first. It does not count for Config.BuildLooks.
+// Workspaces returns all workspaces, oldest first. It does not count for Config.BuildPolls.
 func (p *Place) Workspaces() []fleet.Workspace {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	trash := home(filepath.Join(filepath.Dir(string(h)), ".deleted-"+filepath.Base(string(h))))
 	if !h.exists() {
 		if k := p.keptHome(a.UID); k.exists() {
-			return p.keptText(k)
+			return p.describeKept(k)
 		}
 		return p.deleteHome(ctx, trash)
 	}
@@ -44,7 +44,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if r == nil {
 		r = &record{}
 	}
-	if r.Results && a.Config != nil {
+	if r.WorksInResults && a.Config != nil {
 		if err := p.keepResults(ctx, a, r); err != nil {
 			return "", err
 		}
@@ -83,7 +83,7 @@ func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record
 		r.Unsaved = e.unsaved()
 	}
 	if e.work.Commits > 0 {
-		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, branchesText(e.work.Branches), r.Repository)
+		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, describeBranches(e.work.Branches), r.Repository)
 	}
 	r.Branches = e.work.Branches
 	if r.Unsaved != "" {
@@ -98,8 +98,8 @@ func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record
 	return nil
 }
 
-// branchesText returns the names of branches as a part of a sentence.
-func branchesText(names []string) string {
+// describeBranches returns the names of branches as a part of a sentence.
+func describeBranches(names []string) string {
 	if len(names) == 1 {
 		return "branch " + names[0]
 	}

@@ -77,8 +77,8 @@ func (h home) workspace() (fleet.Workspace, *record, error) {
 	switch {
 	case r.Deleting:
 		w.State = fleet.StateDeleting
-	case r.Failed != "":
-		w.State, w.Reason = fleet.StateFailed, r.Failed
+	case r.Failure != "":
+		w.State, w.Reason = fleet.StateFailed, r.Failure
 	case !r.Ready:
 		w.State, w.Reason = fleet.StatePending, "its directory is being created"
 	case stopped:

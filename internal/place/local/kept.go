@@ -46,11 +46,11 @@ func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, erro
 	if err := p.tidyKept(ctx, time.Now()); err != nil {
 		p.config.Logger.WarnContext(ctx, "kept directories not removed", slog.Any("error", err))
 	}
-	return p.keptText(k)
+	return p.describeKept(k)
 }
 
-// keptText describes the kept home for people.
-func (p *Place) keptText(k home) (string, error) {
+// describeKept describes the kept home for people.
+func (p *Place) describeKept(k home) (string, error) {
 	r, err := k.record()
 	if err != nil || r == nil {
 		return "its directory is kept in " + string(k), nil //nolint:nilerr // the description is less precise then

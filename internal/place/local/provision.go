@@ -56,7 +56,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: proj.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: proj.dir, Results: proj.worksInResults, Config: proj.config, Repository: p.config.repositoryPath(proj.Repository),
+		Dir: proj.dir, WorksInResults: proj.worksInResults, Config: proj.config, Repository: p.config.repositoryPath(proj.Repository),
 	}
 	if err = runner.Home(h).Make(); err == nil {
 		err = h.writeRecord(r)
@@ -68,7 +68,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 		if ctx.Err() == nil {
 			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
 			// Without Failed, a listing would show the workspace as still being created.
-			r.Failed = fleet.PublicMessage(err)
+			r.Failure = fleet.PublicMessage(err)
 			err = errors.Join(err, h.writeRecord(r))
 		}
 		return err

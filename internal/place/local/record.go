@@ -24,14 +24,14 @@ type record struct {
 
 	Config *fleet.AgentConfig `json:"config,omitempty"` // of an agent on a model
 
-	Dir        string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
-	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
-	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
-	Branch     string `json:"branch,omitempty"`
-	Ready      bool   `json:"ready"` // provisioning is complete
-	// Failed says why provisioning has failed. It is empty while provisioning is under way, even if the server has
+	Dir            string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
+	WorksInResults bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
+	Repository     string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
+	Branch         string `json:"branch,omitempty"`
+	Ready          bool   `json:"ready"` // provisioning is complete
+	// Failure says why provisioning has failed. It is empty while provisioning is under way, even if the server has
 	// crashed meanwhile.
-	Failed string `json:"failed,omitempty"`
+	Failure string `json:"failed,omitempty"`
 
 	// Deleting is true after the decision what is kept. Kept describes to people what the repository keeps. Unsaved describes
 	// what may exist only in the home, which is kept if Unsaved is not empty.

@@ -48,9 +48,9 @@ func TestSuite(t *testing.T) {
 		},
 		Landing: placetest.Landing{
 			Project: "landing", Sees: "test -f made && test -f other",
-			Changes: placetest.Prompt{Text: "echo one line >made", Summary: "made"},
-			Other:   placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
-			Against: placetest.Prompt{Text: "echo different >made"},
+			Changes:     placetest.Prompt{Text: "echo one line >made", Summary: "made"},
+			Other:       placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
+			Conflicting: placetest.Prompt{Text: "echo different >made"},
 		},
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{

@@ -7,24 +7,24 @@ import (
 // selfStartingAgent creates an agent that starts to work on the prompt by itself. It returns the agent and a run for that work.
 func (x *fixture) selfStartingAgent(p Prompt) (fleet.Agent, fleet.Run) {
 	x.Helper()
-	if x.harness.Begins == "" {
+	if x.harness.SelfStarting == "" {
 		x.Skip("no project has agents that start by themselves")
 	}
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	for _, project := range all {
-		x.Equal(project.Name == x.harness.Begins, project.SpecIsTask, "SpecIsTask of the project %s must be true exactly if the project is Harness.Begins", project.Name)
+		x.Equal(project.Name == x.harness.SelfStarting, project.SpecIsTask, "SpecIsTask of the project %s must be true exactly if the project is Harness.Begins", project.Name)
 	}
-	roles, err := x.place.Roles(x.ctx, x.harness.Begins)
+	roles, err := x.place.Roles(x.ctx, x.harness.SelfStarting)
 	x.NoError(err)
 
 	r := x.run(p)
 	r.SelfStarted = true
-	a := x.agentOf(x.harness.Begins, roles[0].Name, p.Text)
+	a := x.agentOf(x.harness.SelfStarting, roles[0].Name, p.Text)
 	return x.makeReady(a), r // the agent may already be working
 }
 
-func beginsItself(x *fixture) {
+func selfStart(x *fixture) {
 	p := x.harness.Prompts.Says
 	a, r := x.selfStartingAgent(p)
 	for range 2 {
@@ -38,7 +38,7 @@ func beginsItself(x *fixture) {
 	x.Equal(outcome, same)
 }
 
-func beginsInterrupted(x *fixture) {
+func selfStartInterrupted(x *fixture) {
 	a, r := x.selfStartingAgent(x.harness.Prompts.Works)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	f := x.follow(x.ctx, a, r, "")
@@ -49,10 +49,10 @@ func beginsInterrupted(x *fixture) {
 	x.runSays(a)
 }
 
-// waitsWithoutTask dispatches a self-started run to an agent that has not started by itself. It checks that the call
+// selfStartMissing dispatches a self-started run to an agent that has not started by itself. It checks that the call
 // fails and has no other effect.
-func waitsWithoutTask(x *fixture) {
-	if x.harness.Begins == "" {
+func selfStartMissing(x *fixture) {
+	if x.harness.SelfStarting == "" {
 		x.Skip("no project has agents that start by themselves")
 	}
 	a := x.readyAgent()

@@ -269,8 +269,8 @@ func (x *fixture) reopen() {
 	x.place = x.harness.Reopen(x.T, x.place)
 }
 
-// need skips the case if the prompt is empty. what names the feature that the prompt tests.
-func (x *fixture) need(p Prompt, what string) {
+// skipUnlessSet skips the case if the prompt is empty. what names the feature that the prompt tests.
+func (x *fixture) skipUnlessSet(p Prompt, what string) {
 	x.Helper()
 	if p.Text == "" {
 		x.Skip("not supported: " + what)

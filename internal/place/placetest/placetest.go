@@ -33,8 +33,8 @@ type Harness struct {
 
 	Project string // an existing project
 	Role    string // a role of the project
-	// Begins is a project whose agents start to work on their spec by themselves; empty if there is none.
-	Begins string
+	// SelfStarting is a project whose agents start to work on their spec by themselves; empty if there is none.
+	SelfStarting string
 	// Repository is a project whose agents work in a git repository; empty: Project.
 	Repository string
 	Owner      string // empty: "alice"
@@ -176,17 +176,17 @@ var cases = []struct {
 	{"projects and their roles", projects},
 	{"provision", provision},
 	{"provision again is the same workspace", provisionAgain},
-	{"provision concurrently", provisionMany},
+	{"provision concurrently", provisionConcurrently},
 	{"provision in an unknown project", provisionUnknownProject},
 	{"provision a name that is taken", provisionTakenName},
-	{"inspect an unknown agent", inspectNothing},
+	{"inspect an unknown agent", inspectUnknownAgent},
 	{"start and stop", startAndStop},
 	{"start does not change a running workspace", startRunning},
 	{"stop ends runs and keeps their work", stopEndsRuns},
 	{"delete", deleteTwice},
-	{"delete an unknown agent", deleteNothing},
+	{"delete an unknown agent", deleteUnknownAgent},
 	{"delete ends runs", deleteEndsRuns},
-	{"a name can be used again", deleteThenSameName},
+	{"a name can be used again", reuseName},
 	{"a workspace that the host does not show", hiddenWorkspace},
 	{"another caller", otherCaller},
 	{"a workspace of another Fleet", otherFleet},
@@ -198,25 +198,25 @@ var cases = []struct {
 	{"dispatch again is the same run", dispatchAgain},
 	{"dispatch to a busy agent", dispatchBusy},
 	{"dispatch to a stopped agent", dispatchStopped},
-	{"an agent starts by itself", beginsItself},
-	{"interrupt work that an agent started by itself", beginsInterrupted},
-	{"an agent that does not start by itself", waitsWithoutTask},
-	{"dispatch without a workspace", dispatchNothing},
+	{"an agent starts by itself", selfStart},
+	{"interrupt work that an agent started by itself", selfStartInterrupted},
+	{"an agent that does not start by itself", selfStartMissing},
+	{"dispatch without a workspace", dispatchWithoutWorkspace},
 	{"follow from every cursor", followCursors},
 	{"follow after an error of the sink", followSinkError},
-	{"follow a run that was never dispatched", followNothing},
-	{"follow is interrupted and continued", followCutOff},
+	{"follow a run that was never dispatched", followUndispatched},
+	{"follow is interrupted and continued", followContinued},
 	{"interrupt", interrupt},
-	{"interrupt immediately", interruptAtOnce},
+	{"interrupt immediately", interruptImmediately},
 	{"interrupt an ended run", interruptEnded},
 	{"kill", kill},
 	{"a time limit ends a run", timeLimit},
-	{"a time limit ends a run that ignores interrupts", timeLimitDeaf},
+	{"a time limit ends a run that ignores interrupts", timeLimitIgnoringInterrupts},
 	{"send", send},
-	{"a run asks and gets an answer", asks},
-	{"a question expires", asksInVain},
-	{"the end of a run withdraws its questions", asksAndEnds},
-	{"a second place answers", asksTakeOver},
+	{"a run asks and gets an answer", questions},
+	{"a question expires", questionExpires},
+	{"the end of a run withdraws its questions", endWithdrawsQuestions},
+	{"a second place answers", takeOverAnswers},
 	{"a conversation", conversation},
 	{"log", log},
 	{"changes", changes},
@@ -234,5 +234,5 @@ var cases = []struct {
 	{"close keeps workspaces and runs", closeKeepsWorld},
 	{"a second place takes over", takeOver},
 	{"a second place sends messages", sendTakeOver},
-	{"a time limit holds while no place is open", timeLimitAlone},
+	{"a time limit holds while no place is open", timeLimitWithoutPlace},
 }

@@ -28,7 +28,7 @@ func (x *fixture) readyAgentFor(p Prompt) fleet.Agent {
 	return x.readyAgentIn(cmp.Or(p.Project, x.harness.Project))
 }
 
-func asks(x *fixture) {
+func questions(x *fixture) {
 	p := x.harness.Prompts.Asks
 	a := x.readyAsker()
 	if p.Text == "" {
@@ -70,9 +70,9 @@ func asks(x *fixture) {
 	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, late), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
 }
 
-func asksInVain(x *fixture) {
+func questionExpires(x *fixture) {
 	p := x.harness.Prompts.UnansweredQuestion
-	x.need(p, "questions that expire")
+	x.skipUnlessSet(p, "questions that expire")
 	a := x.readyAgentFor(p)
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
@@ -84,9 +84,9 @@ func asksInVain(x *fixture) {
 	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, q, "too late", "")), fleet.ReasonQuestionClosed, fleet.ReasonNoRunningTask)
 }
 
-func asksAndEnds(x *fixture) {
+func endWithdrawsQuestions(x *fixture) {
 	p := x.harness.Prompts.Asks
-	x.need(p, "questions")
+	x.skipUnlessSet(p, "questions")
 	a := x.readyAgentFor(p)
 	r, f := x.startWorking(a, p)
 	q := f.question("", fleet.QuestionWaiting)
@@ -94,9 +94,9 @@ func asksAndEnds(x *fixture) {
 	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, q, fleet.AnswerAllow, "")), fleet.ReasonNoRunningTask, fleet.ReasonQuestionClosed)
 }
 
-func asksTakeOver(x *fixture) {
+func takeOverAnswers(x *fixture) {
 	p := x.harness.Prompts.Asks
-	x.need(p, "questions")
+	x.skipUnlessSet(p, "questions")
 	a := x.readyAgentFor(p)
 	first, cancel := context.WithCancel(x.ctx)
 	r := x.dispatch(a, p)

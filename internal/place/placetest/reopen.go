@@ -51,7 +51,7 @@ func closeKeepsWorld(x *fixture) {
 // was not recorded, and then sends another message with the same text.
 func sendTakeOver(x *fixture) {
 	p := x.harness.Prompts.Listens
-	x.need(p, "messages")
+	x.skipUnlessSet(p, "messages")
 	a := x.readyAgent()
 	r := x.dispatch(a, p)
 	ctx, cancel := context.WithCancel(x.ctx)
@@ -121,8 +121,8 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 }
 
-// timeLimitAlone checks that a run ends at its time limit while no place is open.
-func timeLimitAlone(x *fixture) {
+// timeLimitWithoutPlace checks that a run ends at its time limit while no place is open.
+func timeLimitWithoutPlace(x *fixture) {
 	a := x.readyAgent()
 	r := x.run(x.harness.Prompts.Works)
 	r.Timeout = x.harness.TimeLimit

@@ -9,12 +9,12 @@ import (
 
 // Landing is a project in whose repository work comes together. Its agents begin at the branch into which work lands.
 type Landing struct {
-	Project string // nobody else uses its repository; empty: the place is no fleet.Integrator
-	Prepare string // a task that each agent does first; empty: none
-	Changes Prompt // changes the file Summary
-	Other   Prompt // changes the other file Summary, and commits it if the place has commits
-	Against Prompt // changes the file of Changes in another way
-	Sees    string // a check that succeeds if both files are there
+	Project     string // nobody else uses its repository; empty: the place is no fleet.Integrator
+	Prepare     string // a task that each agent does first; empty: none
+	Changes     Prompt // changes the file Summary
+	Other       Prompt // changes the other file Summary, and commits it if the place has commits
+	Conflicting Prompt // changes the file of Changes in another way
+	Sees        string // a check that succeeds if both files are there
 }
 
 // repository brings the work of three agents together.
@@ -28,7 +28,7 @@ func repository(x *fixture) {
 	var all []fleet.Contribution
 	var agents []fleet.Agent
 	var changes []fleet.Changes
-	for _, p := range []Prompt{x.harness.Landing.Changes, x.harness.Landing.Other, x.harness.Landing.Against} {
+	for _, p := range []Prompt{x.harness.Landing.Changes, x.harness.Landing.Other, x.harness.Landing.Conflicting} {
 		a := x.readyAgentIn(x.harness.Landing.Project)
 		if x.harness.Landing.Prepare != "" {
 			x.requireCompleted(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}), Prompt{})

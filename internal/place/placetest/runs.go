@@ -32,7 +32,7 @@ func runFails(x *fixture) {
 
 func runPayload(x *fixture) {
 	p := x.harness.Prompts.Payload
-	x.need(p, "payloads")
+	x.skipUnlessSet(p, "payloads")
 	a := x.readyAgent()
 	_, o := x.requireCompleted(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
@@ -110,7 +110,7 @@ func dispatchStopped(x *fixture) {
 	x.requireCompleted(a, refused, x.harness.Prompts.Says)
 }
 
-func dispatchNothing(x *fixture) {
+func dispatchWithoutWorkspace(x *fixture) {
 	x.requireReason(x.place.Connect(x.agent()).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentOffline)
 }
 
@@ -164,7 +164,7 @@ func followSinkError(x *fixture) {
 	x.requireLines(append(taken, rest...), x.harness.Prompts.Says.Lines...)
 }
 
-func followNothing(x *fixture) {
+func followUndispatched(x *fixture) {
 	a := x.readyAgent()
 	_, _, err := x.follow(x.ctx, a, x.run(x.harness.Prompts.Says), "").end()
 	x.requireReason(err, fleet.ReasonTaskNotFound)
@@ -177,7 +177,7 @@ func followNothing(x *fixture) {
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
-func followCutOff(x *fixture) {
+func followContinued(x *fixture) {
 	a := x.readyAgent()
 	p := x.harness.Prompts.Works
 	r := x.dispatch(a, p)
@@ -214,7 +214,7 @@ func interrupt(x *fixture) {
 	x.runSays(a)
 }
 
-func interruptAtOnce(x *fixture) {
+func interruptImmediately(x *fixture) {
 	for _, force := range []bool{false, true} {
 		a := x.readyAgent()
 		r := x.dispatch(a, x.harness.Prompts.Works)
@@ -261,8 +261,8 @@ func kill(x *fixture) {
 
 func timeLimit(x *fixture) { x.runWithTimeLimit(x.harness.Prompts.Works) }
 
-func timeLimitDeaf(x *fixture) {
-	x.need(x.harness.Prompts.IgnoresInterrupt, "agents that ignore an interrupt")
+func timeLimitIgnoringInterrupts(x *fixture) {
+	x.skipUnlessSet(x.harness.Prompts.IgnoresInterrupt, "agents that ignore an interrupt")
 	x.runWithTimeLimit(x.harness.Prompts.IgnoresInterrupt)
 }
 

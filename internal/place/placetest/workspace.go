@@ -106,7 +106,7 @@ func provisionAgain(x *fixture) {
 	x.interruptRun(a, r, f)
 }
 
-func provisionMany(x *fixture) {
+func provisionConcurrently(x *fixture) {
 	agents := make([]fleet.Agent, 8)
 	errs := make([]error, len(agents))
 	var wg sync.WaitGroup
@@ -157,7 +157,7 @@ func provisionTakenName(x *fixture) {
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 }
 
-func inspectNothing(x *fixture) {
+func inspectUnknownAgent(x *fixture) {
 	a := x.agent()
 	x.Equal(fleet.StateDeleted, x.inspect(a).State)
 	x.Empty(x.list(a))
@@ -236,7 +236,7 @@ func deleteTwice(x *fixture) {
 	x.Equal(fleet.StateDeleted, x.inspect(starting).State)
 }
 
-func deleteNothing(x *fixture) {
+func deleteUnknownAgent(x *fixture) {
 	a := x.agent()
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
@@ -260,7 +260,7 @@ func deleteEndsRuns(x *fixture) {
 	}
 }
 
-func deleteThenSameName(x *fixture) {
+func reuseName(x *fixture) {
 	old := x.readyAgent()
 	x.runSays(old)
 	x.delete(old)

@@ -233,12 +233,12 @@ func TestModels(t *testing.T) {
 func TestModelFailure(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
-	r.model.SetAnswer(func(model.Request) model.Step {
-		return model.Step{Status: 400, Text: "the key " + claudeKey + " has no credit"}
+	r.model.SetAnswer(func(model.Request) model.Answer {
+		return model.Answer{Status: 400, Text: "the key " + claudeKey + " has no credit"}
 	})
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "has no credit")
-	r.model.SetAnswer(model.ScriptedStep)
+	r.model.SetAnswer(model.ScriptedAnswer)
 	a = r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: refuse 401 Incorrect API key provided: 9f3c****************b0e5"})
 	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
 	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: new(1)})

@@ -121,12 +121,12 @@ func geminiResult(response json.RawMessage) string {
 // gemini writes answers of the Gemini API.
 type gemini struct {
 	eventStream
-	q     Request
-	parts []any // the parts of an answer that is not streamed
+	request Request
+	parts   []any // the parts of an answer that is not streamed
 }
 
 func geminiWriter(w http.ResponseWriter, q Request) writer {
-	return &gemini{eventStream: eventStream{w}, q: q}
+	return &gemini{eventStream: eventStream{w}, request: q}
 }
 
 func (a *gemini) fail(status int, message string) {
@@ -141,17 +141,17 @@ func (a *gemini) chunk(parts []any, finish string) map[string]any {
 	if finish != "" {
 		candidate["finishReason"] = finish
 	}
-	return map[string]any{"candidates": []any{candidate}, "modelVersion": a.q.Model, "responseId": "stub"}
+	return map[string]any{"candidates": []any{candidate}, "modelVersion": a.request.Model, "responseId": "stub"}
 }
 
 func (a *gemini) begin() {
-	if a.q.Stream {
+	if a.request.Stream {
 		a.open()
 	}
 }
 
 func (a *gemini) part(p map[string]any) {
-	if !a.q.Stream {
+	if !a.request.Stream {
 		a.parts = append(a.parts, p)
 		return
 	}
@@ -169,7 +169,7 @@ func (a *gemini) call(c Call) {
 func (a *gemini) end(bool) {
 	last := a.chunk(a.parts, "STOP")
 	last["usageMetadata"] = map[string]any{"promptTokenCount": InputTokens, "candidatesTokenCount": OutputTokens, "totalTokenCount": InputTokens + OutputTokens}
-	if !a.q.Stream {
+	if !a.request.Stream {
 		writeJSON(a.w, http.StatusOK, last)
 		return
 	}

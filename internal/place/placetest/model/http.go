@@ -18,8 +18,8 @@ func Serve(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// Hanging returns the URL of an endpoint that never answers.
-func Hanging(t *testing.T) string {
+// HangingServer returns the URL of an endpoint that never answers.
+func HangingServer(t *testing.T) string {
 	t.Helper()
 	over := make(chan struct{})
 	s := Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

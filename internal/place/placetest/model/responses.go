@@ -106,15 +106,15 @@ func (t responsesTool) tools() (all []Tool) {
 // responses writes answers of the Responses API.
 type responses struct {
 	eventStream
-	q      Request
-	id     string
-	said   strings.Builder
-	open   bool // a text block is open
-	output []any
+	request Request
+	id      string
+	content strings.Builder
+	open    bool // a text block is open
+	output  []any
 }
 
 func responsesWriter(w http.ResponseWriter, q Request) writer {
-	return &responses{eventStream: eventStream{w}, q: q, id: "resp_" + callID()}
+	return &responses{eventStream: eventStream{w}, request: q, id: "resp_" + callID()}
 }
 
 func (a *responses) fail(status int, message string) {
@@ -122,7 +122,7 @@ func (a *responses) fail(status int, message string) {
 }
 
 func (a *responses) emit(name string, fields map[string]any) {
-	if a.q.Stream {
+	if a.request.Stream {
 		fields["type"] = name
 		a.send(name, fields)
 	}
@@ -133,11 +133,11 @@ func (a *responses) response(status string) map[string]any {
 	if output == nil {
 		output = []any{}
 	}
-	return map[string]any{"id": a.id, "object": "response", "created_at": 1700000000, "model": a.q.Model, "status": status, "output": output}
+	return map[string]any{"id": a.id, "object": "response", "created_at": 1700000000, "model": a.request.Model, "status": status, "output": output}
 }
 
 func (a *responses) begin() {
-	if a.q.Stream {
+	if a.request.Stream {
 		a.eventStream.open()
 	}
 	a.emit("response.created", map[string]any{"response": a.response("in_progress")})
@@ -145,8 +145,8 @@ func (a *responses) begin() {
 
 func (a *responses) message(status string) map[string]any {
 	content := []any{}
-	if a.said.Len() > 0 {
-		content = append(content, map[string]any{"type": "output_text", "text": a.said.String(), "annotations": []any{}})
+	if a.content.Len() > 0 {
+		content = append(content, map[string]any{"type": "output_text", "text": a.content.String(), "annotations": []any{}})
 	}
 	return map[string]any{"type": "message", "id": "msg_" + a.id, "role": "assistant", "status": status, "content": content}
 }
@@ -171,7 +171,7 @@ func (a *responses) text(s string) {
 		a.open = true
 		a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": a.message("in_progress")})
 	}
-	a.said.WriteString(s)
+	a.content.WriteString(s)
 	a.emit("response.output_text.delta", map[string]any{"output_index": len(a.output), "content_index": 0, "item_id": "msg_" + a.id, "delta": s})
 }
 
@@ -185,7 +185,7 @@ func (a *responses) closeText() {
 	if a.open {
 		a.open = false
 		a.done(a.message("completed"))
-		a.said.Reset()
+		a.content.Reset()
 	}
 }
 
@@ -195,7 +195,7 @@ func (a *responses) call(c Call) {
 	if text := ""; json.Unmarshal(c.Input, &text) == nil { // a tool with free-form input
 		item = map[string]any{"type": "custom_tool_call", "id": "ctc_" + c.ID, "call_id": c.ID, "name": c.Name, "input": text, "status": "completed"}
 	}
-	for _, n := range a.q.namespaces {
+	for _, n := range a.request.namespaces {
 		if name, ok := strings.CutPrefix(c.Name, n+"__"); ok {
 			item["namespace"], item["name"] = n, name
 		}
@@ -211,7 +211,7 @@ func (a *responses) end(bool) {
 		"input_tokens": InputTokens, "input_tokens_details": map[string]any{"cached_tokens": 0},
 		"output_tokens": OutputTokens, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": InputTokens + OutputTokens,
 	}
-	if !a.q.Stream {
+	if !a.request.Stream {
 		writeJSON(a.w, http.StatusOK, r)
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Step is one answer.
-type Step struct {
+// Answer is an answer of the model.
+type Answer struct {
 	Thought string // the model's thought before Text
 	Text    string
 	Calls   []Call // tool calls; their ids are generated
@@ -23,8 +23,8 @@ type Step struct {
 }
 
 var (
-	stepLinePattern  = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
-	referencePattern = regexp.MustCompile(`\$\{[\w.]+\}`)
+	answerLinePattern = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
+	referencePattern  = regexp.MustCompile(`\$\{[\w.]+\}`)
 )
 
 // Prompt returns the current prompt, and the number of answers that it has so far. The current prompt is the latest
@@ -36,8 +36,8 @@ func (r Request) Prompt() (text string, answers int) {
 		case m.Role == "assistant":
 			answers++
 		case m.Role != "user" || isReminder(m.Text):
-		case answers == 0 || answers >= left || stepLinePattern.MatchString(m.Text):
-			text, answers, left = m.Text, 0, len(stepLinePattern.FindAllString(m.Text, -1))
+		case answers == 0 || answers >= left || answerLinePattern.MatchString(m.Text):
+			text, answers, left = m.Text, 0, len(answerLinePattern.FindAllString(m.Text, -1))
 		}
 	}
 	return text, answers
@@ -48,56 +48,56 @@ func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
-// ScriptedStep returns the next answer of the script in the conversation.
-func ScriptedStep(r Request) Step {
+// ScriptedAnswer returns the next answer of the script in the conversation.
+func ScriptedAnswer(r Request) Answer {
 	text, answers := r.Prompt()
-	lines := stepLinePattern.FindAllStringSubmatch(text, -1)
+	lines := answerLinePattern.FindAllStringSubmatch(text, -1)
 	if len(lines) == 0 {
-		return Step{Text: "You said: " + text}
+		return Answer{Text: "You said: " + text}
 	}
 	if answers >= len(lines) {
-		return Step{Text: "There is nothing more to do."}
+		return Answer{Text: "There is nothing more to do."}
 	}
-	return r.step(lines[answers][1], lines[answers][2])
+	return r.answer(lines[answers][1], lines[answers][2])
 }
 
-// step returns the answer that a line of the script describes.
-func (r Request) step(verb, rest string) Step {
+// answer returns the answer that a line of the script describes.
+func (r Request) answer(verb, rest string) Answer {
 	switch verb {
 	case "say":
-		return Step{Text: unquote(rest)}
+		return Answer{Text: unquote(rest)}
 	case "tool":
 		name, input, _ := strings.Cut(rest, " ")
 		if input == "" {
 			input = "{}"
 		}
-		return Step{Text: "Now " + name, Calls: []Call{{Name: name, Input: r.fill(input)}}}
+		return Answer{Text: "Now " + name, Calls: []Call{{Name: name, Input: r.fill(input)}}}
 	case "tools":
 		var calls []Call
 		if err := json.Unmarshal(r.fill(rest), &calls); err != nil {
-			return Step{Status: 400, Text: "model: tools: " + err.Error()}
+			return Answer{Status: 400, Text: "model: tools: " + err.Error()}
 		}
-		return Step{Calls: calls}
+		return Answer{Calls: calls}
 	case "hang":
-		return Step{Gate: rest, Text: "Went on"}
+		return Answer{Gate: rest, Text: "Went on"}
 	case "forever":
-		return Step{Text: unquote(rest), Forever: true}
+		return Answer{Text: unquote(rest), Forever: true}
 	case "cut":
-		return Step{Text: unquote(rest), Cut: true}
+		return Answer{Text: unquote(rest), Cut: true}
 	case "think":
 		in := json.NewDecoder(strings.NewReader(rest))
 		thought := ""
 		if err := in.Decode(&thought); err != nil {
-			return Step{Status: 400, Text: "model: think: " + err.Error()}
+			return Answer{Status: 400, Text: "model: think: " + err.Error()}
 		}
 		verb, rest, _ = strings.Cut(strings.TrimSpace(rest[in.InputOffset():]), " ")
-		s := r.step(verb, rest)
+		s := r.answer(verb, rest)
 		s.Thought = thought
 		return s
 	case "later":
 		status, rest, _ := strings.Cut(rest, " ")
 		verb, rest, _ = strings.Cut(rest, " ")
-		s := r.step(verb, rest)
+		s := r.answer(verb, rest)
 		if n, err := strconv.Atoi(status); err == nil {
 			s.Later = n
 		}
@@ -105,11 +105,11 @@ func (r Request) step(verb, rest string) Step {
 	case "refuse":
 		status, message, _ := strings.Cut(rest, " ")
 		if n, err := strconv.Atoi(status); err == nil {
-			return Step{Status: n, Text: message}
+			return Answer{Status: n, Text: message}
 		}
-		return Step{Status: 400, Text: rest}
+		return Answer{Status: 400, Text: rest}
 	}
-	return Step{Status: 400, Text: "model: there is no " + verb}
+	return Answer{Status: 400, Text: "model: there is no " + verb}
 }
 
 // unquote returns the decoded text if it is a JSON string, else the text itself.

@@ -31,10 +31,10 @@ type Server struct {
 	requests []Request
 	changed  chan struct{} // closed and replaced by a new channel when a request is recorded
 	gates    map[string]*Gate
-	answer   func(Request) Step
+	answer   func(Request) Answer
 	key      string
 	models   []string
-	failed   map[string]bool // conversations whose first request was answered with an error, see Step.Later
+	failed   map[string]bool // conversations whose first request was answered with an error, see Answer.Later
 }
 
 // New starts a server on a free loopback port. It runs until the test ends.
@@ -55,7 +55,7 @@ func Listen(address string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: ScriptedStep,
+		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: ScriptedAnswer,
 		models: []string{"stub-large", "stub-small"},
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
@@ -66,8 +66,8 @@ func Listen(address string) (*Server, error) {
 // Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is ScriptedStep.
-func (s *Server) SetAnswer(f func(Request) Step) {
+// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is ScriptedAnswer.
+func (s *Server) SetAnswer(f func(Request) Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
@@ -165,7 +165,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	s.requests = append(s.requests, q)
 	close(s.changed)
 	s.changed = make(chan struct{})
-	answer, key := s.answer, s.key
+	answerTo, key := s.answer, s.key
 	s.mu.Unlock()
 	problem := q.problem()
 	switch {
@@ -174,13 +174,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	case problem != "":
 		a.fail(http.StatusBadRequest, problem)
 	default:
-		step := answer(q)
-		if step.Later != 0 && s.isFirst(q) {
+		answer := answerTo(q)
+		if answer.Later != 0 && s.isFirst(q) {
 			w.Header().Set("X-Should-Retry", "true")
-			a.fail(step.Later, "try again")
+			a.fail(answer.Later, "try again")
 			return
 		}
-		s.sendAnswer(r.Context(), a, step)
+		s.sendAnswer(r.Context(), a, answer)
 	}
 }
 
@@ -195,10 +195,10 @@ func (s *Server) isFirst(q Request) bool {
 	return !known
 }
 
-// sendAnswer waits at the gate of the step, if it has one, and writes the answer.
-func (s *Server) sendAnswer(ctx context.Context, a writer, step Step) {
-	if step.Gate != "" {
-		g := s.Gate(step.Gate)
+// sendAnswer waits at the gate of the answer, if it has one, and writes the answer.
+func (s *Server) sendAnswer(ctx context.Context, a writer, answer Answer) {
+	if answer.Gate != "" {
+		g := s.Gate(answer.Gate)
 		g.arrive()
 		select {
 		case <-g.open:
@@ -207,24 +207,24 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, step Step) {
 			return
 		}
 	}
-	if step.Status != 0 {
-		a.fail(step.Status, step.Text)
+	if answer.Status != 0 {
+		a.fail(answer.Status, answer.Text)
 		return
 	}
-	for i := range step.Calls {
-		step.Calls[i].ID = callID()
+	for i := range answer.Calls {
+		answer.Calls[i].ID = callID()
 	}
 	a.begin()
-	if step.Thought != "" {
-		a.thought(step.Thought)
+	if answer.Thought != "" {
+		a.thought(answer.Thought)
 	}
-	if step.Text != "" {
-		a.text(step.Text)
+	if answer.Text != "" {
+		a.text(answer.Text)
 	}
 	switch {
-	case step.Cut:
+	case answer.Cut:
 		panic(http.ErrAbortHandler) // net/http closes the connection without finishing the response
-	case step.Forever:
+	case answer.Forever:
 		g := s.Gate("forever")
 		g.arrive()
 		if err := forever(ctx, g, a); err != nil {
@@ -232,10 +232,10 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, step Step) {
 			return
 		}
 	}
-	for _, c := range step.Calls {
+	for _, c := range answer.Calls {
 		a.call(c)
 	}
-	a.end(len(step.Calls) > 0)
+	a.end(len(answer.Calls) > 0)
 }
 
 // forever writes a text every 5 ms until the gate is open. It returns an error if ctx is done before. Tests do not

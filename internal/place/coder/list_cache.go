@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// batchThreshold is how many workspaces are looked up one by one within batchWindow. For further lookups, Fleet
+	// lookupThreshold is how many workspaces are looked up one by one within lookupWindow. For further lookups, Fleet
 	// lists all workspaces with one request.
-	batchThreshold = 20
-	batchWindow    = 2 * time.Second
+	lookupThreshold = 20
+	lookupWindow    = 2 * time.Second
 )
 
-// batch caches a list of all workspaces. It saves requests when there are many lookups, for example after many agents
+// listCache caches a list of all workspaces. It saves requests when there are many lookups, for example after many agents
 // were created.
-type batch struct {
+type listCache struct {
 	mu      sync.Mutex
 	lookups []time.Time             // times of the latest lookups of single workspaces
 	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list has an outdated state of that workspace
@@ -28,10 +28,10 @@ type batch struct {
 	byID     map[uuid.UUID]codersdk.Workspace
 }
 
-func (b *batch) init() { b.changed = map[uuid.UUID]time.Time{} }
+func (b *listCache) init() { b.changed = map[uuid.UUID]time.Time{} }
 
 // recordBuild records that a build of the workspace was requested at the time now.
-func (b *batch) recordBuild(id uuid.UUID, now time.Time) {
+func (b *listCache) recordBuild(id uuid.UUID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.changed) > 1000 {
@@ -45,24 +45,24 @@ func (b *batch) recordBuild(id uuid.UUID, now time.Time) {
 }
 
 // changedAt returns when a build of the workspace was last requested.
-func (b *batch) changedAt(id uuid.UUID) time.Time {
+func (b *listCache) changedAt(id uuid.UUID) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed[id]
 }
 
-// exceedsLookups reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
-func (b *batch) exceedsLookups(now time.Time) bool {
+// exceedsLookups reports whether there were lookupThreshold lookups within lookupWindow. If not, it records one more lookup.
+func (b *listCache) exceedsLookups(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	recent := b.lookups[:0]
 	for _, lookedUpAt := range b.lookups {
-		if now.Sub(lookedUpAt) < batchWindow {
+		if now.Sub(lookedUpAt) < lookupWindow {
 			recent = append(recent, lookedUpAt)
 		}
 	}
 	b.lookups = recent
-	if len(b.lookups) >= batchThreshold {
+	if len(b.lookups) >= lookupThreshold {
 		return true
 	}
 	b.lookups = append(b.lookups, now)
@@ -73,14 +73,14 @@ func (b *batch) exceedsLookups(now time.Time) bool {
 // are few lookups, if the list does not have the workspace, or if the list is older than the last requested build of
 // the workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
-	b := &p.batch
+	b := &p.listCache
 	if p.config.Owner != OwnerSelf || !b.exceedsLookups(p.config.Now()) {
 		return nil, nil
 	}
 	b.listMu.Lock()
 	defer b.listMu.Unlock()
 	now := p.config.Now()
-	if now.Sub(b.listedAt) >= batchWindow {
+	if now.Sub(b.listedAt) >= lookupWindow {
 		all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})

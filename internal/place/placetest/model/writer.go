@@ -42,15 +42,15 @@ func (e eventStream) send(name string, v any) {
 // anthropic writes answers of the Messages API.
 type anthropic struct {
 	eventStream
-	q      Request
-	index  int
-	blocks []any
+	request Request
+	index   int
+	blocks  []any
 	// openText has the text of the open text block; nil if no block is open. In a stream, it stays empty.
 	openText *strings.Builder
 }
 
 func anthropicWriter(w http.ResponseWriter, q Request) writer {
-	return &anthropic{eventStream: eventStream{w}, q: q}
+	return &anthropic{eventStream: eventStream{w}, request: q}
 }
 
 // errorKinds are the types of errors, by status.
@@ -59,7 +59,7 @@ var errorKinds = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
 }
 
-// dontRetry tells the client not to repeat the request, so that the test sees this error. A step that wants a retry sets
+// dontRetry tells the client not to repeat the request, so that the test sees this error. An answer that wants a retry sets
 // X-Should-Retry itself.
 func dontRetry(w http.ResponseWriter) {
 	if w.Header().Get("X-Should-Retry") == "" {
@@ -81,20 +81,20 @@ func (a *anthropic) fail(status int, message string) {
 
 func (a *anthropic) message(content []any, stop any, output int) map[string]any {
 	return map[string]any{
-		"id": "msg_" + callID(), "type": "message", "role": "assistant", "model": a.q.Model, "content": content,
+		"id": "msg_" + callID(), "type": "message", "role": "assistant", "model": a.request.Model, "content": content,
 		"stop_reason": stop, "stop_sequence": nil, "usage": map[string]any{"input_tokens": InputTokens, "output_tokens": output},
 	}
 }
 
 func (a *anthropic) begin() {
-	if a.q.Stream {
+	if a.request.Stream {
 		a.open()
 		a.send("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil, 1)})
 	}
 }
 
 func (a *anthropic) thought(s string) {
-	if !a.q.Stream {
+	if !a.request.Stream {
 		a.blocks = append(a.blocks, map[string]any{"type": "thinking", "thinking": s, "signature": "c2ln"})
 		return
 	}
@@ -105,7 +105,7 @@ func (a *anthropic) thought(s string) {
 }
 
 func (a *anthropic) text(s string) {
-	if !a.q.Stream {
+	if !a.request.Stream {
 		if a.openText == nil {
 			a.openText = &strings.Builder{}
 		}
@@ -132,7 +132,7 @@ func (a *anthropic) closeText() {
 	if a.openText == nil {
 		return
 	}
-	if a.q.Stream {
+	if a.request.Stream {
 		a.stop()
 	} else {
 		a.blocks = append(a.blocks, map[string]any{"type": "text", "text": a.openText.String()})
@@ -147,7 +147,7 @@ func (a *anthropic) stop() {
 
 func (a *anthropic) call(c Call) {
 	a.closeText()
-	if !a.q.Stream {
+	if !a.request.Stream {
 		a.blocks = append(a.blocks, map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
 		return
 	}
@@ -162,7 +162,7 @@ func (a *anthropic) end(tools bool) {
 	if tools {
 		reason = "tool_use"
 	}
-	if !a.q.Stream {
+	if !a.request.Stream {
 		writeJSON(a.w, http.StatusOK, a.message(a.blocks, reason, OutputTokens))
 		return
 	}
@@ -176,14 +176,14 @@ func (a *anthropic) end(tools bool) {
 // openAI writes answers of the chat completions API.
 type openAI struct {
 	eventStream
-	q     Request
-	id    string
-	said  strings.Builder
-	calls []map[string]any
+	request Request
+	id      string
+	content strings.Builder
+	calls   []map[string]any
 }
 
 func openAIWriter(w http.ResponseWriter, q Request) writer {
-	return &openAI{eventStream: eventStream{w}, q: q, id: "chatcmpl-" + callID()}
+	return &openAI{eventStream: eventStream{w}, request: q, id: "chatcmpl-" + callID()}
 }
 
 func (a *openAI) fail(status int, message string) {
@@ -204,27 +204,27 @@ func openAIFailure(status int, message string) map[string]any {
 
 func (a *openAI) chunk(delta map[string]any, finish any) map[string]any {
 	return map[string]any{
-		"id": a.id, "object": "chat.completion.chunk", "created": 1700000000, "model": a.q.Model,
+		"id": a.id, "object": "chat.completion.chunk", "created": 1700000000, "model": a.request.Model,
 		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}},
 	}
 }
 
 func (a *openAI) begin() {
-	if a.q.Stream {
+	if a.request.Stream {
 		a.open()
 		a.send("", a.chunk(map[string]any{"role": "assistant", "content": ""}, nil))
 	}
 }
 
 func (a *openAI) thought(s string) {
-	if a.q.Stream {
+	if a.request.Stream {
 		a.send("", a.chunk(map[string]any{"reasoning_content": s}, nil))
 	}
 }
 
 func (a *openAI) text(s string) {
-	if !a.q.Stream {
-		a.said.WriteString(s)
+	if !a.request.Stream {
+		a.content.WriteString(s)
 		return
 	}
 	a.send("", a.chunk(map[string]any{"content": s}, nil))
@@ -234,7 +234,7 @@ func (a *openAI) call(c Call) {
 	f := map[string]any{"name": c.Name, "arguments": string(c.Input)}
 	call := map[string]any{"index": len(a.calls), "id": c.ID, "type": "function", "function": f}
 	a.calls = append(a.calls, call)
-	if a.q.Stream {
+	if a.request.Stream {
 		a.send("", a.chunk(map[string]any{"tool_calls": []any{call}}, nil))
 	}
 }
@@ -245,7 +245,7 @@ func (a *openAI) end(tools bool) {
 		reason = "tool_calls"
 	}
 	usage := map[string]any{"prompt_tokens": InputTokens, "completion_tokens": OutputTokens, "total_tokens": InputTokens + OutputTokens}
-	if a.q.Stream {
+	if a.request.Stream {
 		a.send("", a.chunk(map[string]any{}, reason))
 		last := a.chunk(nil, nil)
 		last["choices"], last["usage"] = []any{}, usage
@@ -253,12 +253,12 @@ func (a *openAI) end(tools bool) {
 		_, _ = fmt.Fprint(a.w, "data: [DONE]\n\n")
 		return
 	}
-	message := map[string]any{"role": "assistant", "content": a.said.String()}
+	message := map[string]any{"role": "assistant", "content": a.content.String()}
 	if tools {
 		message["tool_calls"] = a.calls
 	}
 	writeJSON(a.w, http.StatusOK, map[string]any{
-		"id": a.id, "object": "chat.completion", "created": 1700000000, "model": a.q.Model, "usage": usage,
+		"id": a.id, "object": "chat.completion", "created": 1700000000, "model": a.request.Model, "usage": usage,
 		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": reason}},
 	})
 }
