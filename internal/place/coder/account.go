@@ -31,13 +31,13 @@ func (p *Place) newAccount(token func(context.Context) (string, error)) *account
 	return a
 }
 
-// newTokenError returns the error for an answer that says that Coder does not accept the token.
+// newTokenError returns the error for a response that says that Coder does not accept the token.
 func (a *account) newTokenError() error {
 	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked, or its user is suspended: " + a.renewHint)}
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
-// newTokenError. Answers of apps in workspaces are left to the caller.
+// newTokenError. Responses of apps in workspaces are left to the caller.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// isTokenRefused reports whether Coder answers that it does not accept the token. For an app, it redirects to its login page.
+// isTokenRefused reports whether Coder responds that it does not accept the token. For an app, it redirects to its login page.
 func isTokenRefused(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized:

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// CheckAttach implements fleet.Attacher. People open a terminal in a workspace with Coder itself, as the person that Coder knows.
+// CheckAttach implements fleet.Attacher. It always returns an error: people open a terminal in a workspace with Coder's own tools, under
+// their own Coder account.
 func (p *Place) CheckAttach(a fleet.Agent) error {
 	continued := "the agent's program"
 	if a.SessionID != "" {

@@ -21,7 +21,7 @@ func translate(what string, err error) error {
 	var throttled *throttledError
 	var token tokenError
 	var proxy *proxyError
-	var answer *codersdk.Error
+	var response *codersdk.Error
 	switch {
 	case errors.As(err, &fleetErr):
 		return fleetErr
@@ -32,16 +32,16 @@ func translate(what string, err error) error {
 	case errors.As(err, &token):
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, token.Error()).WithCause(ErrToken)
 	case errors.As(err, &proxy):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, proxy.Error()).WithCause(noAnswerError{proxy})
-	case errors.As(err, &answer):
-		return translateAnswer(what, answer)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, proxy.Error()).WithCause(noResponseError{proxy})
+	case errors.As(err, &response):
+		return translateResponse(what, response)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).WithCause(noAnswerError{err})
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).WithCause(noResponseError{err})
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).WithCause(noAnswerError{connectionError(err)})
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).WithCause(noResponseError{connectionError(err)})
 }
 
-func translateAnswer(what string, e *codersdk.Error) error {
+func translateResponse(what string, e *codersdk.Error) error {
 	suffix, cause := messageSuffix(e), logCause(e)
 	switch code := e.StatusCode(); {
 	case code == http.StatusForbidden:
@@ -63,14 +63,14 @@ func translateAnswer(what string, e *codersdk.Error) error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), suffix).WithCause(cause)
 }
 
-// noAnswerError means that Coder did not answer.
-type noAnswerError struct{ error }
+// noResponseError means that Coder did not respond.
+type noResponseError struct{ error }
 
-func (e noAnswerError) Unwrap() error { return e.error }
+func (e noResponseError) Unwrap() error { return e.error }
 
-// isAnswer reports whether err came from an answer of Coder, not from a missing answer.
-func isAnswer(err error) bool {
-	_, none := errors.AsType[noAnswerError](err)
+// isResponse reports whether err came from a response of Coder, not from a missing one.
+func isResponse(err error) bool {
+	_, none := errors.AsType[noResponseError](err)
 	return !none
 }
 
@@ -81,11 +81,11 @@ func isThrottled(err error) bool {
 	return ok && throttled && e.Reason == fleet.ReasonBackendUnavailable
 }
 
-// statusOf returns the HTTP status of Coder's answer, or 0 if err is not an answer of Coder.
+// statusOf returns the HTTP status of Coder's response, or 0 if err is not a response of Coder.
 func statusOf(err error) int {
-	var answer *codersdk.Error
-	if errors.As(err, &answer) {
-		return answer.StatusCode()
+	var response *codersdk.Error
+	if errors.As(err, &response) {
+		return response.StatusCode()
 	}
 	return 0
 }
@@ -98,7 +98,7 @@ func isNotFound(err error) bool {
 }
 
 // messageSuffix returns ": " and Coder's message, for appending to another message. It returns "" if there is no message or
-// the answer is a web page.
+// the response is a web page.
 func messageSuffix(e *codersdk.Error) string {
 	m := strings.TrimRight(shortLine(e.Message), ". ")
 	if m == "" || strings.Contains(m, "non-JSON") || strings.Contains(m, "<") {
@@ -107,7 +107,7 @@ func messageSuffix(e *codersdk.Error) string {
 	return ": " + m
 }
 
-// logCause returns an error for the log: the request, and the status and the message of the answer.
+// logCause returns an error for the log: the request, and the status and the message of the response.
 func logCause(e *codersdk.Error) error {
 	path := e.URL()
 	if u, err := url.Parse(path); err == nil {

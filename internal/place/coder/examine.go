@@ -13,7 +13,7 @@ import (
 type Examination struct {
 	Version string
 	User    string    // name of the user of Fleet's token
-	Clock   time.Time // the deployment's time; zero if its answer has no date
+	Clock   time.Time // the deployment's time; zero if its response has no date
 	Expires time.Time // when the token expires; zero if it is not known
 }
 

@@ -89,13 +89,13 @@ func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	}
 }
 
-// addReadFailure records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
+// addReadFailure records a failed attempt to read the build's parameters. If Coder did not respond at all, the failure counts
 // only after valueTries attempts.
 func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	failure := c.failures[build]
-	if failure.tries++; isAnswer(err) || failure.tries >= valueTries {
+	if failure.tries++; isResponse(err) || failure.tries >= valueTries {
 		failure.err, failure.failedAt = err, now
 	}
 	c.failures[build] = failure

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identity is the Coder user of Fleet's own token. Coder shows each user other workspaces, and answers 404 for the rest.
-// So no answer means anything before the user of the token is proved: a token of another user would make every
+// identity is the Coder user of Fleet's own token. Coder shows each user only some workspaces, and responds with 404 for the
+// others. So the user of the token must be known before a response means anything: a token of another user would make every
 // workspace look deleted.
 type identity struct {
 	mu          sync.Mutex

@@ -66,7 +66,7 @@ func (p *Place) requestMetadata(ctx context.Context, w *workspace) ([]codersdk.W
 }
 
 // metadata returns the cached metadata of the agent under Fleet's keys, or nil if none are cached. The result depends
-// only on Coder's answers, so that every caller sees the same metadata.
+// only on Coder's responses, so that every caller sees the same metadata.
 func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 	values := p.workspaceFacts.get(w.ws).metadata
 	if values == nil {

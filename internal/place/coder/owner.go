@@ -114,7 +114,7 @@ func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	return t.account, nil
 }
 
-// recordUserID records that the user with the name has the id, as Coder has just answered, so that they share a token.
+// recordUserID records that the user with the name has the id, as Coder has just reported, so that they share a token.
 func (p *Place) recordUserID(name string, id uuid.UUID) {
 	o := &p.owners
 	o.mu.Lock()

@@ -62,7 +62,7 @@ func (r *recentWorkspaces) retain(ids map[uuid.UUID]bool) {
 }
 
 // findRecent returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
-// requested a build since then. Otherwise it returns nil. The caller must not believe more than that the runner can be tried:
+// requested a build since then. Otherwise it returns nil. The caller may only conclude that it can try the runner:
 // somebody may have stopped the workspace since then.
 func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 	id, isKnown := p.index.workspace(a.UID)

@@ -92,7 +92,7 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case res.StatusCode == http.StatusOK || res.Header.Get(remote.VersionHeader) != "":
-		return res, nil // the runner's own answer
+		return res, nil // the runner's own response
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:

@@ -21,7 +21,7 @@ func (p *Place) Repository(project string) (fleet.Repository, error) {
 
 // repository implements fleet.Repository for a project. The repository is where the agents' clones come from, such as a forge. One of
 // the workspaces, the host, has a copy in which work comes together; the commits of other agents are brought there. All calls of one
-// repository have the same host, so that no call misses what another one has made. If the host cannot be reached any more, the caller
+// repository have the same host, so that each call finds what the others have made. If the host cannot be reached any more, the caller
 // begins again with another repository.
 type repository struct {
 	place   *Place
@@ -144,7 +144,7 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	return nil
 }
 
-// transferCommit brings the commit to the host, unless that has it, and returns what the host has then.
+// transferCommit brings the commit to the host, unless the host already has it. It returns the result of the host's last Collect.
 func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.CollectResult) (remote.CollectResult, error) {
 	for _, whole := range []bool{false, true} {
 		if collected.Found {

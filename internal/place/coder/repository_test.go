@@ -19,23 +19,23 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// copyOfRepository has the methods that the tests do not call.
-type copyOfRepository interface{ remote.Repository }
+// unusedMethods has the methods that the tests do not call.
+type unusedMethods interface{ remote.Repository }
 
 // landingWorkspace is a workspace in which work can come together. It has commits, and records calls.
 type landingWorkspace struct {
-	copyOfRepository
+	unusedMethods
 	ws      codersdk.Workspace
 	agent   fleet.Agent
 	handler http.Handler
 
-	mu     sync.Mutex
-	down   bool
-	clone  []string // commits of the agent
-	copy   []string // commits of the copy of the project's repository
-	calls  []string
-	source remote.Source
-	partly bool // a pack is complete only if it is whole
+	mu         sync.Mutex
+	down       bool
+	clone      []string // commits of the agent
+	copy       []string // commits of the copy of the project's repository
+	calls      []string
+	source     remote.Source
+	needsWhole bool // whether a pack is complete only if it is whole
 }
 
 func (w *landingWorkspace) Connect(fleet.Agent) fleet.Runner { return &scriptedRunner{} }
@@ -47,14 +47,14 @@ func (w *landingWorkspace) Repository(_ context.Context, _ fleet.Agent, s remote
 	return w, nil
 }
 
-func (w *landingWorkspace) note(call string) {
+func (w *landingWorkspace) record(call string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
 }
 
-// took returns the calls since the last call of took.
-func (w *landingWorkspace) took() []string {
+// takeCalls returns the calls since the last call of takeCalls.
+func (w *landingWorkspace) takeCalls() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	calls := w.calls
@@ -63,7 +63,7 @@ func (w *landingWorkspace) took() []string {
 }
 
 func (w *landingWorkspace) Collect(_ context.Context, commit string) (c remote.CollectResult, err error) {
-	w.note("collect")
+	w.record("collect")
 	if c.Found = slices.Contains(slices.Concat(w.clone, w.copy), commit); !c.Found {
 		c.Have = []string{"tip"}
 	} else if strings.HasPrefix(commit, "large") && !slices.Contains(w.copy, "file") {
@@ -89,7 +89,7 @@ func (w *landingWorkspace) AddLarge(_ context.Context, digest string, in io.Read
 }
 
 func (w *landingWorkspace) Pack(_ context.Context, commit string, have []string, whole bool, out io.Writer) error {
-	w.note("pack")
+	w.record("pack")
 	if !slices.Contains(w.clone, commit) {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "no %s", commit)
 	}
@@ -102,9 +102,9 @@ func (w *landingWorkspace) Pack(_ context.Context, commit string, have []string,
 }
 
 func (w *landingWorkspace) Unpack(_ context.Context, commit string, in io.Reader) (bool, error) {
-	w.note("unpack")
+	w.record("unpack")
 	b, err := io.ReadAll(in)
-	found := err == nil && strings.HasPrefix(string(b), commit) && (!w.partly || strings.HasSuffix(string(b), " whole"))
+	found := err == nil && strings.HasPrefix(string(b), commit) && (!w.needsWhole || strings.HasSuffix(string(b), " whole"))
 	if found {
 		w.copy = append(w.copy, commit)
 	}
@@ -114,20 +114,20 @@ func (w *landingWorkspace) Unpack(_ context.Context, commit string, in io.Reader
 func (w *landingWorkspace) Contains(context.Context, string, string) (bool, error) { return false, nil }
 
 func (w *landingWorkspace) Branch(context.Context, string) (fleet.Branch, error) {
-	w.note("branch")
+	w.record("branch")
 	return fleet.Branch{Name: "main", Commit: w.agent.Name}, nil
 }
 
 func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, error) {
-	w.note("push")
+	w.record("push")
 	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
 // oldRunners are runners that do not bring work together.
 type oldRunners struct{ remote.Runners }
 
-// landingWorld is a deployment with several workspaces, whose names are those of their agents.
-func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
+// newLandingCoder returns a deployment with several workspaces, whose names are those of their agents.
+func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
 	x := newFakeCoder(t)
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
@@ -185,7 +185,7 @@ func landingWorld(t *testing.T, names ...string) (*fakeCoder, map[string]*landin
 
 // TestLandingHost checks in which workspace work comes together, and how the commits of other agents get there.
 func TestLandingHost(t *testing.T) {
-	x, all := landingWorld(t, "old", "foreign", "ann", "bob", "carl")
+	x, all := newLandingCoder(t, "old", "foreign", "ann", "bob", "carl")
 	p, ctx := x.newPlace(), t.Context()
 	ann, bob, carl := all["ann"], all["bob"], all["carl"]
 	r, err := p.Repository("setup")
@@ -194,12 +194,12 @@ func TestLandingHost(t *testing.T) {
 	x.NoError(err)
 	x.Equal("ann", b.Commit, "the oldest workspace whose runner can do it")
 
-	bob.clone, ann.partly = []string{"c1"}, true
+	bob.clone, ann.needsWhole = []string{"c1"}, true
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
-	x.Equal([]string{"branch", "collect", "unpack", "unpack", "collect"}, ann.took())
-	x.Equal([]string{"pack", "pack"}, bob.took(), "a pack that is not complete is made again, with everything")
+	x.Equal([]string{"branch", "collect", "unpack", "unpack", "collect"}, ann.takeCalls())
+	x.Equal([]string{"pack", "pack"}, bob.takeCalls(), "a pack that is not complete is made again, with everything")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
-	x.Empty(bob.took())
+	x.Empty(bob.takeCalls())
 	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"})
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 	x.NoError(r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("c3 whole")))
@@ -212,13 +212,13 @@ func TestLandingHost(t *testing.T) {
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 	bob.clone = append(bob.clone, "file")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"}))
-	ann.took()
+	ann.takeCalls()
 
 	pushed, err := r.Push(ctx, fleet.Push{Commit: "c1", Branch: "work"})
 	x.NoError(err)
 	x.Equal("origin", pushed.Remote)
-	x.Empty(ann.took(), "its own workspace pushes the work of an agent")
-	x.Contains(bob.took(), "push")
+	x.Empty(ann.takeCalls(), "its own workspace pushes the work of an agent")
+	x.Contains(bob.takeCalls(), "push")
 
 	carl.clone, carl.down = []string{"c4"}, true
 	err = r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"})
@@ -229,7 +229,7 @@ func TestLandingHost(t *testing.T) {
 	ann.down = true
 	_, err = r.Branch(ctx, "")
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host stays the same until the caller begins again: %v", err)
-	bob.took()
+	bob.takeCalls()
 	again, err := p.Repository("setup")
 	x.NoError(err)
 	b, err = again.Branch(ctx, "")
@@ -270,7 +270,7 @@ func TestLandingHost(t *testing.T) {
 // TestLander checks that only the configured agent's workspace lands work, and that nobody's credentials are used if workspaces belong to
 // several people and none is configured.
 func TestLander(t *testing.T) {
-	x, all := landingWorld(t, "ann", "bob")
+	x, all := newLandingCoder(t, "ann", "bob")
 	open := func(c coder.Config) fleet.Repository {
 		r, err := x.open(c).Repository("setup")
 		x.NoError(err)
@@ -279,7 +279,7 @@ func TestLander(t *testing.T) {
 	_, err := open(coder.Config{Owner: coder.OwnerPrincipal}).Branch(t.Context(), "")
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
 	x.ErrorContains(err, "set lander")
-	x.Empty(all["ann"].took())
+	x.Empty(all["ann"].takeCalls())
 
 	withLander := coder.Config{Projects: map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: "Bob", Repository: "https://example.com/x.git", Branch: "next"}}}}
 	b, err := open(withLander).Branch(t.Context(), "")
@@ -290,5 +290,5 @@ func TestLander(t *testing.T) {
 	_, err = open(withLander).Branch(t.Context(), "")
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
 	x.ErrorContains(err, `"Bob"`)
-	x.Empty(all["ann"].took())
+	x.Empty(all["ann"].takeCalls())
 }

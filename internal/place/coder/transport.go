@@ -17,7 +17,7 @@ import (
 
 // Time limits.
 const (
-	requestTimeout = 20 * time.Second // limit for one request and its answer
+	requestTimeout = 20 * time.Second // limit for one request and its response
 	retryPause     = 250 * time.Millisecond
 	maxThrottle    = time.Minute // the longest Retry-After that Fleet respects
 )
@@ -38,7 +38,7 @@ type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
-// proxyError means that an answer is not from Coder, but from something in front of it, such as a proxy or a login page.
+// proxyError means that a response is not from Coder, but from something in front of it, such as a proxy or a login page.
 // Nothing can be concluded from its status.
 type proxyError struct{ status int }
 
@@ -46,7 +46,7 @@ func (e *proxyError) Error() string {
 	return fmt.Sprintf("something in front of Coder answers with status %d, and not Coder itself", e.status)
 }
 
-// isFromCoder reports whether an answer of the API is from Coder, which answers with JSON or events.
+// isFromCoder reports whether a response of the API is from Coder, which responds with JSON or events.
 func isFromCoder(res *http.Response) bool {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return kind == "application/json" || kind == "text/event-stream" || res.StatusCode == http.StatusNoContent
@@ -77,7 +77,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// roundTrip sends the request. It retries a GET once if there was no answer, or if a proxy reported an error. It
+// roundTrip sends the request. It retries a GET once if there was no response, or if a proxy reported an error. It
 // returns a throttledError while the rate limit is reached.
 func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.checkOpen(); err != nil {
@@ -139,10 +139,10 @@ func (t *throttle) suspend(retryAfter string) error {
 	return &throttledError{after: wait}
 }
 
-// measureSkew computes the skew from the Date of an answer.
+// measureSkew computes the skew from the Date of a response.
 func (t *throttle) measureSkew(res *http.Response) {
 	if isAppRequest(res.Request) {
-		return // an app in a workspace has answered, and the Date is from its clock
+		return // an app in a workspace has responded, and the Date is from its clock
 	}
 	skew := agentapi.ClockSkew(res, t.now())
 	t.mu.Lock()
@@ -157,7 +157,7 @@ func (t *throttle) clockSkew() time.Duration {
 	return t.skew
 }
 
-// drain reads the rest of an answer, up to a limit, so that its connection can be reused.
+// drain reads the rest of a response, up to a limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()

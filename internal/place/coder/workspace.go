@@ -31,7 +31,7 @@ func (p *Place) find(ctx context.Context, a fleet.Agent) (*workspace, error) {
 	return p.findIn(ctx, a, nil)
 }
 
-// findIn does the same as find. proj is the agent's project, or nil if the caller does not have it.
+// findIn is find for a caller that may already have the project. proj is the agent's project, or nil if the caller does not have it.
 func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (p *Place) getByName(ctx context.Context, user string, acc *account, name s
 }
 
 // getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. The error is errNotShown
-// if Coder does not find the workspace: Coder answers so to everybody who may not see it.
+// if Coder does not find the workspace: everybody who may not see it gets the same response.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	deleted := false
 	ws, err := callCoder(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
@@ -139,10 +139,10 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	return &ws, nil
 }
 
-// isDeletedError reports whether Coder says of the workspace with the id that it was deleted. Coder's answer names the workspace.
+// isDeletedError reports whether Coder says of the workspace with the id that it was deleted. Coder's response names the workspace.
 func isDeletedError(err error, id uuid.UUID) bool {
-	var answer *codersdk.Error
-	return errors.As(err, &answer) && answer.StatusCode() == http.StatusGone && strings.Contains(answer.Message, id.String())
+	var response *codersdk.Error
+	return errors.As(err, &response) && response.StatusCode() == http.StatusGone && strings.Contains(response.Message, id.String())
 }
 
 // errNotShown is the cause of errors about a workspace that Coder does not show. It may exist.

@@ -87,7 +87,7 @@ func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check
 	}
 	r.checks[c.ID], w.checkedRun = k, r
 	w.logf("check %s of run %s begins", c.ID, r.task.TaskID)
-	p.activeRuns.Go(func() { p.executeCheck(r, c, k) })
+	p.goroutines.Go(func() { p.executeCheck(r, c, k) })
 	return k, nil
 }
 

@@ -31,6 +31,7 @@
 //	open COUNT        sets the number of open tool calls
 //	done SUMMARY      ends the run as completed; \n in the summary is a line break
 //	fail REASON       ends the run as failed
+//	fail-first COUNT CODE  ends the first COUNT attempts of the task as failed, with the reason code CODE
 //	exit CODE         ends the run, as failed unless CODE is 0
 //	crash             ends the run as failed, like a crash of the agent's process
 //	ignore-interrupt  anywhere before the end: an interrupt without kill does not end the run; it prints "interrupt ignored"

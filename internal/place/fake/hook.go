@@ -188,7 +188,7 @@ func (p *Place) count(m Method) {
 func (p *Place) Overlaps() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.overlaps...)
+	return slices.Clone(p.overlaps)
 }
 
 // callPort runs act as one call of the port, with the hooks, delays and faults that the test has set.
@@ -215,7 +215,7 @@ func (p *Place) callLocked(ctx context.Context, c Call, act func() error) error 
 	})
 }
 
-// refusal returns why the host does not carry out the call: it takes the place for another caller, or it does not show the
+// refusal returns why the host does not carry out the call: it comes from another user, or the host does not show the
 // workspace.
 func (p *Place) refusal(c Call) error {
 	p.mu.Lock()

@@ -80,7 +80,7 @@ func DefaultRoles() []fleet.Role {
 // Place is a world and its fleet.Place. Its methods are safe for concurrent use.
 type Place struct {
 	config     Config
-	activeRuns sync.WaitGroup // active runs
+	goroutines sync.WaitGroup // of runs and checks
 
 	mu                sync.Mutex
 	projects          []Project
@@ -109,8 +109,7 @@ type Place struct {
 	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
 	commits       map[string]*commit
 	protected     bool // see ProtectBranches
-	// otherCaller means that the host takes the place for another caller.
-	otherCaller bool
+	otherCaller   bool // see ChangeCaller
 }
 
 var (

@@ -87,8 +87,8 @@ func (r repository) filesOf(head string) map[string]string {
 	return files
 }
 
-// Combine adds the files of the work. A file is in conflict if the branch has it with lines that do not begin that of the work. The
-// hunks of a conflict are instructions with which an agent ends it.
+// Combine adds the files of the work. A file is in conflict unless the version of the branch or that of the work begins with the
+// other one. The hunks of a conflict are instructions that resolve it.
 func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -123,7 +123,7 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 	return combined, nil
 }
 
-// Overlaps reports the files that two contributions write, all of whose lines overlap.
+// Overlaps reports the files that both of two contributions write, as if all their lines overlapped.
 func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contribution) (overlaps []fleet.WorkOverlap, err error) {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()

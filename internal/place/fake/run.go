@@ -63,7 +63,7 @@ func (p *Place) startRun(w *workspace, task fleet.Run) *run {
 	p.deliveries[task.TaskID]++
 	w.logf("run %s begins", task.TaskID)
 	p.setDeadline(r, task.Timeout)
-	p.activeRuns.Go(func() { p.executeScript(r) })
+	p.goroutines.Go(func() { p.executeScript(r) })
 	return r
 }
 

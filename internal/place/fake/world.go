@@ -79,8 +79,8 @@ func (p *Place) setHidden(ref string, hidden bool) {
 	p.changeWorkspace(ref, func(w *workspace) { w.hidden = hidden })
 }
 
-// ChangeCaller makes the host take the place for another caller, so that every call of the port fails. With other unset,
-// it takes the place for the first caller again.
+// ChangeCaller makes the requests of the place come from another user of the host, or from the first user again. While they come
+// from another user, every call of the port fails.
 func (p *Place) ChangeCaller(other bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,5 +247,5 @@ func (p *Place) Destroy() {
 		p.endRun(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
 	}
 	p.mu.Unlock()
-	p.activeRuns.Wait()
+	p.goroutines.Wait()
 }

@@ -64,7 +64,7 @@ func TestCaches(t *testing.T) {
 	w.mustRun(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
 }
 
-// TestCachesOfOrdinaryUser checks the same, and the limit, with a server that is not root.
+// TestCachesOfOrdinaryUser checks shared caches and their limit with a server that is not root.
 func TestCachesOfOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)

@@ -153,7 +153,7 @@ func TestProcessesEndWithRun(t *testing.T) {
 		"it suspends its supervisor": `( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ); kill -STOP $PPID`,
 		"it kills its supervisor": `( env -i setsid bash -c 'echo pid $$; trap "" TERM INT HUP; exec sleep 3600' >>pids & ); kill -KILL $PPID; env -i kill -KILL $PPID
 			P=$PPID; env -i bash -c "for i in 1 2 3; do kill -KILL $P; kill -STOP $P; done"`,
-		"it ignores signals and begets": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
+		"it ignores signals and forks": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
 	} {
 		for how, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
 			"stop": func(w *testPlace, a fleet.Agent, r fleet.Run) {

@@ -26,9 +26,9 @@ func (agentless) Leases(context.Context, string) (map[string]string, error) {
 
 func (agentless) View(context.Context, func(fleet.ReadTx) error) error { return nil }
 
-// FuzzPlaceQuestion checks that a server answers any question of another server with valid JSON, or refuses the
+// FuzzPlaceRequest checks that a server responds to any request of another server with valid JSON, or refuses the
 // request.
-func FuzzPlaceQuestion(f *testing.F) {
+func FuzzPlaceRequest(f *testing.F) {
 	f.Add([]byte(`{"place":"fake","method":"Projects"}`))
 	f.Add([]byte(`{"place":"fake","method":"Roles","project":"\ud800"}`))
 	f.Add([]byte(`{"place":"fake","method":"Log","agent":"x","lines":-9223372036854775808}`))
@@ -41,34 +41,34 @@ func FuzzPlaceQuestion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, placePath, bytes.NewReader(body)))
-		var answer placeResponse
+		var response placeResponse
 		switch w.Code {
 		case http.StatusBadRequest:
 		case http.StatusOK:
-			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-			require.True(t, answer.Error == nil || answer.Error.Reason != "", "%s", w.Body)
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
+			require.True(t, response.Error == nil || response.Error.Reason != "", "%s", w.Body)
 		default:
 			t.Fatal(w.Code)
 		}
 	})
 }
 
-// answering is a transport that answers each request with the text.
-type answering []byte
+// fixedResponse is a transport that responds to each request with the text.
+type fixedResponse []byte
 
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+func (a fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// FuzzPlaceAnswer checks that the caller gets an answer or an error, whatever another server answers. The other server
+// FuzzPlaceResponse checks that the caller gets a result or an error, whatever another server responds. The other server
 // may be newer.
-func FuzzPlaceAnswer(f *testing.F) {
+func FuzzPlaceResponse(f *testing.F) {
 	f.Add([]byte(`{"projects":[{"Name":"a"},null],"roles":[{}],"log":["\u0000"],"more":true}`))
 	f.Add([]byte(`{"error":{"reason":"NEWER_REASON","message":"%s","next_step":"{x","metadata":{"a":"\ud800"}}}`))
 	f.Add([]byte(`{"error":{}}`))
 	f.Add([]byte(`{"projects":1}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := &Peers{config: Config{Store: agentless{}}, http: &http.Client{Transport: answering(body), Timeout: time.Minute}}
+		p := &Peers{config: Config{Store: agentless{}}, http: &http.Client{Transport: fixedResponse(body), Timeout: time.Minute}}
 		place := p.Place("other", "local")
 		_, err := place.Projects(t.Context())
 		_, _, err2 := place.Log(t.Context(), fleet.Agent{}, 1)

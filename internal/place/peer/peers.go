@@ -125,7 +125,7 @@ func advertisedAddress(a net.Addr) (string, error) {
 	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
 }
 
-// Serve answers other servers until Close is called.
+// Serve serves other servers until Close is called.
 func (p *Peers) Serve() error { return p.server.ServeTLS(p.listener, "", "") }
 
 // Close closes the listener and ends open calls of other servers.

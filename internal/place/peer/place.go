@@ -15,10 +15,10 @@ import (
 	"fleet/internal/state"
 )
 
-// placePath is the URL path at which a server answers the questions of other servers about its places.
+// placePath is the URL path at which a server accepts the requests of other servers about its places.
 const placePath = "/place"
 
-// maxPlaceResponse is the largest answer, in bytes. It is large because logs are limited only in lines.
+// maxPlaceResponse is the size of the largest response, in bytes. It is large because logs are limited only in lines.
 const maxPlaceResponse = 64 << 20
 
 // placeRequest is a request to call one of the methods of state.PlaceReader.
@@ -59,35 +59,35 @@ func (p *Peers) handler(runners http.Handler) http.Handler {
 			http.Error(w, "the request cannot be read as JSON", http.StatusBadRequest)
 			return
 		}
-		answer, err := p.callPlace(r.Context(), q)
+		response, err := p.callPlace(r.Context(), q)
 		if err != nil {
 			e, ok := errors.AsType[*fleet.Error](err)
 			if !ok {
 				p.config.Log.ErrorContext(r.Context(), "request of another server failed", slog.String("method", q.Method), slog.Any("error", err))
 				e = fleet.Errorf(fleet.ReasonInternal, "the request failed on the server %s: its log says why", p.config.Replica)
 			}
-			answer.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
+			response.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer) // the other server sees that it is incomplete
+		_ = json.NewEncoder(w).Encode(response) // the other server sees that it is incomplete
 	})
 	return mux
 }
 
 // callPlace calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
-func (p *Peers) callPlace(ctx context.Context, q placeRequest) (answer placeResponse, err error) {
+func (p *Peers) callPlace(ctx context.Context, q placeRequest) (response placeResponse, err error) {
 	place := p.config.Place(q.Place)
 	if place == nil {
-		return answer, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", p.config.Replica, fleet.Shorten(q.Place, 80))
+		return response, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", p.config.Replica, fleet.Shorten(q.Place, 80))
 	}
 	switch q.Method {
 	case "Projects":
-		answer.Projects, err = place.Projects(ctx)
+		response.Projects, err = place.Projects(ctx)
 	case "Roles":
-		answer.Roles, err = place.Roles(ctx, q.Project)
+		response.Roles, err = place.Roles(ctx, q.Project)
 	case "Kept":
 		if k, ok := place.(fleet.Keeper); ok {
-			answer.Kept, err = k.Kept(ctx, q.Agent)
+			response.Kept, err = k.Kept(ctx, q.Agent)
 		}
 	case "Log", "Unsaved":
 		agent, aerr := p.localAgent(ctx, q.Agent)
@@ -98,16 +98,16 @@ func (p *Peers) callPlace(ctx context.Context, q placeRequest) (answer placeResp
 		case agent.Place != q.Place:
 			err = errNotHere
 		case q.Method == "Log":
-			answer.Log, answer.More, err = place.Log(ctx, *agent, q.Lines)
+			response.Log, response.More, err = place.Log(ctx, *agent, q.Lines)
 		case !examines:
 			err = fleet.Errorf(fleet.ReasonUnimplemented, "%s does not examine workspaces", q.Place)
 		default:
-			answer.Unsaved, err = e.Unsaved(ctx, *agent)
+			response.Unsaved, err = e.Unsaved(ctx, *agent)
 		}
 	default:
 		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", p.config.Replica, fleet.Shorten(q.Method, 40))
 	}
-	return answer, err
+	return response, err
 }
 
 var errNotHere = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
@@ -161,45 +161,45 @@ func (r placeReader) Unsaved(ctx context.Context, agent fleet.Agent) (string, er
 	return a.Unsaved, err
 }
 
-// call sends the question to the other server and returns its answer.
-func (r placeReader) call(ctx context.Context, q placeRequest) (answer placeResponse, err error) {
+// call sends the request to the other server and returns its response.
+func (r placeReader) call(ctx context.Context, q placeRequest) (response placeResponse, err error) {
 	q.Place = r.name
 	address, err := r.peers.addressOf(ctx, r.server)
 	if err != nil {
-		return answer, err
+		return response, err
 	}
 	unavailable := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s is on the machine of the server %s, which does not answer: start that server, or try again later", r.name, r.server).With("server", r.server)
 	if address == "" {
-		return answer, unavailable
+		return response, unavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
 	defer cancel()
 	body, err := json.Marshal(q)
 	if err != nil {
-		return answer, err
+		return response, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+placePath, bytes.NewReader(body))
 	if err != nil {
-		return answer, err
+		return response, err
 	}
 	resp, err := r.peers.http.Do(req)
 	if err != nil {
-		return answer, unavailable.WithCause(err)
+		return response, unavailable.WithCause(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return answer, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not answer other servers: call that server directly, or upgrade it", r.server, r.name).With("server", r.server)
+		return response, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not answer other servers: call that server directly, or upgrade it", r.server, r.name).With("server", r.server)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceResponse)).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceResponse)).Decode(&response); err != nil {
 		return placeResponse{}, unavailable.WithCause(err)
 	}
-	if e := answer.Error; e != nil {
+	if e := response.Error; e != nil {
 		err := fleet.Errorf(cmp.Or(e.Reason, fleet.ReasonInternal), "%s", e.Message)
 		err.NextStep, err.Metadata = e.NextStep, e.Metadata
 		return placeResponse{}, err
 	}
-	return answer, nil
+	return response, nil
 }
 
-// placeTimeout is how long another server may take to answer a question about its place.
+// placeTimeout is how long another server may take to respond to a request about its place.
 const placeTimeout = 30 * time.Second

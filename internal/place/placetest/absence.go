@@ -32,8 +32,8 @@ func hiddenWorkspace(x *fixture) {
 	x.interruptRun(a, r, f)
 }
 
-// otherCaller checks that a place whose requests come from another user does nothing, believes nothing, and goes on when they
-// come from the first user again.
+// otherCaller checks that a place whose requests come from another user changes nothing and draws no conclusions, and that it
+// continues when they come from the first user again.
 func otherCaller(x *fixture) {
 	if x.harness.ChangeCaller == nil {
 		x.Skip("the host does not know its callers")
@@ -62,7 +62,7 @@ func otherCaller(x *fixture) {
 	x.interruptRun(a, r, x.follow(x.ctx, a, r, ""))
 }
 
-// otherFleet checks that the place says whose a workspace of another Fleet is, and that starting it again takes it over.
+// otherFleet checks that the place says that a workspace belongs to another Fleet, and that a start can take it over.
 func otherFleet(x *fixture) {
 	if x.harness.GiveAway == nil {
 		x.Skip("only one Fleet can use the host")

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// maxBody limits how much of an answer is read, in bytes.
+// maxBody limits how much of a response is read, in bytes.
 const maxBody = 1 << 20
 
 // Prober requests URLs and runs programs on this machine. Its methods are safe for concurrent use.
@@ -53,7 +53,7 @@ func New(c Config) *Prober {
 	return p
 }
 
-// Get requests the URL with the header, and returns the status and the body of the answer. It does not follow
+// Get requests the URL with the header, and returns the status and the body of the response. It does not follow
 // redirects. Its errors do not contain the request.
 func (p *Prober) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,10 +23,8 @@ var harmlessVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_
 func harmlessEnviron(environ []string) (env []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
-		for _, b := range harmlessVariables {
-			if name == b {
-				env = append(env, v)
-			}
+		if slices.Contains(harmlessVariables, name) {
+			env = append(env, v)
 		}
 	}
 	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
