@@ -169,38 +169,15 @@ func TestSuiteRunner(t *testing.T) {
 			c.Prefix = &own
 		}
 	})
+	landing := placetest.ShellLanding("Runner")
+	landing.Prepare = "git remote set-url origin " + origin + "; git fetch -q; git checkout -q -B main origin/main"
 	placetest.Run(t, placetest.Harness{
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
 		Hide:   hide, ChangeCaller: changeCaller,
 		GiveAway: giveAway,
 		Project:  "Runner", Role: "operator",
-		Landing: placetest.Landing{
-			Project: "Runner", Sees: "test -f made && test -f other", Prepare: "git remote set-url origin " + origin + "; git fetch -q; git checkout -q -B main origin/main",
-			Changes:     placetest.Prompt{Text: "echo one line >made", Summary: "made"},
-			Other:       placetest.Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
-			Conflicting: placetest.Prompt{Text: "echo different >made"},
-		},
-		Checks: placetest.Checks{
-			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
-		},
-		Prompts: placetest.Prompts{
-			Says: placetest.Prompt{
-				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",
-				Lines:   []string{"first", "second", "third"},
-				Summary: "all well",
-			},
-			Works:            placetest.Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
-			Fails:            placetest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
-			IgnoresInterrupt: placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
-			Payload:          placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
-			Changes:          placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
-			Asks: placetest.Prompt{
-				Text:  `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
-				Lines: []string{"at work"},
-			},
-			Listens: placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
-		},
+		Landing: landing, Checks: placetest.ShellChecks(), Prompts: placetest.ShellPrompts(),
 		TimeLimit: 2 * time.Second,
 	})
 }

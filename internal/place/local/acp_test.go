@@ -100,8 +100,7 @@ func TestACPMessages(t *testing.T) {
 	// A message that comes after the turn is refused, and nothing shows that it has come before that.
 	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
 		a := w.provisionIn("plain")
-		r := w.start(a, "say First.\npause\nuntil sent")
-		w.followUntil(a, r, "First.")
+		r := w.startUntil(a, "say First.\npause\nuntil sent", "First.")
 		sent := make(chan error, 2)
 		for range 2 { // the second message has the same id and must not be delivered again
 			go func() { sent <- w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines.") }()
@@ -127,8 +126,7 @@ func TestACPStop(t *testing.T) {
 	})
 	for _, how := range []string{"plain", "deaf"} {
 		a := w.provisionIn(how)
-		r := w.start(a, "say Working.\npause\nhang")
-		w.followUntil(a, r, "Working.")
+		r := w.startUntil(a, "say Working.\npause\nhang", "Working.")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		if how == "deaf" {
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
@@ -192,8 +190,7 @@ func TestACPSecrets(t *testing.T) {
 	}}, UID: "u1", Name: "papi", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.NoError(t, err)
-	r := w.start(a, "say Hi.\npause\nhang")
-	w.followUntil(a, r, "Hi.")
+	r := w.startUntil(a, "say Hi.\npause\nhang", "Hi.")
 	data := readFile(t, w.runDir(a, r, "acp.json"))
 	require.Contains(t, data, "s3cret")
 	info, err := os.Stat(w.runDir(a, r, "acp.json"))

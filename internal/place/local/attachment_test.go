@@ -13,8 +13,7 @@ import (
 // TestAttachments checks that the agent can read the files of its task, but not change them, and that they are removed.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := newRun(`cd "$FLEET_ATTACHMENTS"; cat "notes ä.txt"; ls | wc -l; rm -f "notes ä.txt" 2>/dev/null || echo kept`)
 	r.Attachments = []fleet.Attachment{
 		{Name: "notes ä.txt", MediaType: "text/plain", Content: []byte("hello\n")}, {Name: strings.Repeat("x", 255), MediaType: "image/png", Content: []byte("\x00\xff")},

@@ -44,8 +44,7 @@ roles:
 // TestCheckIsConfined checks that a check runs in the sandbox of its agent, with the agent's files and variables.
 func TestCheckIsConfined(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	w.mustRun(a, "echo made >file")
 	r := w.start(a, "echo done")
 	_, _ = w.follow(a, r)
@@ -66,8 +65,7 @@ func TestCheckIsConfined(t *testing.T) {
 // TestFeedbackOfChecks checks that a script runs unchanged after failed checks, and can read their results from a file.
 func TestFeedbackOfChecks(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := newRun(`cat "$FLEET_FEEDBACK_FILE"`)
 	r.Feedback = "$ make test\nno compiler"
 	said, o := w.execute(a, r)

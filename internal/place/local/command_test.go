@@ -86,8 +86,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 // TestProgramCannotStart dispatches runs whose program cannot start. Such a run must not be recorded as dispatched.
 func TestProgramCannotStart(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := newRun("#!/no/such/interpreter\n")
 	for range 2 {
 		err := w.Connect(a).Dispatch(w.ctx, r)

@@ -185,8 +185,7 @@ func TestNetworkAllow(t *testing.T) {
 	_, o = w.runTask(a, "curl -sS --noproxy '*' "+allowed)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 
-	r := w.start(a, "echo begun; sleep 3600")
-	w.followUntil(a, r, "begun")
+	r := w.startUntil(a, "echo begun; sleep 3600", "begun")
 	require.True(t, slices.ContainsFunc(processesIn(t, ""), func(line string) bool {
 		pid, command, _ := strings.Cut(line, " ")
 		if !strings.HasPrefix(command, "fleet-proxy") || !strings.Contains(command, strings.TrimPrefix(allowed, "http://")) {

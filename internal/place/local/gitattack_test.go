@@ -166,11 +166,9 @@ func TestProcessesEndWithRun(t *testing.T) {
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				w := newTestPlace(t, nil)
-				a := w.provisionIn("shell")
+				w, a := newShellPlace(t)
 				script, mark := markScript(script)
-				r := w.start(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600")
-				w.followUntil(a, r, "begun")
+				r := w.startUntil(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600", "begun")
 				end(w, a, r)
 				if how != "delete" {
 					_, o := w.follow(a, r)

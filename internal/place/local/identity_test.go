@@ -55,8 +55,7 @@ func TestCommitsWithoutUser(t *testing.T) {
 func TestAgentChangesGitConfiguration(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	w.mustRun(a, `git config --global user.name Me`)
 	require.Equal(t, "Me", w.mustRun(a, `git config user.name`))
 	outside := t.TempDir()

@@ -101,6 +101,13 @@ func newTestPlace(t *testing.T, change func(*local.Config)) *testPlace {
 	return w
 }
 
+// newShellPlace returns a place and an agent of its project "shell".
+func newShellPlace(t *testing.T) (*testPlace, fleet.Agent) {
+	t.Helper()
+	w := newTestPlace(t, nil)
+	return w, w.provisionIn("shell")
+}
+
 // processesIn returns the command lines of processes that work in dir, or have its path in their environment.
 func processesIn(t testing.TB, dir string) []string {
 	t.Helper()
@@ -148,6 +155,14 @@ func (w *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
 	w.t.Helper()
 	r := newRun(prompt)
 	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
+	return r
+}
+
+// startUntil starts a task and follows it until it prints the line. The run continues afterwards.
+func (w *testPlace) startUntil(a fleet.Agent, prompt, line string) fleet.Run {
+	w.t.Helper()
+	r := w.start(a, prompt)
+	w.followUntil(a, r, line)
 	return r
 }
 

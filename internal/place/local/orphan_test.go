@@ -72,8 +72,7 @@ func requireGone(t *testing.T, mark string) {
 
 func TestForkStorm(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	// 40 process families fork as fast as they can, each in its own process group.
 	r := w.start(a, `
 		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
@@ -89,10 +88,8 @@ func TestForkStorm(t *testing.T) {
 // TestShimKilled checks that a run whose supervisor was killed fails, and that all its processes have ended.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
-	r := w.start(a, `setsid sleep 3600 & echo begun; sleep 3600`)
-	w.followUntil(a, r, "begun")
+	w, a := newShellPlace(t)
+	r := w.startUntil(a, `setsid sleep 3600 & echo begun; sleep 3600`, "begun")
 
 	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
 	output, o := w.follow(a, r)
@@ -158,8 +155,7 @@ func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, se
 	w := newTestPlace(t, func(c *local.Config) { c.Sandbox = mode })
 	a := w.provisionIn("shell")
 	script, mark := markScript(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
-	r := w.start(a, script)
-	w.followUntil(a, r, "begun")
+	r := w.startUntil(a, script, "begun")
 	run := shim.Run(w.runDir(a, r))
 	c, err := run.Claim()
 	require.NoError(t, err)
@@ -178,10 +174,8 @@ func TestShimHangs(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs /proc to find out whether a process is stopped")
 	}
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
-	r := w.start(a, "echo begun; sleep 3600")
-	w.followUntil(a, r, "begun")
+	w, a := newShellPlace(t)
+	r := w.startUntil(a, "echo begun; sleep 3600", "begun")
 	require.True(t, suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))))
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o := w.follow(a, r)
@@ -207,8 +201,7 @@ func TestShimTerminated(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
 	a := w.provisionIn("shell")
-	r := w.start(a, "trap 'echo tidied up; exit 0' TERM; echo begun; while true; do sleep 0.05; done")
-	w.followUntil(a, r, "begun")
+	r := w.startUntil(a, "trap 'echo tidied up; exit 0' TERM; echo begun; while true; do sleep 0.05; done", "begun")
 	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
 	output, o := w.follow(a, r)
 	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints "Terminated" for its sleep

@@ -78,8 +78,7 @@ func TestLongOutput(t *testing.T) {
 // report the problem once, after the output.
 func TestProblemOfRun(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := w.start(a, "echo kept")
 	before, _ := w.outputs(a, r, "")
 	path := w.runDir(a, r, "exit.json")
@@ -101,8 +100,7 @@ func TestProblemOfRun(t *testing.T) {
 // TestInvalidUTF8 runs a program that prints invalid UTF-8.
 func TestInvalidUTF8(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := w.start(a, `head -c 300000 /dev/urandom; printf '\nh\303\251 \360\237\230\200 \303(\n\000\377 end\n'`)
 	outputs, o := w.outputs(a, r, "")
 	for _, out := range outputs {
@@ -121,8 +119,7 @@ func TestInvalidUTF8(t *testing.T) {
 // TestHangingReader checks that a follower that hangs does not slow down the program.
 func TestHangingReader(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	r := w.start(a, "seq 200000; touch done; read -r x <$FLEET_MESSAGES")
 	taken := make(chan struct{})
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -147,10 +144,8 @@ func TestHangingReader(t *testing.T) {
 
 func TestCursors(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
-	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
-	w.followUntil(a, r, "two") // an incomplete line has its own cursor
+	w, a := newShellPlace(t)
+	r := w.startUntil(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three", "two") // an incomplete line has its own cursor
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "go"))
 	w.follow(a, r)
 	for cursor, want := range map[string]string{
@@ -169,8 +164,7 @@ func TestCursors(t *testing.T) {
 // TestOutputOfOldRunsIsRemoved checks that only the output of old runs is removed, and that their outcomes remain.
 func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	first := w.start(a, "echo once >>times; echo first")
 	w.follow(a, first)
 	for range 21 {

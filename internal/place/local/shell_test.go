@@ -17,8 +17,7 @@ import (
 
 func TestShell(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	three, zero := 3, 0
 	for _, tc := range []struct {
 		name, script, output string
@@ -83,10 +82,8 @@ func TestSignals(t *testing.T) {
 
 func TestShellMessages(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
-	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
-	w.followUntil(a, r, "name? ") // output without a newline is reported too
+	w, a := newShellPlace(t)
+	r := w.startUntil(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`, "name? ") // output without a newline is reported too
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "world"))
 	w.followUntil(a, r, "hello world")
 

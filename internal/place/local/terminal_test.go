@@ -107,8 +107,7 @@ func (p *person) waitEnd() {
 // TestTerminal uses the program of an agent on a terminal, in the agent's directory, environment and sandbox.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	require.NoError(t, w.CheckAttach(a))
 	r, p := w.attach(a)
 	p.typeLine(`echo "[$(stty size) $TERM $FLEET_AGENT]"; pwd -P`, "[33 101 xterm-test papi]\r\n"+w.home(a, "work"))
@@ -137,8 +136,7 @@ func TestTerminal(t *testing.T) {
 // TestTerminalOutput checks that a person who reads slowly gets all output, and that the program waits for them.
 func TestTerminalOutput(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, nil)
-	a := w.provisionIn("shell")
+	w, a := newShellPlace(t)
 	_, p := w.attach(a)
 	p.send(fleet.TerminalInput{Data: []byte("stty -onlcr -echo; head -c 20000000 /dev/zero | tr '\\0' x; echo\n")})
 	for n := 0; n < 20_000_000; n += strings.Count(p.unmatched, "x") {

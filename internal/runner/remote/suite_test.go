@@ -114,28 +114,8 @@ func TestSuite(t *testing.T) {
 		Repository: "repository",
 		Role:       "operator",
 		Forget:     talker.Forget,
-		Checks: placetest.Checks{
-			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
-		},
-		Prompts: placetest.Prompts{
-			Says: placetest.Prompt{
-				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",
-				Lines:   []string{"first", "second", "third"},
-				Summary: "all well",
-			},
-			Works:            placetest.Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
-			Fails:            placetest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
-			IgnoresInterrupt: placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
-			Payload:          placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
-			Changes:          placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
-			Asks: placetest.Prompt{
-				Project: "asking", Lines: []string{"at work"},
-				Text: `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
-			},
-			Converses:          placetest.Prompt{Project: "talks", Text: "go on"},
-			UnansweredQuestion: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
-			Listens:            placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
-		},
+		Checks:     placetest.ShellChecks(),
+		Prompts:    placetest.AskingShellPrompts(),
 	})
 }
 
