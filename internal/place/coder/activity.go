@@ -19,9 +19,6 @@ type activity struct {
 func (a *activity) beginRun(ws uuid.UUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.runs == nil {
-		a.runs, a.endedAt = map[uuid.UUID]int{}, map[uuid.UUID]time.Time{}
-	}
 	a.runs[ws]++
 	delete(a.endedAt, ws)
 }

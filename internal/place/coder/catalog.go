@@ -29,10 +29,6 @@ type catalog struct {
 	failures map[uuid.UUID]readFailure // versions that could not be read, or only in part
 }
 
-func (c *catalog) init() {
-	c.versions, c.failures = map[uuid.UUID]*version{}, map[uuid.UUID]readFailure{}
-}
-
 // project is a template that can host agents.
 type project struct {
 	fleet.Project
@@ -115,10 +111,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
 		name, isListed := p.configuredName(t)
-		proj := &project{template: t, Settings: p.config.Settings}
-		if isListed {
-			proj.Settings = p.config.Projects[name].Settings
-		}
+		proj := &project{template: t, Settings: p.projectSettings(name)}
 		v, err := p.version(ctx, t.ActiveVersionID)
 		if err != nil && isThrottled(err) {
 			return nil, err

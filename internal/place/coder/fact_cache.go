@@ -32,12 +32,6 @@ type workspaceFacts struct {
 	ports    []uint16 // on which programs listen
 }
 
-func (c *factCache) init() {
-	c.byID = map[uuid.UUID]*workspaceFacts{}
-	c.byBuild = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
-	c.failures = map[uuid.UUID]readFailure{}
-}
-
 // get returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
 func (c *factCache) get(ws codersdk.Workspace) workspaceFacts {
 	c.mu.Lock()

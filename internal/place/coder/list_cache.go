@@ -28,8 +28,6 @@ type listCache struct {
 	byID     map[uuid.UUID]codersdk.Workspace
 }
 
-func (b *listCache) init() { b.changed = map[uuid.UUID]time.Time{} }
-
 // recordBuild records that a build of the workspace was requested at the time now.
 func (b *listCache) recordBuild(id uuid.UUID, now time.Time) {
 	b.mu.Lock()

@@ -37,8 +37,6 @@ type ownerToken struct {
 	expires time.Time
 }
 
-func (o *owners) init() { o.tokens = map[string]*ownerToken{} }
-
 // Users maps principals to Coder users, and the other way round.
 type Users interface {
 	// UserOf returns the id of the principal's Coder user, or "" if the principal has not signed in with Coder.

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
 	"fleet/internal/fleet"
 	"fleet/internal/runner/agentapi"
 	"fleet/internal/runner/remote"
@@ -56,7 +59,18 @@ func New(c Config) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{config: c, url: u, sleep: sleep, close: func() {}}
+	p := &Place{
+		config: c, url: u, sleep: sleep, close: func() {},
+		catalog: catalog{versions: map[uuid.UUID]*version{}, failures: map[uuid.UUID]readFailure{}},
+		owners:  owners{tokens: map[string]*ownerToken{}},
+		index:   workspaceIndex{byUID: map[string]uuid.UUID{}, agents: map[uuid.UUID]string{}},
+		workspaceFacts: factCache{
+			byID: map[uuid.UUID]*workspaceFacts{}, byBuild: map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}, failures: map[uuid.UUID]readFailure{},
+		},
+		recent:    recentWorkspaces{byID: map[uuid.UUID]recentWorkspace{}},
+		activity:  activity{runs: map[uuid.UUID]int{}, endedAt: map[uuid.UUID]time.Time{}},
+		listCache: listCache{changed: map[uuid.UUID]time.Time{}},
+	}
 	wait := func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }
 	base := c.Transport
 	if base == nil {
@@ -69,11 +83,6 @@ func New(c Config) (*Place, error) {
 	p.throttle = &throttle{base: base, now: c.Now, sleep: wait}
 	p.self = p.newAccount(p.verifiedToken)
 	p.agentAPIRunners = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
-	p.catalog.init()
-	p.owners.init()
-	p.index.init()
-	p.workspaceFacts.init()
-	p.listCache.init()
 	return p, nil
 }
 

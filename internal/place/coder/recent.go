@@ -30,9 +30,6 @@ type recentWorkspace struct {
 func (r *recentWorkspaces) record(ws codersdk.Workspace, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byID == nil {
-		r.byID = map[uuid.UUID]recentWorkspace{}
-	}
 	r.byID[ws.ID] = recentWorkspace{ws, at}
 }
 

@@ -123,3 +123,15 @@ func (s Settings) findSpecParameter(v *version) *codersdk.TemplateVersionParamet
 func (s Settings) canHost(v *version) bool {
 	return s.findSpecParameter(v) != nil || v.parameter(oneOrAll(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }
+
+// promptParameters are names of parameters that usually hold an agent's first prompt.
+var promptParameters = []string{"AI Prompt", "ai_prompt"}
+
+// startsItself reports whether an agent of the template starts to work on its specification by itself.
+func (s Settings) startsItself(v *version) bool {
+	spec := s.findSpecParameter(v)
+	if spec == nil || s.SpecIsTask != nil {
+		return spec != nil && *s.SpecIsTask
+	}
+	return slices.Contains(promptParameters, spec.Name)
+}

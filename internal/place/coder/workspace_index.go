@@ -14,8 +14,6 @@ type workspaceIndex struct {
 	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
-func (x *workspaceIndex) init() { x.byUID, x.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
-
 func (x *workspaceIndex) set(uid string, id uuid.UUID) {
 	if uid == "" {
 		return
