@@ -34,13 +34,14 @@ func (p *Place) keptHome(uid string) home {
 // agent's repositories, whose configuration can name programs.
 func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, error) {
 	k := p.keptHome(r.UID)
-	if err := sandbox.HideRepositories(ctx, string(h)); err != nil {
-		return "", runner.HostError("cannot keep the agent's directory", err)
+	err := sandbox.HideRepositories(ctx, string(h))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(string(k)), 0o700)
 	}
-	if err := os.MkdirAll(filepath.Dir(string(k)), 0o700); err != nil {
-		return "", runner.HostError("cannot keep the agent's directory", err)
+	if err == nil {
+		err = os.Rename(string(h), string(k))
 	}
-	if err := os.Rename(string(h), string(k)); err != nil {
+	if err != nil {
 		return "", runner.HostError("cannot keep the agent's directory", err)
 	}
 	if err := p.tidyKept(ctx, time.Now()); err != nil {
@@ -116,7 +117,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	if err != nil || r == nil || !r.Deleting || r.Unsaved == "" {
 		return nil //nolint:nilerr // the caller reads the record too
 	}
-	if err := sandbox.ShowRepositories(ctx, string(h)); err != nil {
+	if err := sandbox.Show(ctx, string(h)); err != nil {
 		return runner.HostError("cannot restore the agent's directory", err)
 	}
 	r.Deleting, r.Unsaved, r.Kept = false, "", "" // KeptAt says that it was kept

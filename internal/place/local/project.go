@@ -179,3 +179,32 @@ func (p project) role(name string) (Role, error) {
 	return Role{}, fleet.Errorf(fleet.ReasonRoleNotFound,
 		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
 }
+
+// Credential implements fleet.Credentialer. A shell uses no model.
+func (p *Place) Credential(project string) string {
+	proj, err := p.project(project)
+	if err != nil || proj.Driver == "" || proj.Driver == "shell" {
+		return ""
+	}
+	return cmp.Or(proj.Credential, p.Traits().Name+"/"+proj.Name)
+}
+
+// MaxCost implements fleet.CostLimiter.
+func (p *Place) MaxCost(project, role string) fleet.Micros {
+	return fleet.MicrosOf(p.roleOrZero(project, role).MaxCostUSD)
+}
+
+// Grant implements fleet.Delegator.
+func (p *Place) Grant(project, role string) *fleet.Grant {
+	return p.roleOrZero(project, role).Delegate.WithDefaults(project)
+}
+
+// roleOrZero returns the role of the project. If the configuration does not have it, it returns a role without limits and grants.
+func (p *Place) roleOrZero(project, role string) Role {
+	proj, err := p.project(project)
+	if err != nil {
+		return Role{}
+	}
+	r, _ := proj.role(role)
+	return r
+}
