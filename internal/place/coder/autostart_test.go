@@ -53,7 +53,7 @@ func TestBeginsNothing(t *testing.T) {
 	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
 	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r)
-	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonTaskNotFound)
 	require.ErrorContains(t, err, "spec_is_task")
 	require.Empty(t, x.prompts())
 }

@@ -164,15 +164,15 @@ func TestWhoSaysDeleted(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		answers(func(w http.ResponseWriter) { writePage(w, status) })
 		_, err := p.Inspect(t.Context(), x.agent())
-		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 		_, err = p.Delete(t.Context(), x.agent())
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the workspace was not deleted, so the deletion must be retried: %v", err)
 		_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
-		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 	}
 	answers(func(w http.ResponseWriter) { _ = writeJSON(w, map[string]any{}) })
 	_, err := p.Inspect(t.Context(), x.agent())
-	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 	answers(func(w http.ResponseWriter) { writeError(w, http.StatusGone, "This service has moved.") })
 	w, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
@@ -226,7 +226,7 @@ func TestUnreachable(t *testing.T) {
 	p := x.newPlace()
 	x.server.Close()
 	_, err := p.List(t.Context())
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonBackendUnavailable)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
 }
 

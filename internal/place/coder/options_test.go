@@ -17,7 +17,7 @@ func TestTaskOptions(t *testing.T) {
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	err = p.CheckOptions(x.agent(), model)
-	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+	requireReason(x.T, err, fleet.ReasonInvalidArgument)
 	x.ErrorContains(err, "which has AgentAPI and no fleet-runner, does not support model")
 	r := x.run("work")
 	r.Options = model

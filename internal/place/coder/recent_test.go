@@ -63,6 +63,6 @@ func TestRequestsOfTask(t *testing.T) {
 		}
 	})
 	err = runner.Dispatch(t.Context(), x.run("more"))
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.ErrorContains(err, "stopped")
 }

@@ -196,10 +196,10 @@ func TestRunnerReportsWork(t *testing.T) {
 
 	x.update(func() { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped })
 	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.update(func() { x.deleted = true })
 	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
-	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonChangesNotFound)
 }
 
 // TestScreenLimitations checks the errors of calls that an agent with only AgentAPI does not support.
@@ -207,11 +207,11 @@ func TestScreenLimitations(t *testing.T) {
 	x := newFakeCoder(t)
 	a, r := x.newPlace().Connect(x.agent()), x.run("Say it.")
 	_, err := a.Changes(t.Context(), r)
-	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	_, _, err = a.Patch(t.Context(), fleet.Changes{}, "", 0, 100)
-	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	_, err = a.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
-	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Bundle(t.Context(), io.Discard)))
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Answer(t.Context(), r, fleet.Question{})))
 }
@@ -229,7 +229,7 @@ func TestPathAppsDisabled(t *testing.T) {
 	}
 	p := x.newPlace()
 	err := p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
-	x.Equal(fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonPermissionDenied)
 	x.Contains(err.Error(), "--disable-path-apps")
 	_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error { return nil })
 	x.Contains(err.Error(), "--disable-path-apps")
@@ -267,11 +267,11 @@ func TestRunnerOff(t *testing.T) {
 	r := x.run("Say it.")
 	runner := x.newPlace().Connect(x.agent())
 	_, err := runner.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	_, err = runner.Changes(t.Context(), r)
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	_, _, err = runner.Patch(t.Context(), fleet.Changes{}, "", 0, 1)
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(runner.Bundle(t.Context(), io.Discard)))
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(runner.Dispatch(t.Context(), r)))
 	x.NoError(runner.Interrupt(t.Context(), r, true))

@@ -200,16 +200,12 @@ func TestLandingHost(t *testing.T) {
 	x.Equal([]string{"pack", "pack"}, bob.takeCalls(), "a pack that is not complete is made again, with everything")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
 	x.Empty(bob.takeCalls())
-	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"})
-	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"}), fleet.ReasonChangesNotFound)
 	x.NoError(r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c3"}, []byte("c3 whole")))
-	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c5"}, []byte("other"))
-	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "c5"}, []byte("other")), fleet.ReasonChangesNotFound)
 	bob.clone = append(bob.clone, "large")
-	err = r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"})
-	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "without the content of its file: %v", err)
-	err = r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "large"}, nil)
-	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"}), fleet.ReasonChangesNotFound, "without the content of its file")
+	requireReason(t, r.(fleet.Importer).Import(ctx, fleet.Changes{Commit: "large"}, nil), fleet.ReasonChangesNotFound)
 	bob.clone = append(bob.clone, "file")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "large"}))
 	ann.takeCalls()
@@ -221,11 +217,9 @@ func TestLandingHost(t *testing.T) {
 	x.Contains(bob.takeCalls(), "push")
 
 	carl.clone, carl.down = []string{"c4"}, true
-	err = r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"})
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "only this work waits: %v", err)
+	requireReason(t, r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"}), fleet.ReasonAgentOffline, "only this work waits")
 	carl.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
-	err = r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"})
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"}), fleet.ReasonAgentOffline)
 	ann.down = true
 	_, err = r.Branch(ctx, "")
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host stays the same until the caller begins again: %v", err)
@@ -246,7 +240,7 @@ func TestLandingHost(t *testing.T) {
 	again, err = p.Repository("setup")
 	x.NoError(err)
 	_, err = again.Branch(ctx, "")
-	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	x.ErrorContains(err, "restart its workspace with a newer fleet-runner")
 	for name, w := range all {
 		if name == "foreign" {
@@ -255,16 +249,16 @@ func TestLandingHost(t *testing.T) {
 		w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	}
 	_, err = again.Branch(ctx, "")
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.ErrorContains(err, "belongs to another Fleet")
 	all["foreign"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	_, err = again.Branch(ctx, "")
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.ErrorContains(err, "start one of its agents")
 	none, err := p.Repository("no")
 	x.NoError(err)
 	_, err = none.Branch(ctx, "")
-	x.Equal(fleet.ReasonProjectNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonProjectNotFound)
 }
 
 // TestLander checks that only the configured agent's workspace lands work, and that nobody's credentials are used if workspaces belong to
@@ -277,7 +271,7 @@ func TestLander(t *testing.T) {
 		return r
 	}
 	_, err := open(coder.Config{Owner: coder.OwnerPrincipal}).Branch(t.Context(), "")
-	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	x.ErrorContains(err, "set lander")
 	x.Empty(all["ann"].takeCalls())
 
@@ -288,7 +282,7 @@ func TestLander(t *testing.T) {
 	x.Equal(remote.Source{URL: "https://example.com/x.git", Branch: "next"}, all["bob"].source)
 	all["bob"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	_, err = open(withLander).Branch(t.Context(), "")
-	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	requireReason(x.T, err, fleet.ReasonAgentOffline)
 	x.ErrorContains(err, `"Bob"`)
 	x.Empty(all["ann"].takeCalls())
 }

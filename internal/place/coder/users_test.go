@@ -72,7 +72,7 @@ func TestWorkspacesOfUsers(t *testing.T) {
 
 	a.UID, a.Owner = "another", "oidc:bob"
 	_, err = p.Provision(t.Context(), a)
-	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonInvalidArgument)
 	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
 }
 
@@ -98,8 +98,7 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 		return false
 	}
 	p := x.open(coder.Config{Owner: coder.OwnerPrincipal})
-	err := p.Stop(t.Context(), x.agent())
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, p.Stop(t.Context(), x.agent()), fleet.ReasonBackendUnavailable)
 	require.NoError(t, p.Stop(t.Context(), x.agent()))
 	require.Equal(t, int32(2), createdTokens.Load())
 }

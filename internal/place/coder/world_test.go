@@ -275,3 +275,9 @@ func (x *fakeCoder) streamConversation(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// requireReason requires that err has the reason.
+func requireReason(t *testing.T, err error, want fleet.Reason, why ...string) {
+	t.Helper()
+	require.Equal(t, want, fleet.ReasonOf(err), "%v %s", err, why)
+}

@@ -26,25 +26,6 @@ func prompts() placetest.Prompts {
 	}
 }
 
-func checks(there bool) placetest.Checks {
-	if !there {
-		return placetest.Checks{}
-	}
-	return placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
-}
-
-func landing(there bool) placetest.Landing {
-	if !there {
-		return placetest.Landing{}
-	}
-	return placetest.Landing{
-		Project: "DataOne", Sees: "has dir/file.go; has other.go",
-		Changes:     placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
-		Other:       placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
-		Conflicting: placetest.Prompt{Text: "change dir/file.go package three"},
-	}
-}
-
 func TestPlace(t *testing.T) {
 	deaf := prompts()
 	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
@@ -58,7 +39,7 @@ func TestPlace(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			placetest.Run(t, placetest.Harness{
+			h := placetest.Harness{
 				New: func(t *testing.T) fleet.Place {
 					config := tt.config // each place has its own copy
 					config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
@@ -80,10 +61,18 @@ func TestPlace(t *testing.T) {
 				Role:         "operator",
 				SelfStarting: "Prompt",
 				Prompts:      tt.prompts,
-				Checks:       checks(tt.config.Traits.Checks),
 				TimeLimit:    20 * time.Millisecond,
-				Landing:      landing(tt.config.Traits.Changes),
-			})
+			}
+			if tt.config.Traits.Changes {
+				h.Checks = placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
+				h.Landing = placetest.Landing{
+					Project: "DataOne", Sees: "has dir/file.go; has other.go",
+					Changes:     placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
+					Other:       placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
+					Conflicting: placetest.Prompt{Text: "change dir/file.go package three"},
+				}
+			}
+			placetest.Run(t, h)
 		})
 	}
 }

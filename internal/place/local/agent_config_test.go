@@ -156,7 +156,7 @@ func TestAgentConfigIsRefused(t *testing.T) {
 		{`was not found on the server's PATH`, fleet.AgentConfig{Driver: "command", Command: []string{"no-such-program"}}},
 	} {
 		_, err := w.Provision(w.ctx, configuredAgent(tc.agentConfig))
-		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		requireReason(t, err, fleet.ReasonProvisioningFailed)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
 		require.Equal(t, strings.Contains(tc.want, "PATH"), fleet.CodeOf(err) == fleet.CodeProgramMissing)
 	}
@@ -176,7 +176,7 @@ func TestAgentConfigVariables(t *testing.T) {
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
 		r := newRun("go")
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		requireReason(t, err, fleet.ReasonProvisioningFailed)
 		require.Contains(t, fleet.PublicMessage(err), want)
 		require.Contains(t, fleet.PublicMessage(err), `KEY of the MCP server "a"`)
 		require.NoFileExists(t, filepath.Join(w.homeDir, "argv"))

@@ -27,7 +27,7 @@ func TestAttachments(t *testing.T) {
 	r = newRun("true")
 	r.Attachments = []fleet.Attachment{{Name: "../notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
 	err := w.Connect(a).Dispatch(w.ctx, r)
-	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonInvalidArgument)
 	require.ErrorContains(t, err, "attachments")
 }
 

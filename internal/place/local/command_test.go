@@ -73,13 +73,12 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 		a := w.provisionIn("argument")
 		r := newRun(strings.Repeat("x", driver.MaxArgument+1))
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+		requireReason(t, err, fleet.ReasonInvalidArgument)
 		require.Contains(t, fleet.PublicMessage(err), "{{.PromptFile}}")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
-		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+		requireReason(t, err, fleet.ReasonTaskNotFound)
 		w.mustRun(a, strings.Repeat("x", driver.MaxArgument))
-		err = w.Connect(a).Dispatch(w.ctx, newRun("a\x00b"))
-		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+		requireReason(t, w.Connect(a).Dispatch(w.ctx, newRun("a\x00b")), fleet.ReasonInvalidArgument)
 	})
 }
 
@@ -90,25 +89,24 @@ func TestProgramCannotStart(t *testing.T) {
 	r := newRun("#!/no/such/interpreter\n")
 	for range 2 {
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		requireReason(t, err, fleet.ReasonProvisioningFailed)
 		require.Contains(t, fleet.PublicMessage(err), "no such file or directory")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
-		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+		requireReason(t, err, fleet.ReasonTaskNotFound)
 	}
 	require.Equal(t, "next", w.mustRun(a, "echo next"))
 
 	broken := newTestPlace(t, func(c *local.Config) { c.Program = "/no/such/shim" })
-	err := broken.Connect(broken.provisionIn("shell")).Dispatch(broken.ctx, newRun("true"))
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, broken.Connect(broken.provisionIn("shell")).Dispatch(broken.ctx, newRun("true")), fleet.ReasonBackendUnavailable)
 
 	silent := newTestPlace(t, func(c *local.Config) { c.Program = "false" })
 	b := silent.provisionIn("shell")
 	never := newRun("true")
-	err = silent.Connect(b).Dispatch(silent.ctx, never)
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	err := silent.Connect(b).Dispatch(silent.ctx, never)
+	requireReason(t, err, fleet.ReasonBackendUnavailable)
 	require.Contains(t, fleet.PublicMessage(err), "ended at once")
 	_, err = silent.Connect(b).Follow(silent.ctx, never, "", nil)
-	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonTaskNotFound)
 }
 
 func TestPromptFile(t *testing.T) {
@@ -124,6 +122,6 @@ func TestPromptFile(t *testing.T) {
 	require.Equal(t, "Be thorough.", w.mustRun(a, "cat $FLEET_ROLE_FILE"))
 	require.NoError(t, os.Remove(path))
 	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
-	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonProvisioningFailed)
 	require.Contains(t, fleet.PublicMessage(err), path)
 }

@@ -292,7 +292,7 @@ func TestHomeIsNotFollowed(t *testing.T) {
 	_, o := w.runTask(a, "attack")
 	require.Equal(t, filepath.Join(user, ".claude", ".credentials.json"), o.Summary, "%+v", o)
 	err := w.Connect(a).Dispatch(w.ctx, newRun("one"))
-	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonProvisioningFailed)
 	require.ErrorContains(t, err, "replaced .claude")
 	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
 	w.mustRun(other, "two")

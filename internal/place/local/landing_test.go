@@ -63,8 +63,7 @@ func TestLanding(t *testing.T) {
 			ok, err := r.Contains(w.ctx, top, onto.Commit)
 			require.NoError(t, err)
 			require.True(t, ok)
-			err = r.Collect(w.ctx, fleet.Agent{}, fleet.Changes{Commit: strings.Repeat("1", 40)})
-			require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err))
+			requireReason(t, r.Collect(w.ctx, fleet.Agent{}, fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
 		})
 	}
 }
@@ -79,9 +78,9 @@ func TestRepositoryErrors(t *testing.T) {
 			local.Project{Name: "unreachable", Repository: "file://u:password@" + gone}, local.Project{Name: "tag", Repository: empty, Branch: "v1"})
 	})
 	_, err := w.Repository("no")
-	require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonProjectNotFound)
 	_, err = w.Repository("shell")
-	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonUnimplemented)
 	for project, reason := range map[string]fleet.Reason{
 		"empty": fleet.ReasonBranchNotFound, "tag": fleet.ReasonBranchNotFound, "gone": fleet.ReasonProvisioningFailed, "unreachable": fleet.ReasonProvisioningFailed,
 	} {

@@ -294,3 +294,9 @@ func awaitFile(t *testing.T, path string) {
 func (w *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
 	return w.home(a, append([]string{"runs", r.TaskID}, parts...)...)
 }
+
+// requireReason requires that err has the reason.
+func requireReason(t *testing.T, err error, want fleet.Reason, why ...string) {
+	t.Helper()
+	require.Equal(t, want, fleet.ReasonOf(err), "%v %s", err, why)
+}

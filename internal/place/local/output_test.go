@@ -174,7 +174,7 @@ func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	require.Empty(t, output)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	_, err := w.Connect(a).Output(w.ctx, first, 0, 100)
-	require.Equal(t, fleet.ReasonOutputNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonOutputNotFound)
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, first))
 	times := readFile(t, filepath.Join(w.home(a, "work"), "times"))
 	require.Equal(t, "once\n", times)

@@ -137,7 +137,7 @@ func TestDirectoryOfCaller(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, why, dir)
-		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
+		requireReason(t, err, fleet.ReasonProvisioningFailed)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestPrune(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none, "the place of the agents on models has the same directory, but none of these")
 	_, err = w.Models().Repository("repo")
-	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonUnimplemented)
 	require.Equal(t, before, refs())
 	size := map[string]int64{}
 	for _, l := range all {
@@ -131,5 +131,5 @@ func TestPrune(t *testing.T) {
 	require.Contains(t, refs(), running.TaskID)
 	require.Contains(t, refs(), "refs/fleet/"+alive.UID+"/last")
 	_, err = w.Prune(w.ctx, fleet.PruneQuery{Project: "no"})
-	require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(err))
+	requireReason(t, err, fleet.ReasonProjectNotFound)
 }

@@ -59,7 +59,7 @@ func TestReplacedFiles(t *testing.T) {
 				_, _, _ = w.Log(w.ctx, a, 10)
 				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 				if o, err := w.Connect(a).Follow(w.ctx, r, "", func(fleet.Output) error { return nil }); err != nil {
-					require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
+					requireReason(t, err, fleet.ReasonTaskNotFound)
 				} else {
 					require.NotEqual(t, fleet.TaskCompleted, o.Status)
 				}

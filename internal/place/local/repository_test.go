@@ -130,8 +130,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
 				require.Equal(t, tc.branch, strings.Contains(runGit(t, repo, "git branch"), tag), "whether the branch is kept")
 				require.Empty(t, found)
-				err := w.Start(w.ctx, a)
-				require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "nothing must be created in place of lost work: %v", err)
+				requireReason(t, w.Start(w.ctx, a), fleet.ReasonProvisioningFailed, "nothing must be created in place of lost work")
 				return
 			}
 			require.Equal(t, kept, again)
@@ -238,8 +237,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, fleet.StateUnhealthy, ws.State)
 			require.NotEmpty(t, ws.Reason)
-			err = w.Connect(a).Dispatch(w.ctx, newRun("true"))
-			require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+			requireReason(t, w.Connect(a).Dispatch(w.ctx, newRun("true")), fleet.ReasonAgentOffline)
 
 			kept := w.remove(a)
 			dir := filepath.Join(w.dir, "kept", a.UID)

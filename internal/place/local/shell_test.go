@@ -94,8 +94,7 @@ func TestShellMessages(t *testing.T) {
 	must := d
 	must.Confirmed = true
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Connect(deaf).Send(w.ctx, must, "0", "a script does not say that it has read it")))
-	err := w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20))
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20)), fleet.ReasonBackendUnavailable)
 	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))
 	_, o := w.follow(deaf, d)
 	require.Equal(t, fleet.TaskStopped, o.Status)
@@ -103,10 +102,8 @@ func TestShellMessages(t *testing.T) {
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 	_, o = w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
-	err = w.Connect(a).Send(w.ctx, r, "2", "late")
-	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
-	err = w.Connect(a).Send(w.ctx, newRun(""), "3", "never was")
-	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, w.Connect(a).Send(w.ctx, r, "2", "late"), fleet.ReasonNoRunningTask)
+	requireReason(t, w.Connect(a).Send(w.ctx, newRun(""), "3", "never was"), fleet.ReasonNoRunningTask)
 }
 
 // TestEnvironment checks that agents get the basic and the configured variables, and no other variables of the server.

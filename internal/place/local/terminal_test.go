@@ -119,10 +119,8 @@ func TestTerminal(t *testing.T) {
 	p.typeLine("\x03", "caught 43") // Ctrl-C reaches the program in the foreground
 
 	// Nobody else gets the terminal, and nothing else runs.
-	err := w.Attach(w.ctx, a, r, nil, p.show)
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "%v", err)
-	err = w.Connect(a).Dispatch(w.ctx, newRun("true"))
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, w.Attach(w.ctx, a, r, nil, p.show), fleet.ReasonAgentBusy)
+	requireReason(t, w.Connect(a).Dispatch(w.ctx, newRun("true")), fleet.ReasonAgentBusy)
 
 	p.send(fleet.TerminalInput{Data: []byte("exit 3\n")})
 	p.waitEnd()
@@ -182,6 +180,6 @@ func TestTerminalOfOtherPrograms(t *testing.T) {
 		c.Projects = append(c.Projects, local.Project{Name: "mine", Driver: "command", Command: []string{"true"}})
 	})
 	err := w.CheckAttach(w.provisionIn("mine"))
-	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonUnimplemented)
 	require.ErrorContains(t, err, "the driver command")
 }

@@ -85,7 +85,7 @@ func TestTreeCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckTimedOut, res.Status)
 	_, err = r.Check(w.ctx, strings.Repeat("1", 40), check("3", "true"))
-	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+	requireReason(t, err, fleet.ReasonChangesNotFound)
 	entries, err = os.ReadDir(filepath.Join(w.dir, "checks"))
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "nothing of a check that did not begin may be left")

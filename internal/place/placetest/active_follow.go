@@ -112,3 +112,11 @@ func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	}
 	return f.outputs, f.outcome, f.err
 }
+
+// finish is end for a Follow that must not fail.
+func (f *activeFollow) finish() ([]fleet.Output, fleet.Outcome) {
+	f.x.Helper()
+	outputs, o, err := f.end()
+	f.x.NoError(err)
+	return outputs, o
+}

@@ -183,8 +183,7 @@ func (x *fixture) startWorking(a fleet.Agent, p Prompt) (fleet.Run, *activeFollo
 func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
-	_, o, err := f.end()
-	x.NoError(err)
+	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	return o
 }
@@ -192,9 +191,7 @@ func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) flee
 // followWhole follows the run from its start to its end.
 func (x *fixture) followWhole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
-	outputs, o, err := x.follow(x.ctx, a, r, "").end()
-	x.NoError(err)
-	return outputs, o
+	return x.follow(x.ctx, a, r, "").finish()
 }
 
 // requireCompleted requires that the run completes, and prints each of the prompt's lines once and in order.

@@ -56,8 +56,7 @@ func canceledCalls(x *fixture) {
 	x.NoError(x.place.Connect(ended).Dispatch(x.ctx, next))
 	x.requireCompleted(ended, next, x.harness.Prompts.Says)
 	x.delete(a)
-	_, o, err := f.end()
-	x.NoError(err)
+	_, o := f.finish()
 	x.requireCutShort(o)
 }
 
@@ -104,8 +103,7 @@ func interruptedCalls(x *fixture) {
 
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	callUntilDone("Interrupt", func(ctx context.Context) error { return x.place.Connect(a).Interrupt(ctx, r, false) })
-	_, o, err := f.end()
-	x.NoError(err)
+	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status)
 
 	callUntilDone("Stop", func(ctx context.Context) error { return x.place.Stop(ctx, a) })

@@ -253,8 +253,7 @@ func kill(x *fixture) {
 		x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	}
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
-	_, o, err := f.end()
-	x.NoError(err)
+	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	x.runSays(a)
 }
@@ -298,8 +297,7 @@ func send(x *fixture) {
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", one)) // a server that did not receive the first result repeats the call
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", two))
-	outputs, o, err := f.end()
-	x.NoError(err)
+	outputs, o := f.finish()
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 	x.requireLines(outputs, append(slices.Clone(p.Lines), one, two)...)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "message-3", one), fleet.ReasonNoRunningTask)
@@ -309,8 +307,7 @@ func send(x *fixture) {
 	r, f = x.startWorking(a, p) // messages of one run do not reach the next run, which can use the same message ids
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", "this too"))
-	outputs, _, err = f.end()
-	x.NoError(err)
+	outputs, _ = f.finish()
 	x.requireLines(outputs, "for the second run", "this too")
 	x.NotContains(text(outputs), one)
 }
