@@ -12,8 +12,7 @@ import (
 // TestPromptOnCommandLine checks a run of an agent that was started with its prompt on the command line. The prompt is
 // not a message of the conversation, but it is on the agent's screen.
 func TestPromptOnCommandLine(t *testing.T) {
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	r := x.run("Build the thing that was asked for, and\nopen a pull request.")
 	r.SelfStarted = true
 	x.showScreen("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")

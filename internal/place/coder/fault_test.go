@@ -150,8 +150,7 @@ func TestFaults(t *testing.T) {
 // means that it was deleted.
 func TestWhoSaysDeleted(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	path := "/api/v2/workspaces/" + x.ws.ID.String()
 	answers := func(answer func(http.ResponseWriter)) {
 		x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -222,8 +221,7 @@ func TestTokenExpires(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	x.server.Close()
 	_, err := p.List(t.Context())
 	requireReason(t, err, fleet.ReasonBackendUnavailable)
@@ -317,8 +315,7 @@ type result struct {
 
 func TestFollowStream(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	r := x.run("explain")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	outputs, done := x.followInBackground(p, r, "")
@@ -422,8 +419,7 @@ func TestAgentGoesAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newFakeCoder(t)
-			p := x.newPlace()
+			x, p := newFakePlace(t)
 			r := x.run("work")
 			r.Timeout = 30 * 24 * time.Hour
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
@@ -511,8 +507,7 @@ func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 // many requests for the workspace.
 func TestManyInspections(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	for range 200 {
 		w, err := p.Inspect(t.Context(), x.agent())
 		x.NoError(err)

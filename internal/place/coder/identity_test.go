@@ -111,8 +111,7 @@ func TestOtherUsersToken(t *testing.T) {
 // TestRenamedUser renames the user of Fleet's token in Coder. The workspaces are still Fleet's, and requests use the new name.
 func TestRenamedUser(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)

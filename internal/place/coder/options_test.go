@@ -11,8 +11,7 @@ func TestTaskOptions(t *testing.T) {
 	t.Parallel()
 	model := fleet.TaskOptions{Model: "m-1"}
 
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	x.NoError(p.CheckOptions(x.agent(), model), "nothing is known yet")
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)

@@ -27,8 +27,7 @@ func (x *fakeCoder) awaitWaitingMessage(p *coder.Place, r fleet.Run) {
 
 func TestMessagesWait(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	r := x.run("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.showScreen("* working 1/9", "running")
@@ -117,8 +116,7 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 // TestUnacceptedMessages sends messages to agents that never accept them.
 func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
-	p := x.newPlace()
+	x, p := newFakePlace(t)
 	r := x.run("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.showScreen("* working 1/9", "running")

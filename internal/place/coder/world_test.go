@@ -71,6 +71,12 @@ func newFakeCoder(t *testing.T) *fakeCoder {
 	return x
 }
 
+// newFakePlace returns a fake Coder and a place that uses it.
+func newFakePlace(t *testing.T) (*fakeCoder, *coder.Place) {
+	x := newFakeCoder(t)
+	return x, x.newPlace()
+}
+
 // open returns a place that uses the fake Coder. It sets what the configuration leaves empty.
 func (x *fakeCoder) open(c coder.Config) *coder.Place {
 	c.URL, c.RunnerKey = x.server.URL, x.key

@@ -163,15 +163,14 @@ func (p *Place) HoldRuns() *Gate {
 
 // SetMetadata sets a metadata key of the workspace. An empty value removes the key.
 func (p *Place) SetMetadata(ref, key, value string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.mustFind(ref)
-	if w.Metadata == nil {
-		w.Metadata = map[string]string{}
-	}
-	if w.Metadata[key] = value; value == "" {
-		delete(w.Metadata, key)
-	}
+	p.changeWorkspace(ref, func(w *workspace) {
+		if w.Metadata == nil {
+			w.Metadata = map[string]string{}
+		}
+		if w.Metadata[key] = value; value == "" {
+			delete(w.Metadata, key)
+		}
+	})
 }
 
 // SetKept makes Delete keep the workspace, and return the text.

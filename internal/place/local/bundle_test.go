@@ -26,8 +26,7 @@ func TestBundleHasAllWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := newRepositoryPlace(t, false)
-			a := w.provisionIn("repo")
+			w, repo, a := newRepositoryAgent(t)
 			r := w.start(a, tc.script)
 			if tc.kill {
 				w.followUntil(a, r, "done")
@@ -58,8 +57,7 @@ func TestBundleHasAllWork(t *testing.T) {
 // TestBundleOfBrokenTree checks that the bundle has the agent's commits although its working directory no longer exists.
 func TestBundleOfBrokenTree(t *testing.T) {
 	t.Parallel()
-	w, repo := newRepositoryPlace(t, false)
-	a := w.provisionIn("repo")
+	w, repo, a := newRepositoryAgent(t)
 	r := w.start(a, "git commit -q --allow-empty -m two")
 	w.follow(a, r)
 	ws, err := w.Inspect(w.ctx, a)

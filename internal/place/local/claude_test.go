@@ -51,6 +51,13 @@ func newClaudePlace(t *testing.T, role local.Role, environ ...string) *claudePla
 	return newClaudePlaceWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
 }
 
+// newClaudeAgent returns a place with the fake Claude Code, and an agent of it.
+func newClaudeAgent(t *testing.T) (*claudePlace, fleet.Agent) {
+	t.Helper()
+	w := newClaudePlace(t, local.Role{})
+	return w, w.provisionIn("claude")
+}
+
 func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config)) *claudePlace {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,8 +185,7 @@ func TestClaudeResumes(t *testing.T) {
 // with which a conversation started.
 func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
-	w := newClaudePlace(t, local.Role{})
-	a := w.provisionIn("claude")
+	w, a := newClaudeAgent(t)
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.runTask(a, "one")
 	require.Equal(t, "one", w.prompt())

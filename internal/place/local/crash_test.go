@@ -40,6 +40,14 @@ func newCrashPlace(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	return p, a, ctx
 }
 
+func requireState(t *testing.T, p *Place, a fleet.Agent, want fleet.State) fleet.Workspace {
+	t.Helper()
+	w, err := p.Inspect(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, want, w.State)
+	return w
+}
+
 func TestCrashInProvision(t *testing.T) {
 	t.Parallel()
 	p, a, ctx := newCrashPlace(t)
@@ -48,28 +56,19 @@ func TestCrashInProvision(t *testing.T) {
 	require.NoError(t, err)
 	r.Ready = false
 	require.NoError(t, h.writeRecord(r))
-	w, err := p.Inspect(ctx, a)
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatePending, w.State)
+	requireState(t, p, a, fleet.StatePending)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(p.Connect(a).Dispatch(ctx, fleet.Run{TaskID: "x", Timeout: time.Minute})))
 
 	require.NoError(t, os.Remove(h.join("agent.json")))
-	w, err = p.Inspect(ctx, a)
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatePending, w.State)
-	w, err = p.Provision(ctx, a)
+	requireState(t, p, a, fleet.StatePending)
+	w, err := p.Provision(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateRunning, w.State)
 
 	require.NoError(t, os.RemoveAll(h.work()))
-	w, err = p.Inspect(ctx, a)
-	require.NoError(t, err)
-	require.Equal(t, fleet.StateUnhealthy, w.State)
-	require.Contains(t, w.Reason, "does not exist")
+	require.Contains(t, requireState(t, p, a, fleet.StateUnhealthy).Reason, "does not exist")
 	require.NoError(t, p.Start(ctx, a))
-	w, err = p.Inspect(ctx, a)
-	require.NoError(t, err)
-	require.Equal(t, fleet.StateRunning, w.State)
+	requireState(t, p, a, fleet.StateRunning)
 
 	require.NoError(t, os.WriteFile(h.join("agent.json"), []byte("{"), 0o600))
 	all, err := p.List(ctx)
@@ -137,9 +136,7 @@ func TestCrashInRestore(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "work", string(text))
 		}
-		w, err := p.Inspect(ctx, a)
-		require.NoError(t, err)
-		require.Equal(t, fleet.StateRunning, w.State)
+		requireState(t, p, a, fleet.StateRunning)
 	}
 	remove := func() {
 		t.Helper()
@@ -165,9 +162,7 @@ func TestCrashInRestore(t *testing.T) {
 	} {
 		remove()
 		require.NoError(t, os.Rename(string(k), string(h)), name) // then the server was killed
-		w, err := p.Inspect(ctx, a)
-		require.NoError(t, err)
-		require.Equal(t, fleet.StateDeleting, w.State, name)
+		requireState(t, p, a, fleet.StateDeleting)
 		require.NoError(t, again(), name)
 		intact()
 	}

@@ -120,19 +120,19 @@ func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	if r, err := trash.record(); err == nil && r != nil {
 		kept = r.Kept
 	}
+	paths := []string{}
 	for _, e := range entries {
-		if e.Name() == "agent.json" {
-			continue
+		if e.Name() != "agent.json" {
+			paths = append(paths, trash.join(e.Name()))
 		}
+	}
+	for _, path := range append(paths, string(trash)) {
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		if err := worktree.RemoveAll(trash.join(e.Name())); err != nil {
+		if err := worktree.RemoveAll(path); err != nil {
 			return "", runner.HostError("cannot remove the agent's directory", err)
 		}
-	}
-	if err := worktree.RemoveAll(string(trash)); err != nil {
-		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return kept, nil
 }

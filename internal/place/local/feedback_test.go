@@ -6,15 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/local"
 )
 
 // TestClaudeRetriesFailedChecks checks that the next turn of the conversation receives the results of failed checks. If
 // the agent has lost its conversation, it must receive its task again.
 func TestClaudeRetriesFailedChecks(t *testing.T) {
 	t.Parallel()
-	w := newClaudePlace(t, local.Role{})
-	a := w.provisionIn("claude")
+	w, a := newClaudeAgent(t)
 	w.script("s-1", "", claudeInit, claudeDone)
 	w.mustRun(a, "fix the login")
 

@@ -37,8 +37,7 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 
 func TestDeleteDoesNotFollowSymlinks(t *testing.T) {
 	t.Parallel()
-	w := newClaudePlace(t, local.Role{})
-	a := w.provisionIn("claude")
+	w, a := newClaudeAgent(t)
 	w.script("s-1", keepTranscript, claudeInit, claudeDone)
 	w.follow(a, w.start(a, "one"))
 	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")

@@ -117,7 +117,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	if err != nil || r == nil || !r.Deleting || r.Unsaved == "" {
 		return nil //nolint:nilerr // the caller reads the record too
 	}
-	if err := sandbox.Show(ctx, string(h)); err != nil {
+	if err := sandbox.ShowRepositories(ctx, string(h)); err != nil {
 		return runner.HostError("cannot restore the agent's directory", err)
 	}
 	r.Deleting, r.Unsaved, r.Kept = false, "", "" // KeptAt says that it was kept

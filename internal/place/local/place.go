@@ -122,3 +122,11 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 
 // Close implements fleet.Place.
 func (p *Place) Close() error { return p.closeHost() }
+
+// Log implements fleet.Place.
+func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	return runner.Home(p.home(a.UID)).Log(n)
+}

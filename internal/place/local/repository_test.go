@@ -48,6 +48,13 @@ func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
 	}), repo
 }
 
+// newRepositoryAgent returns the place and the repository of newRepositoryPlace, and an agent of the project.
+func newRepositoryAgent(t *testing.T) (*testPlace, string, fleet.Agent) {
+	t.Helper()
+	w, repo := newRepositoryPlace(t, false)
+	return w, repo, w.provisionIn("repo")
+}
+
 func TestRepository(t *testing.T) {
 	t.Parallel()
 	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
@@ -105,8 +112,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			requireSandbox(t)
-			w, repo := newRepositoryPlace(t, false)
-			a := w.provisionIn("repo")
+			w, repo, a := newRepositoryAgent(t)
 			w.mustRun(a, tc.script)
 			unsaved, err := w.Unsaved(w.ctx, a)
 			require.NoError(t, err)
@@ -156,8 +162,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 // TestKeptDirectoryIsSafe checks that git runs no program that an agent configured when a person looks at a kept directory.
 func TestKeptDirectoryIsSafe(t *testing.T) {
 	t.Parallel()
-	w, _ := newRepositoryPlace(t, false)
-	a := w.provisionIn("repo")
+	w, _, a := newRepositoryAgent(t)
 	trap := filepath.Join(w.home(a, "work"), "ran")
 	w.mustRun(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
 	w.remove(a)
@@ -228,8 +233,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := newRepositoryPlace(t, false)
-			a := w.provisionIn("repo")
+			w, repo, a := newRepositoryAgent(t)
 			w.runTask(a, "echo precious >>file")
 			runGit(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
 
@@ -250,8 +254,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 
 func TestRestoreWorktree(t *testing.T) {
 	t.Parallel()
-	w, _ := newRepositoryPlace(t, false)
-	a := w.provisionIn("repo")
+	w, _, a := newRepositoryAgent(t)
 	w.runTask(a, "echo two >>file; git commit -qam two")
 	require.NoError(t, os.RemoveAll(w.home(a, "work")))
 	require.NoError(t, w.Stop(w.ctx, a))
@@ -321,8 +324,7 @@ func TestChangesOfBrokenTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			requireSandbox(t)
-			w, repo := newRepositoryPlace(t, false)
-			a := w.provisionIn("repo")
+			w, repo, a := newRepositoryAgent(t)
 			r := w.start(a, "echo two >>file; git commit -qam two; git rev-parse HEAD; "+script)
 			said, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)

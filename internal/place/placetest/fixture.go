@@ -179,6 +179,18 @@ func (x *fixture) startWorking(a fleet.Agent, p Prompt) (fleet.Run, *activeFollo
 	return r, f
 }
 
+// followUntil follows the run until its output contains the line, and returns the outputs so far. The run continues.
+func (x *fixture) followUntil(a fleet.Agent, r fleet.Run, line string) []fleet.Output {
+	x.Helper()
+	ctx, cancel := context.WithCancel(x.ctx)
+	f := x.follow(ctx, a, r, "")
+	f.until(line)
+	cancel()
+	outputs, _, err := f.end()
+	x.ErrorIs(err, context.Canceled)
+	return outputs
+}
+
 // interruptRun interrupts an active run, and requires that the run ends with the status stopped.
 func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()

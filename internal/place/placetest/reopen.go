@@ -1,7 +1,6 @@
 package placetest
 
 import (
-	"context"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -15,12 +14,7 @@ func closeKeepsWorld(x *fixture) {
 	said, outcome := x.requireCompleted(idle, done, x.harness.Prompts.Says)
 	p := x.harness.Prompts.Works
 	r := x.dispatch(a, p)
-	ctx, cancel := context.WithCancel(x.ctx)
-	f := x.follow(ctx, a, r, "")
-	f.until(p.Lines[len(p.Lines)-1])
-	cancel()
-	taken, _, err := f.end()
-	x.ErrorIs(err, context.Canceled)
+	taken := x.followUntil(a, r, p.Lines[len(p.Lines)-1])
 
 	x.reopen()
 	x.await(a, fleet.StateRunning)
@@ -41,7 +35,7 @@ func closeKeepsWorld(x *fixture) {
 	} else {
 		taken = nil
 	}
-	f = x.follow(x.ctx, a, r, cursor)
+	f := x.follow(x.ctx, a, r, cursor)
 	x.interruptRun(a, r, f)
 	rest, _, _ := f.end()
 	x.requireLines(append(taken, rest...), p.Lines...)
@@ -54,11 +48,7 @@ func sendTakeOver(x *fixture) {
 	x.skipUnlessSet(p, "messages")
 	a := x.readyAgent()
 	r := x.dispatch(a, p)
-	ctx, cancel := context.WithCancel(x.ctx)
-	f := x.follow(ctx, a, r, "")
-	f.until(p.Lines[0])
-	cancel()
-	<-f.done
+	x.followUntil(a, r, p.Lines[0])
 	const words = "Go on, please."
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "message-1", words))
 	x.reopen()
