@@ -193,7 +193,7 @@ func TestInterrupt(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
-		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+		d := newFixture(t, fleet.AgentConfig{PrivateHosts: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},

@@ -34,7 +34,7 @@ func TestPlace(t *testing.T) {
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}}, prompts()},
+		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, prompts()},
 		{"slow", fake.Config{BuildPolls: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
@@ -63,7 +63,7 @@ func TestPlace(t *testing.T) {
 				Prompts:      tt.prompts,
 				TimeLimit:    20 * time.Millisecond,
 			}
-			if tt.config.Traits.Changes {
+			if tt.config.Traits.SupportsChanges {
 				h.Checks = placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
 				h.Landing = placetest.Landing{
 					Project: "DataOne", Sees: "has dir/file.go; has other.go",

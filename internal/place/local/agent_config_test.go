@@ -209,7 +209,7 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	report := &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
-	r.Report = report
+	r.FleetEndpoint = report
 	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, dir+"\nhttp://127.0.0.1:1/mcp\n600\nt0ken0\n", output)
@@ -238,7 +238,7 @@ func TestReportingConfig(t *testing.T) {
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
 	r := newRun("go")
-	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	w.execute(a, r)
 	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
 	require.Contains(t, w.file("initialize"), "You write code.")

@@ -37,7 +37,7 @@ func TestBundleHasAllWork(t *testing.T) {
 				require.Equal(t, tc.want, o.Status, o.Reason)
 			}
 			c := w.changes(a, r)
-			require.Equal(t, 2, c.Files)
+			require.Equal(t, 2, c.FileCount)
 			w.remove(a)
 
 			var b bytes.Buffer

@@ -146,7 +146,7 @@ func (proj Project) newDriver() (driver.Driver, error) {
 func (p project) fleetProject() fleet.Project {
 	return fleet.Project{
 		Name: p.Name, DisplayName: cmp.Or(p.DisplayName, p.Name), Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.AllowedGroups(),
 	}
 }
 

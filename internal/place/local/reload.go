@@ -17,7 +17,7 @@ type setup struct {
 
 // Reload validates the projects and returns a function that makes the place use them in place of its present ones. private
 // replaces Config.Private. Nothing else of the configuration changes. Runs that have begun keep what they were started with. An agent
-// whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.Closed. Reload and the function are not safe for concurrent use.
+// whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload and the function are not safe for concurrent use.
 func (p *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
 	c := p.config
 	c.Projects, c.Private = projects, private
