@@ -112,12 +112,12 @@ func run(b *testing.B, dir string, environ []string, script string) string {
 // measureConcurrent calls do n times at once, and returns how long that took, in seconds.
 func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 	var g errgroup.Group
-	begun := time.Now()
+	start := time.Now()
 	for i := range n {
 		g.Go(func() error { return do(i) })
 	}
 	require.NoError(b, g.Wait())
-	return since(begun) / 1000
+	return since(start) / 1000
 }
 
 // inClones runs the test in n new clones.

@@ -54,14 +54,14 @@ type load struct {
 func (l *load) server(client int) *server { return l.servers[client%len(l.servers)] }
 
 func (l *load) agentStatus(b *testing.B) func(client int) error {
-	const asked = 50 // agents in one request
+	const batch = 50 // agents in one request
 	return func(client int) error {
 		q := &fleetv1.AgentStatusRequest{}
-		for range asked {
+		for range batch {
 			q.AgentIds = append(q.AgentIds, contractID(rand.IntN(l.agents)))
 		}
 		answer, err := fleetv1.NewLifecycleServiceClient(l.server(client).conn).AgentStatus(b.Context(), q)
-		if err == nil && (len(answer.GetAgents()) != asked || answer.GetAgents()[0].Status == nil) {
+		if err == nil && (len(answer.GetAgents()) != batch || answer.GetAgents()[0].Status == nil) {
 			err = fmt.Errorf("an answer without the agents: %s", answer)
 		}
 		return err
@@ -129,14 +129,14 @@ func (l *load) watch(b *testing.B, goal float64) {
 		}()
 	}
 	event := func(i int) (took []float64) {
-		begun, name := time.Now(), agentName(i%l.agents)
+		start, name := time.Now(), agentName(i%l.agents)
 		_, err := l.servers[0].StartAgent(b.Context(), &fleetv1.StartAgentRequest{AgentName: name}) // the agent runs already, so the only effect is an event
 		require.NoError(b, err)
 		for len(took) < watchers {
 			a := <-arrived
 			require.NoError(b, a.err)
 			if a.agent == name {
-				took = append(took, a.at.Sub(begun).Seconds()*1000)
+				took = append(took, a.at.Sub(start).Seconds()*1000)
 			}
 		}
 		return took

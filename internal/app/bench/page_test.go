@@ -124,10 +124,10 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 		took := each(b, func(i int) float64 {
 			text := fmt.Sprintf("event %d", i)
 			eval[bool](tab, b, fmt.Sprintf(`bench.drawn = bench.when('.table .cells', '%s').then(at => performance.timeOrigin + at), true`, text))
-			begun := time.Now()
+			start := time.Now()
 			s.begin(b, 0, "echo "+text+"\nwait never")
 			defer s.interrupt(b, 0)
-			return eval[float64](tab, b, `bench.drawn`) - float64(begun.UnixMicro())/1000
+			return eval[float64](tab, b, `bench.drawn`) - float64(start.UnixMicro())/1000
 		})
 		report(b, quantile(took, 0.95), "p95-ms", "at most", 150)
 	})
@@ -180,7 +180,7 @@ func (s *server) interrupt(b *testing.B, agent int) {
 func (s *server) change(b *testing.B) (stop func() float64) {
 	const rate, perTask = 100, 3
 	ctx, cancel := context.WithCancel(b.Context())
-	begun, tasks := time.Now(), 0
+	start, tasks := time.Now(), 0
 	var g errgroup.Group
 	g.Go(func() error {
 		tick := time.NewTicker(time.Second * perTask / rate)
@@ -196,7 +196,7 @@ func (s *server) change(b *testing.B) (stop func() float64) {
 	return func() float64 {
 		cancel()
 		require.NoError(b, g.Wait())
-		return float64(perTask*tasks) * 1000 / since(begun)
+		return float64(perTask*tasks) * 1000 / since(start)
 	}
 }
 

@@ -48,8 +48,8 @@ func storeProject(i int) string { return fmt.Sprintf("project-%02d", i%storeProj
 
 // newLargeStore fills the store with the URL, see newTestbed.
 func newLargeStore(b *testing.B, url string) *largeStore {
-	begun := time.Now()
-	now := begun.UTC().Truncate(time.Second)
+	start := time.Now()
+	now := start.UTC().Truncate(time.Second)
 	var projects []fake.Project
 	for i := range storeProjects {
 		projects = append(projects, fake.Project{Project: fleet.Project{Name: storeProject(i), TemplateID: storeProject(i), TemplateName: storeProject(i)}})
@@ -81,7 +81,7 @@ func newLargeStore(b *testing.B, url string) *largeStore {
 		}
 		return tx.Insert(t)
 	})
-	b.Logf("filled the store in %s", time.Since(begun).Round(time.Second))
+	b.Logf("filled the store in %s", time.Since(start).Round(time.Second))
 	return s
 }
 
@@ -163,7 +163,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 
 // start starts a server. It returns the seconds until the server was ready and had listed an agent.
 func (s *largeStore) start(b *testing.B) (seconds float64, srv *server) {
-	begun := time.Now()
+	start := time.Now()
 	srv = s.serve(b, nil)
 	waittest.Until(b, "readiness gives no signal", func() bool {
 		answer, err := http.Get("http://" + srv.HTTPAddr() + "/readyz")
@@ -175,7 +175,7 @@ func (s *largeStore) start(b *testing.B) (seconds float64, srv *server) {
 	})
 	_, err := srv.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{Limit: new(int32(1))})
 	require.NoError(b, err)
-	return since(begun) / 1000, srv
+	return since(start) / 1000, srv
 }
 
 // rss returns the resident memory of this process in bytes, after the heap has returned free memory to the system.

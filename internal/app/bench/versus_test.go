@@ -16,7 +16,7 @@ import (
 )
 
 // measurement makes calls for the duration. It returns how long each call took, in milliseconds, and the calls per second.
-type measurement func(b *testing.B, d time.Duration) (took []float64, rate float64)
+type measurement func(b *testing.B, d time.Duration) (durations []float64, rate float64)
 
 // row is a line of the results.
 type row struct {
@@ -36,28 +36,28 @@ type peer struct {
 // before each call, and is not measured.
 func repeat(clients int, call func(client int) error, before ...func() error) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
-		took := make([][]float64, clients)
+		durations := make([][]float64, clients)
 		var g errgroup.Group
 		end := time.Now().Add(d)
 		for c := range clients {
 			g.Go(func() error {
-				for len(took[c]) == 0 || time.Now().Before(end) {
+				for len(durations[c]) == 0 || time.Now().Before(end) {
 					for _, f := range before {
 						if err := f(); err != nil {
 							return err
 						}
 					}
-					begun := time.Now()
+					start := time.Now()
 					if err := call(c); err != nil {
 						return err
 					}
-					took[c] = append(took[c], since(begun))
+					durations[c] = append(durations[c], since(start))
 				}
 				return nil
 			})
 		}
 		require.NoError(b, g.Wait())
-		all := slices.Concat(took...)
+		all := slices.Concat(durations...)
 		return all, float64(clients) * 1000 / mean(all)
 	}
 }
@@ -65,10 +65,10 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 // until returns a turn that waits until what its calls have begun is done. Its rate includes that time.
 func (t measurement) until(done func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
-		begun := time.Now()
-		took, _ := t(b, d)
+		start := time.Now()
+		durations, _ := t(b, d)
 		done(b)
-		return took, float64(len(took)) * 1000 / since(begun)
+		return durations, float64(len(durations)) * 1000 / since(start)
 	}
 }
 
@@ -77,7 +77,7 @@ func (t measurement) until(done func(*testing.B)) measurement {
 func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 	b.Run(r.name, func(b *testing.B) {
 		d = size(d, time.Millisecond)
-		var took, rates []float64
+		var durations, rates []float64
 		ratios := make([][]float64, len(peers))
 		for _, p := range append(peers, peer{row: r}) { // opens connections, and fills pools and caches
 			p.measure(b, d/4)
@@ -88,19 +88,19 @@ func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 			before := cpuTime(b)
 			calls, rate := r.measure(b, d)
 			cpu += cpuTime(b) - before
-			took, rates = append(took, calls...), append(rates, rate)
+			durations, rates = append(durations, calls...), append(rates, rate)
 			for i, p := range peers {
 				runtime.GC()
 				_, other := p.measure(b, d)
 				ratios[i] = append(ratios[i], rate/other)
 			}
 		}
-		p50, p99 := quantile(took, 0.5), quantile(took, 0.99)
+		p50, p99 := quantile(durations, 0.5), quantile(durations, 0.99)
 		report(b, quantile(rates, 0.5), "calls/s", "", 0)
 		report(b, p50, "p50-ms", "", 0)
 		report(b, p99, "p99-ms", "at most", r.p99)
 		report(b, p99/p50, "p99/p50", "at most", r.tailRatio)
-		report(b, cpu.Seconds()*1e6/float64(len(took)), "cpu-us/call", "", 0)
+		report(b, cpu.Seconds()*1e6/float64(len(durations)), "cpu-us/call", "", 0)
 		for i, p := range peers {
 			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.ratio)
 		}
@@ -154,7 +154,7 @@ func cpuTime(b *testing.B) (total time.Duration) {
 	return total
 }
 
-func since(begun time.Time) (ms float64) { return time.Since(begun).Seconds() * 1000 }
+func since(start time.Time) (ms float64) { return time.Since(start).Seconds() * 1000 }
 
 func mean(values []float64) (mean float64) {
 	for _, v := range values {

@@ -120,13 +120,9 @@ func (b *tab) report(text string) {
 
 func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	require.NoError(b.t, b.try(actions...))
-}
-
-func (b *tab) try(actions ...chromedp.Action[chromedp.Void]) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
-	return chromedp.Do(ctx, actions...)
+	require.NoError(b.t, chromedp.Do(ctx, actions...))
 }
 
 // result runs the action and returns its result.
@@ -198,7 +194,13 @@ func (b *tab) press(name string) {
 			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled && e.ariaDisabled !== 'true')
 		found?.click()
 		return !!found
-	}`, name), "nothing to press is called %q", name)
+	}`, name), "there is no button or link %q", name)
+}
+
+// pressKeys types the text, or presses a key of package kb, where the focus is.
+func (b *tab) pressKeys(keys string, modifiers ...chromedp.KeyOption) {
+	b.t.Helper()
+	b.run(chromedp.KeyEvent(keys, modifiers...))
 }
 
 // fill writes the text into the field with this label or placeholder.
@@ -213,7 +215,7 @@ func (b *tab) fill(label, text string) {
 		field.dispatchEvent(new Event('input', {bubbles: true}))
 		field.dispatchEvent(new Event('change', {bubbles: true}))
 		return true
-	}`, label, text), "no field is called %q", label)
+	}`, label, text), "there is no field %q", label)
 }
 
 // scheme makes the browser report that the system prefers the color scheme: light or dark.

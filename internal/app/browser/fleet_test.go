@@ -8,7 +8,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestFleetRows shows what agents do and have done, what needs people first, in groups, and in a view that is kept.
+// TestFleetRows shows the rows of the fleet: the newest step of each agent, agents that need people first, groups, and a saved view.
 func TestFleetRows(t *testing.T) {
 	t.Parallel()
 	var k transcript

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// lossyProxy is a network between a browser and a server. It can lose all data without closing a connection, like a restarted
+// lossyProxy is a proxy between a browser and a server. It can lose all data without closing a connection, like a restarted
 // router or a laptop that has slept.
 type lossyProxy struct {
 	home   string
@@ -30,7 +30,7 @@ type lossyProxy struct {
 	links []*link
 }
 
-// link is a connection from the browser to the wire, with the matching connection from the wire to the server. Data
+// link is a connection from the browser to the proxy, with the matching connection from the proxy to the server. Data
 // that is sent on a dead link is lost.
 type link struct {
 	ends [2]net.Conn
@@ -112,7 +112,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// startLosing makes the wire lose all data until mend is called. Connections that exist meanwhile stay dead forever.
+// startLosing makes the proxy lose all data until stopLosing is called. Connections that exist meanwhile stay dead.
 func (w *lossyProxy) startLosing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

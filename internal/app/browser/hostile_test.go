@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// hostile is the text of an agent that tries to attack the reader.
+// hostile is output with which an agent tries to attack the reader.
 const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
 
 // TestHostile shows text of a hostile agent. The text must not become markup, its colors must be rendered, and
@@ -51,18 +50,8 @@ func TestHostile(t *testing.T) {
 // hide or reorder text, or to stop the browser.
 func TestHostileChanges(t *testing.T) {
 	t.Parallel()
-	repository := t.TempDir()
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"},
-		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = repository
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
 	s := serve(t, func(cfg *app.Config) {
-		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: repository}}
+		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: newRepository(t, "first.txt", "")}}
 	})
 	s.createAgent(t, "papi")
 	id := s.startTask(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostile+"\nE\n"+

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
 
-	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/identity/oidc/oidctest"
@@ -33,9 +31,7 @@ func TestSignInWithIssuer(t *testing.T) {
 	t.Parallel()
 	s, issuer := serveIssuer(t, app.AuthTokens, app.AuthOIDC)
 	for _, name := range []string{"alice", "bob"} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+issuer.IDToken(t, name))
-		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
-		require.NoError(t, err)
+		s.createAgentAs(t, issuer.IDToken(t, name), "of-"+name, "Try things")
 	}
 	with := "Sign in with " + issuer.URL[len("http://"):]
 	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
@@ -97,12 +93,12 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
 	b.waitForText("No agents yet")
-	asked := issuer.RequestCount("/oauth/token")
+	before := issuer.RequestCount("/oauth/token")
 	session := `{headers: {'Fleet-Session': JSON.parse(localStorage['fleet-session']).session}}`
 	require.NoError(t, b.until(`() => fetch('/session', `+session+`).then(r => r.json()).then(s => !s.signed_in)`), "the token must expire")
 	s.createPapiAs(t, token)
 	b.waitForText("papi") // the event stream must still deliver it
-	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.RequestCount("/oauth/token") > asked })
+	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.RequestCount("/oauth/token") > before })
 	require.NotContains(t, b.text(), "Your session has ended")
 
 	issuer.RevokeRefreshTokens()

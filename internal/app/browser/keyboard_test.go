@@ -3,7 +3,6 @@ package browser
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -44,7 +43,7 @@ const focusRings = `(() => {
 func (b *tab) checkRings(name string) {
 	b.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		b.scheme(scheme)
 		require.Empty(b.t, eval[[]string](b, focusRings), "%s, %s", name, scheme)
 	}
 }
@@ -58,37 +57,36 @@ func TestKeyboard(t *testing.T) {
 	b := open(t, s.home)
 	b.goTo("/")
 	b.waitForText("1 agent")
-	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
 	focused := func(what string) {
 		t.Helper()
 		require.NoError(t, b.until(`what => { const e = document.activeElement; return (e.getAttribute('aria-label') || e.textContent.trim() || e.id).startsWith(what) }`, what),
 			"the focus is not on %q, but on %s", what, eval[string](b, `document.activeElement.outerHTML.slice(0, 200)`))
 	}
-	press(kb.Tab)
+	b.pressKeys(kb.Tab)
 	focused("Skip to the content")
-	press(kb.Enter)
+	b.pressKeys(kb.Enter)
 	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
-	press(kb.Tab)
+	b.pressKeys(kb.Tab)
 	focused("New agent")
 
 	eval[bool](b, `[...document.querySelectorAll('header button')].find(e => e.textContent === 'New task').focus(), true`)
-	press(kb.Enter)
+	b.pressKeys(kb.Enter)
 	b.waitForText("What is to be done")
 	b.fill("What is to be done", "look around")
-	press("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	press(kb.Tab)
+	b.pressKeys("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.pressKeys(kb.Tab)
 	require.Equal(t, "look around", eval[string](b, `document.querySelector('dialog textarea').value`))
-	press(kb.Escape)
+	b.pressKeys(kb.Escape)
 	b.waitUntilGone("Budget in US dollars")
 	focused("New task")
 
 	eval[bool](b, `document.querySelector('a[href="/agents/papi"]').focus(), true`)
-	press(kb.Enter)
+	b.pressKeys(kb.Enter)
 	b.waitForText("What it is for")
 	require.NoError(t, b.until(`() => document.activeElement.id === 'main'`))
 	eval[bool](b, `[...document.querySelectorAll('button')].find(e => e.textContent === 'Delete').focus(), true`)
-	press(kb.Enter)
+	b.pressKeys(kb.Enter)
 	focused("No")
-	press(kb.Escape)
+	b.pressKeys(kb.Escape)
 	focused("Delete")
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -88,7 +87,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 			b.waitForText(p.open)
 		}
 		for _, scheme := range []string{"light", "dark"} {
-			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			b.scheme(scheme)
 			small := palette(t, result(b, chromedp.CaptureScreenshot()))
 			require.Less(t, len(small), 150_000, p.name)
 			dir := filepath.Join("..", "..", "..", "docs", "pictures")
@@ -102,15 +101,21 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 // exampleRepository returns a repository for agents to work in.
 func exampleRepository(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
 	source := "package basket\n\nimport \"fmt\"\n\n// Product is something to buy.\ntype Product struct {\n\tName  string\n\tPrice float64\n}\n\n" +
 		"// Total returns what the products cost.\nfunc Total(products []Product) float64 {\n\tvar total float64\n\tfor _, p := range products {\n\t\ttotal += p.Price\n\t}\n\treturn total\n}\n\n" +
 		"func (p Product) String() string { return fmt.Sprintf(\"%s: %.2f\", p.Name, p.Price) }\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "basket.go"), []byte(source), 0o644))
+	return newRepository(t, "basket.go", source)
+}
+
+// newRepository returns a repository with one commit of the file.
+func newRepository(t *testing.T, name, content string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	for _, args := range [][]string{
 		{"init", "-q", "-b", "main"},
 		{"add", "-A"},
-		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "The basket"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "first"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = dir

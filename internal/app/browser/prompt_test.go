@@ -10,7 +10,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestPrompt starts tasks with a prompt alone: at the top of the fleet, with the key n, and from the palette. Each makes an agent, which is
+// TestPrompt starts tasks with a prompt alone: at the top of the fleet, with the key n, and from the palette. Each task creates an agent that is
 // named after the prompt. A task for a pool waits for an agent of the pool.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
@@ -30,18 +30,17 @@ func TestPrompt(t *testing.T) {
 	b.waitForText("first prompt")
 	b.waitForText("completed")
 
-	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
-	press("n")
+	b.pressKeys("n")
 	b.waitForText("For")
 	b.fill("What is to be done", "echo with the") // the driver of the browser has also typed the n
-	press(" n key")                               // the prompt has the focus, so n is a letter
-	press(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.pressKeys(" n key")                         // the prompt has the focus, so n is a letter
+	b.pressKeys(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.waitForText("with the n key")
 	b.waitForText("completed")
 
-	press("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.pressKeys("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.waitForText("Find or do")
-	press(kb.Enter) // the first action
+	b.pressKeys(kb.Enter) // the first action
 	b.fill("What is to be done", "echo in the pool")
 	b.fill("For", "pool:web")
 	b.fill("Budget in US dollars", "2") // which programs without costs do not support

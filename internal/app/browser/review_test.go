@@ -31,18 +31,17 @@ func TestReview(t *testing.T) {
 	b.waitForText("2 files")
 	b.waitForText("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
-	press := func(keys string, mods ...chromedp.KeyOption) { t.Helper(); b.run(chromedp.KeyEvent(keys, mods...)) }
 	// A click of the mouse gives the focus to the region first.
 	at := eval[[]float64](b, `(() => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 	b.run(chromedp.MouseClickXY(at[0], at[1]))
 	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
-	press(kb.Escape)
+	b.pressKeys(kb.Escape)
 	eval[bool](b, `document.activeElement.blur(), true`)
-	press("n")
-	press("c")
+	b.pressKeys("n")
+	b.pressKeys("c")
 	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
 	b.fill(eval[string](b, `document.activeElement.ariaLabel`), "once is enough")
-	press(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.pressKeys(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.waitForText("Request changes (1 comment)")
 	b.goTo("/tasks/" + id + "?view=changes") // the draft is kept
 	b.waitForText("once is enough")

@@ -57,7 +57,7 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// checkAxe checks the rules of axe, and the contrast in dark, too.
+// checkAxe checks the rules of axe, and the contrast also in the dark scheme.
 func (b *tab) checkAxe(name string) {
 	b.t.Helper()
 	axe, err := os.ReadFile("../../face/page/node_modules/axe-core/axe.min.js")

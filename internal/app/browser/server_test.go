@@ -25,7 +25,7 @@ import (
 // server is a fleet server in this process, whose agents run on this machine.
 type server struct {
 	cfg    app.Config
-	beat   time.Duration // app.Options.Heartbeat
+	beat   time.Duration // the longest silence of an event stream; 0: the default
 	places []fleet.Place // instead of this machine
 	home   string
 	api    fleetv1.FleetServiceClient
@@ -39,8 +39,7 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 	return serveBeating(t, 0, change)
 }
 
-// serveBeating is serve with a limit on how long an event stream may be silent. If beat is 0, the default limit
-// applies.
+// serveWithHeartbeat is serve with a limit on how long an event stream may be silent; 0: the default.
 func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
 	s := &server{beat: beat}
@@ -105,8 +104,13 @@ func (s *server) createAgentWith(t *testing.T, name, project, role, spec string)
 // createPapiAs creates the agent papi as the holder of the token, and returns a context for other calls of the holder.
 func (s *server) createPapiAs(t *testing.T, token string) context.Context {
 	t.Helper()
+	return s.createAgentAs(t, token, "papi", "Try things")
+}
+
+func (s *server) createAgentAs(t *testing.T, token, name, spec string) context.Context {
+	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: name, Project: "shell", Spec: spec})
 	require.NoError(t, err)
 	return ctx
 }

@@ -12,9 +12,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
 
-	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 )
 
@@ -23,9 +21,7 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
 	for name, token := range tokens {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
-		require.NoError(t, err)
+		s.createAgentAs(t, token, "of-"+name, "Try things")
 	}
 	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
 		b := open(t, s.home)
@@ -103,22 +99,22 @@ func TestLink(t *testing.T) {
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
 		return "#code=" + link.Code
 	}
-	alices := link("alice")
+	aliceLink := link("alice")
 	b := open(t, s.home)
-	b.goTo("/" + alices)
+	b.goTo("/" + aliceLink)
 	b.waitForText("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
 
 	again := open(t, s.home)
 	again.expect("401")
-	again.goTo("/" + alices)
+	again.goTo("/" + aliceLink)
 	again.waitForText("was used already")
 
-	mallorys := link("mallory")
-	b.goTo("/usage" + mallorys) // another path, so that the browser loads the page again
+	malloryLink := link("mallory")
+	b.goTo("/usage" + malloryLink) // another path, so that the browser loads the page again
 	b.waitForText("alice")
 	other := open(t, s.home)
-	other.goTo("/" + mallorys) // which alice's browser has not used
+	other.goTo("/" + malloryLink) // the link is unused, because alice's browser ignored it
 	other.waitForText("mallory")
 }
 

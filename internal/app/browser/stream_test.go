@@ -25,25 +25,35 @@ type gatedProxy struct {
 // newGatedProxy starts a proxy that holds each request for which held returns true.
 func newGatedProxy(t *testing.T, home string, held func(*http.Request) bool) *gatedProxy {
 	t.Helper()
-	target, err := url.Parse(home)
-	require.NoError(t, err)
 	g := &gatedProxy{arrived: make(chan struct{}, 100), pass: make(chan struct{})}
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.home = serveProxy(t, home, func(_ http.ResponseWriter, r *http.Request) (handled bool) {
 		if held(r) {
 			g.arrived <- struct{}{}
 			select {
 			case <-g.pass:
 			case <-r.Context().Done():
-				return
+				return true
 			}
 		}
-		proxy.ServeHTTP(w, r)
+		return false
+	})
+	return g
+}
+
+// serveProxy starts a proxy that passes on the requests that handle does not handle, and returns its URL.
+func serveProxy(t *testing.T, home string, handle func(http.ResponseWriter, *http.Request) (handled bool)) string {
+	t.Helper()
+	target, err := url.Parse(home)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !handle(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // streams do not end by themselves
-	g.home = server.URL
-	return g
+	return server.URL
 }
 
 // TestViewBeforeStream opens a view, changes what the view shows, and only then lets the page ask where the event log
@@ -78,16 +88,13 @@ func TestViewBeforeStream(t *testing.T) {
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	target, err := url.Parse(s.home)
-	require.NoError(t, err)
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	var audits, principals, tokens atomic.Int64
 	refuse := func(w http.ResponseWriter, status int, message string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`{"error":"REFUSED","message":"` + message + `"}`))
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := open(t, serveProxy(t, s.home, func(w http.ResponseWriter, r *http.Request) (handled bool) {
 		switch {
 		case r.URL.Path == "/v1/principals":
 			principals.Add(1)
@@ -97,12 +104,10 @@ func TestRetry(t *testing.T) {
 		case r.URL.Path == "/v1/audit" && audits.Add(1) <= 2:
 			refuse(w, http.StatusTooManyRequests, "too many requests")
 		default:
-			proxy.ServeHTTP(w, r)
+			return false
 		}
+		return true
 	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // streams do not end by themselves
-	b := open(t, server.URL)
 	b.expect("Failed to load")
 	b.expect("status of")
 	b.goTo("/admin")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -61,9 +60,7 @@ func TestSessionOfTabs(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
 	for name, token := range tokens {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
-		require.NoError(t, err)
+		s.createAgentAs(t, token, "of-"+name, "Try things")
 	}
 	first := open(t, s.home)
 	second := first.newTab()
@@ -121,16 +118,9 @@ func TestOwners(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob", "root")
 	for _, name := range []string{"alice", "bob"} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens[name])
-		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Work for " + name})
-		require.NoError(t, err)
+		s.createAgentAs(t, tokens[name], "papi", "Work for "+name)
 	}
-	b := open(t, s.home)
-	b.expect("401")
-	b.goTo("/")
-	b.waitForText("Sign in")
-	b.fill("Token", tokens["root"])
-	b.press("Sign in")
+	b := s.openSignedIn(t, tokens["root"])
 	b.waitForText("2 agents")
 	for _, name := range []string{"alice", "bob"} {
 		require.NoError(t, b.until(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +15,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// transcript is what a program says that speaks like Claude Code. It waits until the file go exists before each line "wait".
+// transcript is the output of a program that speaks like Claude Code. At each line "wait", the program waits until the file go exists.
 type transcript []string
 
 func (k *transcript) add(v any) {
@@ -53,7 +52,7 @@ func (k *transcript) answer(parent, id, result string, failed bool, more any) {
 
 func (k *transcript) wait() { *k = append(*k, "wait") }
 
-// program writes the program into a directory, and returns it and how to start the program.
+// program writes the program into a directory. It returns the directory and the command line of the program.
 func (k *transcript) program(t *testing.T) (dir string, argv []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -170,6 +169,6 @@ func TestLongTranscript(t *testing.T) {
 	b.waitForText("the end")
 	b.waitUntilGone("Jump to now")
 	eval[bool](b, `document.querySelector('[aria-label="Conversation"]').focus(), true`)
-	b.run(chromedp.KeyEvent(kb.Home))
+	b.pressKeys(kb.Home)
 	b.waitForText("Jump to the end")
 }

@@ -60,7 +60,7 @@ func (d *delegationServer) as(t *testing.T, id string) context.Context {
 	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 }
 
-// delegate makes the agent with the task delegate another to a new agent.
+// delegate makes the agent with the task by delegate another task to a new agent.
 func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 	t.Helper()
 	r, err := d.api.QueueTask(d.as(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})

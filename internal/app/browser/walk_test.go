@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
@@ -14,24 +13,24 @@ func (b *tab) focusTo(name string) {
 	b.t.Helper()
 	const is = `name => { const e = document.activeElement
 		return [e.getAttribute('aria-label'), e.placeholder, e.closest('label')?.innerText, e.textContent].some(t => t?.trim().startsWith(name)) && e !== document.body && e.id !== 'main' }`
-	var met []string
+	var visited []string
 	for range 1000 { // the element may not have appeared yet
 		if eval[bool](b, `(`+is+`)(`+"`"+name+"`"+`)`) {
 			return
 		}
-		if len(met) < 60 {
-			met = append(met, eval[string](b, `document.activeElement.outerHTML.slice(0, 60)`))
+		if len(visited) < 60 {
+			visited = append(visited, eval[string](b, `document.activeElement.outerHTML.slice(0, 60)`))
 		}
-		b.run(chromedp.KeyEvent(kb.Tab))
+		b.pressKeys(kb.Tab)
 	}
-	require.Fail(b.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(met, "\n"))
+	require.Fail(b.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(visited, "\n"))
 }
 
-// pressKeys moves the focus to the element with the name, and presses Enter.
-func (b *tab) pressKeys(name string) {
+// pressFocused moves the focus to the element with the name, and presses Enter.
+func (b *tab) pressFocused(name string) {
 	b.t.Helper()
 	b.focusTo(name)
-	b.run(chromedp.KeyEvent(kb.Enter))
+	b.pressKeys(kb.Enter)
 }
 
 // TestKeyboardWalk does everything that a new user does, with the keyboard alone: it creates the first agent, gives it
@@ -41,49 +40,48 @@ func TestKeyboardWalk(t *testing.T) {
 	s := serve(t, nil)
 	b := open(t, s.home)
 	b.expect("404") // the project has no repository, so the task has no changes
-	write := func(text string) { b.run(chromedp.KeyEvent(text)) }
 	b.goTo("/")
 	b.waitForText("No agents yet")
-	b.pressKeys("Create the first agent")
+	b.pressFocused("Create the first agent")
 	b.waitForText("What the agent is for")
 	b.focusTo("Name")
-	write("papi")
+	b.pressKeys("papi")
 	b.focusTo("What the agent is for")
-	write("Try things")
-	b.pressKeys("Create agent")
+	b.pressKeys("Try things")
+	b.pressFocused("Create agent")
 	b.waitForText("Next task")
 	b.waitForText("papi")
 
 	b.focusTo("Next task")
-	write(`"$FLEET_ASK" question "tabs or spaces?" tabs spaces && echo it is $((40 + 2))`)
-	b.pressKeys("Start task")
+	b.pressKeys(`"$FLEET_ASK" question "tabs or spaces?" tabs spaces && echo it is $((40 + 2))`)
+	b.pressFocused("Start task")
 	b.waitForText("tabs or spaces?")
-	b.pressKeys("Attention")
+	b.pressFocused("Attention")
 	b.waitForText("papi asks")
-	b.pressKeys("spaces")
+	b.pressFocused("spaces")
 	b.waitForText("No agent waits for an answer.")
 
-	b.pressKeys("Tasks")
+	b.pressFocused("Tasks")
 	b.waitForText("completed")
-	b.pressKeys(`"$FLEET_ASK"`)
+	b.pressFocused(`"$FLEET_ASK"`)
 	b.waitForText("it is 42")
 	for _, view := range []string{"result", "changes", "checks", "output", "conversation"} {
-		b.pressKeys(view)
+		b.pressFocused(view)
 		require.NoError(t, b.until(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
 	}
 	for _, room := range [][2]string{{"Usage", "Tasks by day"}, {"Toolsets", "contracts"}, {"Admin", "The server is ready."}, {"Fleet", "1 agent"}} {
-		b.pressKeys(room[0])
+		b.pressFocused(room[0])
 		b.waitForText(room[1])
 	}
-	b.pressKeys("timeline")
+	b.pressFocused("timeline")
 	b.waitForText("papi")
-	b.pressKeys("table")
-	b.pressKeys("papi")
+	b.pressFocused("table")
+	b.pressFocused("papi")
 	b.waitForText("What it is for")
-	b.pressKeys("Stop")
-	b.pressKeys("Yes")
+	b.pressFocused("Stop")
+	b.pressFocused("Yes")
 	b.waitForText("stopped")
-	b.pressKeys("Delete")
-	b.pressKeys("Yes")
+	b.pressFocused("Delete")
+	b.pressFocused("Yes")
 	b.waitForText("No agents yet")
 }

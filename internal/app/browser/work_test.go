@@ -54,9 +54,10 @@ func TestPalette(t *testing.T) {
 	b := open(t, s.home)
 	b.goTo("/")
 	b.waitForText("1 agent")
-	b.run(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	b.pressKeys("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.waitForText("Find or do")
-	b.run(chromedp.KeyEvent("papi"), chromedp.KeyEvent(kb.Enter))
+	b.pressKeys("papi")
+	b.pressKeys(kb.Enter)
 	b.waitForText("What it is for")
 	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
 }

@@ -21,7 +21,7 @@ func TestBuilds(t *testing.T) {
 		} else { // the build has not failed yet
 			require.Equal(t, "offline", answer.text("agent.status"), "%v", answer)
 		}
-		within(t, patience, "the failure shows", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
+		within(t, patience, "the agent has failed", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
 		a := c.agent(t, "Fails")
 		require.Contains(t, a["state_reason"], "failed!", "the text must contain Coder's error of the build")
 		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
@@ -30,9 +30,9 @@ func TestBuilds(t *testing.T) {
 	t.Run("hanging", func(t *testing.T) {
 		t.Parallel()
 		c := s.through("rest")
-		begun := time.Now()
+		start := time.Now()
 		r := c.call(t, "create_agent", object{"name": "Hangs", "project": "hang-echo", "spec": "x"})
-		require.Less(t, time.Since(begun), 20*time.Second, "the call must not wait longer than requested")
+		require.Less(t, time.Since(start), 20*time.Second, "the call must not wait longer than requested")
 		require.Equal(t, "offline", r.text("agent.status"), "%v", r)
 		require.Contains(t, []any{"pending", "starting"}, r.at("agent.state"))
 		require.NotEmpty(t, r.text("agent.state_reason"))
@@ -55,11 +55,11 @@ func TestBuilds(t *testing.T) {
 // remove deletes the agent, waits until it no longer exists, and checks that its workspace has been deleted too.
 func (c caller) remove(t testing.TB, name string) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	c.call(t, "delete_agent", object{"agent_name": name})
 	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
-	t.Logf("%s deleted in %s", name, time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
 	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
-	_, there := c.workspace(t, c.workspaceOf(name))
-	require.False(t, there, "the workspace must be deleted")
+	_, found := c.workspace(t, c.workspaceOf(name))
+	require.False(t, found, "the workspace must be deleted")
 }

@@ -122,7 +122,7 @@ func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string)
 		args["request_id"] = newTag()
 	}
 	var last any
-	for begun := time.Now(); time.Since(begun) < 2*recoveryTime && !t.Failed(); {
+	for start := time.Now(); time.Since(start) < 2*recoveryTime && !t.Failed(); {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		answer, problem, err := k.api().callREST(ctx, method(tool), tool, args)
 		cancel()
@@ -146,11 +146,11 @@ func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string)
 func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	tag, lines, stop := newTag(), 20+r.IntN(100), r.IntN(6) == 0
 	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
-	begun := time.Now()
+	start := time.Now()
 	var started object
 	for started == nil && !t.Failed() { // each try is a new request, because the server refuses a task while the agent is offline
 		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
-		if time.Since(begun) > recoveryTime {
+		if time.Since(start) > recoveryTime {
 			t.Errorf("%s must not stay offline", agent)
 		}
 	}
@@ -165,7 +165,7 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 		if s := task.text("status"); s != "pending" && s != "running" {
 			break
 		}
-		if time.Since(begun) > 2*recoveryTime {
+		if time.Since(start) > 2*recoveryTime {
 			t.Errorf("%s of %s must end: %v", tag, agent, task)
 		}
 		<-time.After(200 * time.Millisecond)
@@ -177,19 +177,14 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	for i := range lines {
 		fmt.Fprintf(&want, "line %d %s\n", i+1, tag)
 	}
-	var said strings.Builder
-	for _, e := range k.do(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {
-		if e["type"] == "task_output" {
-			said.WriteString(e.text("text"))
-		}
-	}
+	output := outputText(k.do(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
 	times, err := os.ReadFile(filepath.Join(k.home(t, k.prefix+agent), "work", tag))
 	switch status := task.text("status"); {
 	case strings.Count(string(times), "begun") > 1:
 		t.Errorf("%s of %s was run again: %q", tag, agent, times)
 	case stop && status == "stopped":
-		if payload := task.text("payload"); !strings.HasPrefix(want.String(), payload) || said.String() != payload {
-			t.Errorf("%s of %s lost lines before it was stopped: %q, %q", tag, agent, payload, said.String())
+		if payload := task.text("payload"); !strings.HasPrefix(want.String(), payload) || output != payload {
+			t.Errorf("%s of %s lost lines before it was stopped: %q, %q", tag, agent, payload, output)
 		}
 	case status != "completed":
 		t.Errorf("%s of %s did not succeed: %v", tag, agent, task)
@@ -197,12 +192,12 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 		t.Errorf("%s of %s did not run exactly once: %q %v", tag, agent, times, err)
 	case task.text("payload") != want.String():
 		t.Errorf("%s of %s lost lines: %q", tag, agent, task.text("payload"))
-	case said.String() != want.String():
-		t.Errorf("%s of %s lost or repeated events: %q", tag, agent, said.String())
+	case output != want.String():
+		t.Errorf("%s of %s lost or repeated events: %q", tag, agent, output)
 	}
 	k.resultsMu.Lock()
 	defer k.resultsMu.Unlock()
 	k.endedByStatus[task.text("status")]++
-	k.lines += strings.Count(said.String(), "\n")
-	k.longest = max(k.longest, time.Since(begun))
+	k.lines += strings.Count(output, "\n")
+	k.longest = max(k.longest, time.Since(start))
 }

@@ -71,7 +71,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.blackholes)
 	t.Logf("calls               %d, of which %d failed and were repeated; the longest took %s with its repetitions", c.calls, c.repeatedCalls, c.longest.Round(time.Millisecond))
 	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.listDurations), quantile(c.listDurations, 0.5), quantile(c.listDurations, 0.99), quantile(c.listDurations, 1))
-	t.Logf("stopped for a task  %d times, because nothing milder had ended the task", c.stoppedAgents)
+	t.Logf("agents stopped      %d, because nothing else had ended their tasks", c.stoppedAgents)
 	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))
 	t.Logf("goroutines of Fleet %d at first, %d at rest, %d after the end", running, idle, fleetGoroutines(t))
 	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.MaxConns, idleConns, s.OpenConns)
@@ -101,8 +101,8 @@ type chaos struct {
 
 // loadTask is a task of the load.
 type loadTask struct {
-	id, agent       string
-	message         bool // this is a message to a task, not a task
+	id, agent, tag  string
+	message         bool // it is a message to a task, not a task
 	interrupted     bool // the load stops, restarts or deletes the agent during the task
 	withoutMessages bool // the task gets no messages, so its summary must be about its own prompt
 }
@@ -138,7 +138,7 @@ func (c *chaos) open(t *testing.T, url string) (stop func()) {
 	return stop
 }
 
-// memoryLog is a log in memory.
+// memoryLog is a log in memory, for concurrent use.
 type memoryLog struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -197,7 +197,7 @@ func (c *chaos) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Durat
 			}
 		})
 	}
-	watching, enough := context.WithCancel(t.Context())
+	watching, stopWatching := context.WithCancel(t.Context())
 	watch.Go(func() { c.pollAgents(t, watching) })
 	watch.Go(func() { c.pollConversations(t, watching) })
 
@@ -216,7 +216,7 @@ func (c *chaos) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Durat
 		}
 	}
 	load.Wait() // each worker completes the action that it has started
-	enough()
+	stopWatching()
 	watch.Wait()
 }
 
@@ -226,25 +226,25 @@ func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 	case chance < 50:
 		e := c.start(t, agent, fmt.Sprintf("sleep %d", r.IntN(4)))
 		e.withoutMessages = true
-		c.waitForEnd(t, e)
+		c.api().wait(t, e.id)
 	case chance < 65:
 		e := c.start(t, agent, "sleep 300")
 		e.interrupted = true
 		if r.IntN(2) == 0 {
-			within(t, recoveryTime, "the agent works", func() bool { return c.timesSent(tagOfTask(c, e)) > 0 })
+			within(t, recoveryTime, "the agent works", func() bool { return c.timesSent(e.tag) > 0 })
 		}
 		c.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
-		c.waitForEnd(t, e)
+		c.api().wait(t, e.id)
 	case chance < 80:
 		e := c.start(t, agent, "sleep 4")
 		tag := newTag()
-		m := &loadTask{id: e.id, agent: agent, message: true}
+		m := &loadTask{id: e.id, agent: agent, tag: tag, message: true}
 		if _, refused := c.do(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
 			c.mu.Lock()
 			c.tasks[tag] = m
 			c.mu.Unlock()
 		}
-		c.waitForEnd(t, e)
+		c.api().wait(t, e.id)
 	case chance < 88:
 		c.do(t, "restart_agent", object{"agent_name": agent, "role": []string{"coder", "operator", "manager"}[r.IntN(3)]})
 	case chance < 94:
@@ -258,20 +258,9 @@ func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
 		})
-		c.waitForEnd(t, e)
+		c.api().wait(t, e.id)
 		c.create(t, agent)
 	}
-}
-
-func tagOfTask(c *chaos, e *loadTask) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for tag, other := range c.tasks {
-		if other == e {
-			return tag
-		}
-	}
-	return ""
 }
 
 func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
@@ -282,7 +271,7 @@ func (c *chaos) create(t *testing.T, agent string) {
 	c.waitUntilIdle(t, agent)
 }
 
-// waitUntilIdle waits until the agent can work. If the agent's workspace was stopped to end a task, ready starts the agent.
+// waitUntilIdle waits until the agent can work. If the agent's workspace was stopped to end a task, it starts the agent.
 func (c *chaos) waitUntilIdle(t *testing.T, agent string) {
 	t.Helper()
 	var a object
@@ -306,36 +295,31 @@ func (c *chaos) waitUntilIdle(t *testing.T, agent string) {
 // start waits until the agent can accept a task, and starts the task.
 func (c *chaos) start(t *testing.T, agent, description string) *loadTask {
 	tag := newTag()
-	e := &loadTask{agent: agent}
+	e := &loadTask{agent: agent, tag: tag}
 	c.mu.Lock()
 	c.tasks[tag] = e
 	c.mu.Unlock()
-	for begun := time.Now(); ; {
+	for start := time.Now(); ; {
 		r, refused := c.do(t, "start_agent_task", object{"agent_name": agent, "task_description": description + " " + tag}, "AGENT_OFFLINE")
 		if !refused {
 			e.id = r.text("task.id")
 			return e
 		}
-		require.Less(t, time.Since(begun), recoveryTime, "%s must not stay offline: %v", agent, c.api().agent(t, agent))
+		require.Less(t, time.Since(start), recoveryTime, "%s must not stay offline: %v", agent, c.api().agent(t, agent))
 		c.waitUntilIdle(t, agent)
 	}
-}
-
-// waitForEnd waits until the task has ended.
-func (c *chaos) waitForEnd(t *testing.T, e *loadTask) {
-	c.api().wait(t, e.id)
 }
 
 // do repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
 // reports whether the answer is an error with one of the reasons.
 func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
-	begun := time.Now()
+	start := time.Now()
 	for {
 		answer, problem := c.api().try(t, tool, args)
 		c.mu.Lock()
 		c.calls++
-		c.longest = max(c.longest, time.Since(begun))
+		c.longest = max(c.longest, time.Since(start))
 		if problem != nil && problem.Reason == "BACKEND_UNAVAILABLE" {
 			c.repeatedCalls++
 		}
@@ -348,7 +332,7 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 		case problem.Reason != "BACKEND_UNAVAILABLE":
 			require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
 		}
-		require.Less(t, time.Since(begun), recoveryTime, "%s %v is refused for too long: %v", tool, args, problem)
+		require.Less(t, time.Since(start), recoveryTime, "%s %v is refused for too long: %v", tool, args, problem)
 		<-time.After(500 * time.Millisecond) // the answer says that the caller should retry
 	}
 }
@@ -359,12 +343,12 @@ func (c *chaos) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive 
 	defer tick.Stop()
 	through := []caller{c.server.through("grpc"), c.server.through("rest"), c.server.through("mcp")}
 	for i := 0; ctx.Err() == nil; i++ {
-		begun := time.Now()
+		start := time.Now()
 		if _, problem := through[i%3].try(t, "list_agents", object{}); problem != nil {
 			t.Errorf("list_agents failed: %v", problem)
 		}
 		c.mu.Lock()
-		c.listDurations = append(c.listDurations, time.Since(begun))
+		c.listDurations = append(c.listDurations, time.Since(start))
 		c.mu.Unlock()
 		<-tick.C
 	}

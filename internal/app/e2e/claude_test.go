@@ -18,18 +18,34 @@ import (
 // dollars per million output tokens.
 const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 
-// TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
-func TestClaude(t *testing.T) {
-	whole, b := t, newBed(t, "bob")
+// needClaude skips the test if the test bed has no Claude Code.
+func (b *bed) needClaude(t *testing.T) {
+	t.Helper()
 	if !exists(filepath.Join(b.dir, "bin/claude")) {
 		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
 	}
+}
+
+// newSharedModel starts a stub of the model for all workspaces that have no model of their own.
+func (b *bed) newSharedModel(t *testing.T) *model.Server {
+	t.Helper()
+	m := model.New(t)
+	file := filepath.Join(b.dir, "model-url")
+	require.NoError(t, os.WriteFile(file, []byte(m.URL), 0o600))
+	t.Cleanup(func() { require.NoError(t, os.Remove(file)) })
+	return m
+}
+
+// TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
+func TestClaude(t *testing.T) {
+	whole, b := t, newBed(t, "bob")
+	b.needClaude(t)
 	m := model.New(t)
 	s := b.serve(t, setup{})
 	c := s.through("mcp")
-	begun := time.Now()
+	start := time.Now()
 	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Claude", "role": "operator", "spec": "Keep the tests honest."})
-	t.Logf("create → idle in %s", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	ws := s.workspaceOf("Papi")
 	home := b.home(t, ws)
@@ -60,22 +76,18 @@ func TestClaude(t *testing.T) {
 	}
 	step("text", func(t *testing.T) {
 		answer := strings.TrimSpace(fragileText)
-		begun := time.Now()
+		start := time.Now()
 		id := c.run(t, "Papi", "Explain the plan.\n"+say(answer))
 		done := c.wait(t, id)
-		t.Logf("hello of Claude Code in %s", time.Since(begun).Round(10*time.Millisecond))
+		t.Logf("hello of Claude Code in %s", time.Since(start).Round(10*time.Millisecond))
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Equal(t, answer, show(t, id).text("payload"))
-		said := ""
-		for _, e := range c.outputs(t, id) {
-			said += e.text("text")
-		}
-		require.Equal(t, answer+"\n", said)
-		asked := m.RequestsWith("Explain the plan.")
-		require.Len(t, asked, 1)
-		require.Contains(t, asked[0].System, "You are an operations engineer.", "the system prompt must contain the template's text about the role")
-		require.Contains(t, asked[0].System, "Keep the tests honest.")
-		require.Equal(t, "claude-sonnet-4-5", asked[0].Model)
+		require.Equal(t, answer+"\n", c.outputText(t, id))
+		requests := m.RequestsWith("Explain the plan.")
+		require.Len(t, requests, 1)
+		require.Contains(t, requests[0].System, "You are an operations engineer.", "the system prompt must contain the template's text about the role")
+		require.Contains(t, requests[0].System, "Keep the tests honest.")
+		require.Equal(t, "claude-sonnet-4-5", requests[0].Model)
 	})
 	step("tools, cost and usage", func(t *testing.T) {
 		id := c.run(t, "Papi", strings.Join([]string{
@@ -96,9 +108,9 @@ func TestClaude(t *testing.T) {
 		require.EqualValues(t, 0, detail["exit_code"])
 		require.EqualValues(t, 3, detail["turns"])
 		require.InDelta(t, 3*answerCost, detail["cost_usd"], 1e-9)
-		asked := m.RequestsWith("Make a file.")
-		require.Len(t, asked, 3)
-		results := asked[2].Results()
+		requests := m.RequestsWith("Make a file.")
+		require.Len(t, requests, 3)
+		results := requests[2].Results()
 		require.Contains(t, results[len(results)-1].Text, "made by a tool\n"+filepath.Join(home, "work"))
 	})
 	step("follow-up", func(t *testing.T) {
@@ -114,11 +126,11 @@ func TestClaude(t *testing.T) {
 			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)
 			require.NotEmpty(t, ofTask(home, id))
-			begun := time.Now()
+			start := time.Now()
 			r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
 			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
-			quickest = min(quickest, time.Since(begun))
-			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
+			quickest = min(quickest, time.Since(start))
+			t.Logf("stopped, with proof, in %s", time.Since(start).Round(time.Millisecond))
 			require.Equal(t, "stopped", r.text("task.status"))
 			select {
 			case <-g.Left():

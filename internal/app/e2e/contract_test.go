@@ -75,15 +75,15 @@ func (w *contractTest) catalog(t *testing.T) {
 	w.fail(t, "create_agent", object{"name": w.name, "project": "Setup", "role": "captain", "spec": "x"}, "ROLE_NOT_FOUND", 400, "captain", "coder", "operator", "manager")
 	w.fail(t, "create_agent", object{"name": w.name, "project": "Setup", "spec": "  "}, "SPEC_REQUIRED", 400)
 	w.fail(t, "create_agent", object{"name": "a--b", "project": "Setup", "spec": "x"}, "INVALID_NAME", 400)
-	_, made := w.workspace(t, w.workspaceOf(w.name))
-	require.False(t, made, "a refused call must not create anything")
+	_, created := w.workspace(t, w.workspaceOf(w.name))
+	require.False(t, created, "a refused call must not create anything")
 }
 
 func (w *contractTest) create(t *testing.T) {
 	const spec = "Keep the build green.\nSay \"done\" when it is; costs are $5, 100 % of it."
-	begun := time.Now()
+	start := time.Now()
 	r := w.call(t, "create_agent", object{"name": w.name, "project": "SETUP", "role": "Operator", "spec": spec})
-	t.Logf("create → idle in %s", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
 	a := object(r["agent"].(map[string]any))
 	require.Equal(t, "idle", a["status"], "%v", r)
 	require.Equal(t, "running", a["state"])
@@ -95,8 +95,8 @@ func (w *contractTest) create(t *testing.T) {
 	_, err := time.Parse("2006-01-02T15:04:05Z", a.text("created_at"))
 	require.NoError(t, err)
 
-	ws, made := w.workspace(t, w.workspaceOf(w.name))
-	require.True(t, made)
+	ws, created := w.workspace(t, w.workspaceOf(w.name))
+	require.True(t, created)
 	require.Equal(t, ws.ID, a["workspace_id"])
 	require.Equal(t, map[string]string{"role": "operator", "spec": spec, "fleet_owner": a.text("owner")}, w.parameters(t, ws))
 
@@ -119,9 +119,9 @@ func (c caller) listed(t testing.TB, name string) object {
 
 func (w *contractTest) task(t *testing.T) {
 	_, cursor := w.events(t, w.name, "now", false)
-	begun := time.Now()
+	start := time.Now()
 	r := w.call(t, "start_agent_task", object{"agent_name": w.name, "task_description": "sleep 5 for the first task\nand its second line"})
-	t.Logf("start_agent_task answers in %s", time.Since(begun).Round(time.Millisecond))
+	t.Logf("start_agent_task answers in %s", time.Since(start).Round(time.Millisecond))
 	id := r.text("task.id")
 	require.Equal(t, "running", r.text("task.status"))
 	require.Equal(t, "busy", r["agent_status"])
@@ -136,7 +136,7 @@ func (w *contractTest) task(t *testing.T) {
 	w.fail(t, "start_agent_task", object{"agent_name": w.name, "task_description": "echo too many"}, "AGENT_BUSY", 409, w.name)
 
 	var output []object
-	within(t, 10*time.Second, "the agent's own words are events while it works", func() bool {
+	within(t, 10*time.Second, "the agent's output is in events while it works", func() bool {
 		events, cursor = w.events(t, w.name, cursor, true)
 		for _, e := range events {
 			if e["type"] == "task_output" || e["type"] == "task_step" {
@@ -145,12 +145,12 @@ func (w *contractTest) task(t *testing.T) {
 		}
 		return len(output) > 0
 	})
-	t.Logf("first words of the agent %s after the start", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("first output of the agent %s after the start", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "running", w.call(t, "show_task", object{"task_id": id}).text("task.status"))
 
 	w.call(t, "send_task_message", object{"agent_name": w.name, "message": "echo the follow-up was heard"})
 	done := w.wait(t, id)
-	t.Logf("ended %s after the start", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("ended %s after the start", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "completed", done["status"], "%v", done)
 	require.Contains(t, done["summary"], "the follow-up was heard", "the summary must be the agent's last text")
 	require.NotContains(t, done["summary"], "  ", "the summary must not contain the padding of the screen")
@@ -174,10 +174,10 @@ func (w *contractTest) stop(t *testing.T) {
 func (w *contractTest) stopTask(t *testing.T, description string) {
 	id := w.run(t, w.name, description)
 	within(t, 10*time.Second, "the agent works", func() bool { return w.timesPrompted(t, w.workspaceOf(w.name), description) == 1 })
-	begun := time.Now()
+	start := time.Now()
 	r := w.call(t, "stop_agent_task", object{"agent_name": w.name})
-	took := time.Since(begun)
-	t.Logf("stopped in %s", took.Round(10*time.Millisecond))
+	elapsed := time.Since(start)
+	t.Logf("stopped in %s", elapsed.Round(10*time.Millisecond))
 	require.Equal(t, id, r.text("task.id"))
 	require.Equal(t, "stopped", r.text("task.status"))
 	require.Equal(t, "idle", r["agent_status"])
@@ -233,10 +233,10 @@ func (w *contractTest) metadata(t *testing.T) {
 	w.setMetadata(t, ws, "pull_request_url", "https://example.com/pull/7")
 	w.setMetadata(t, ws, "pull_request_status", "open")
 	w.setMetadata(t, ws, "check_status", "passing")
-	took := within(t, 30*time.Second, "metadata appear", func() bool {
+	elapsed := within(t, 30*time.Second, "metadata appear", func() bool {
 		return w.agent(t, w.name).text("metadata.fleet_mcp_pull_request_check_status") == "passing"
 	})
-	t.Logf("metadata show after %s", took.Round(10*time.Millisecond))
+	t.Logf("metadata show after %s", elapsed.Round(10*time.Millisecond))
 	a := w.agent(t, w.name)
 	require.Equal(t, "https://example.com/pull/7", a.text("metadata.fleet_mcp_pull_request_url"))
 	require.Equal(t, "open", a.text("metadata.fleet_mcp_pull_request_status"))
@@ -262,15 +262,15 @@ func (w *contractTest) history(t *testing.T) {
 func (w *contractTest) delete(t *testing.T) {
 	ws, _ := w.workspace(t, w.workspaceOf(w.name))
 	id := w.run(t, w.name, "sleep 120")
-	begun := time.Now()
+	start := time.Now()
 	r := w.call(t, "delete_agent", object{"agent_name": w.name})
-	t.Logf("deleted, busy, in %s", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("deleted, busy, in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, w.name, r.text("deleted_agent.name"))
 	require.Equal(t, ws.ID, r.text("deleted_agent.workspace_id"))
 	require.Nil(t, w.listed(t, w.name))
 	w.fail(t, "show_agent", object{"agent_name": w.name}, "AGENT_NOT_FOUND", 404, w.name)
 	w.fail(t, "delete_agent", object{"agent_name": w.name}, "AGENT_NOT_FOUND", 404, w.name)
 	require.Equal(t, "stopped", w.call(t, "show_task", object{"task_id": id}).text("task.status"))
-	_, there := w.workspace(t, w.workspaceOf(w.name))
-	require.False(t, there, "the workspace must be deleted")
+	_, found := w.workspace(t, w.workspaceOf(w.name))
+	require.False(t, found, "the workspace must be deleted")
 }

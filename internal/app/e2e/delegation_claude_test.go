@@ -1,27 +1,18 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"fleet/internal/place/placetest/model"
 )
 
-// TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. It goes on in its conversation, and what its tasks cost
-// comes out of what it may cost itself.
+// TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. It continues its conversation, and its cost limit
+// also covers its tasks.
 func TestDelegationClaude(t *testing.T) {
 	b := newBed(t, "bob")
-	if !exists(filepath.Join(b.dir, "bin/claude")) {
-		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
-	}
-	m := model.New(t)
-	where := filepath.Join(b.dir, "model-url")
-	require.NoError(t, os.WriteFile(where, []byte(m.URL), 0o600))
-	t.Cleanup(func() { require.NoError(t, os.Remove(where)) })
+	b.needClaude(t)
+	m := b.newSharedModel(t)
 	d := newDelegation(t, b, "  delegate: {manager: {roles: [coder], may: [start]}}\n")
 	d.call(t, "create_pool", object{"name": "heads", "project": "Claude", "role": "manager", "max_agents": 1})
 	queue := func(usd float64, lines ...string) string {
@@ -50,12 +41,12 @@ func TestDelegationClaude(t *testing.T) {
 	done := d.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
 	require.Equal(t, "Both are done", done["summary"])
-	asked := m.RequestsWith("Split it.")
-	require.Len(t, asked, 4, "three answers, and one to both results")
-	last := asked[3].Transcript()
+	requests := m.RequestsWith("Split it.")
+	require.Len(t, requests, 4, "three answers before the results, and one after both")
+	last := requests[3].Transcript()
 	require.Equal(t, 2, strings.Count(last, "# Went on"), last)
-	require.NotContains(t, last, "Something else.", "it goes on in its own conversation")
-	require.Contains(t, asked[0].System, "You can delegate")
+	require.NotContains(t, last, "Something else.", "it must continue its own conversation")
+	require.Contains(t, requests[0].System, "You can delegate")
 
 	tree := d.tree(t, id)
 	require.Len(t, tree, 3)
@@ -64,7 +55,7 @@ func TestDelegationClaude(t *testing.T) {
 	reserved, spent = budget()
 	require.InDelta(t, 0, reserved, 1e-9)
 	require.InDelta(t, 7*answerCost, spent, 1e-9)
-	require.Zero(t, d.audited(t, "PERMISSION_DENIED"), "its program makes no calls that are refused")
-	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent has given its agent back")
+	require.Zero(t, d.audited(t, "PERMISSION_DENIED"), "no call of its program may be refused")
+	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent must free its agent while it waits")
 	d.call(t, "delete_pool", object{"name": "heads"})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDelegationSurvivesKills kills everything between the end of delegated tasks and the next turn of their parent. The parent must go on once, and
+// TestDelegationSurvivesKills kills everything between the end of delegated tasks and the next turn of their parent. The parent must continue once, and
 // get each result once. FLEET_CHAOS sets for how long.
 func TestDelegationSurvivesKills(t *testing.T) {
 	const least, most = 12, 1500 * time.Millisecond
@@ -35,7 +35,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		{"the Coder server", func() { b.restartCoder(t) }},
 	}
 	kills, longest, shared := map[string]int{}, time.Duration(0), d.dir
-	for begun, round := time.Now(), 0; round < least || time.Since(begun) < length; round++ {
+	for start, round := time.Now(), 0; round < least || time.Since(start) < length; round++ {
 		d.dir = filepath.Join(shared, fmt.Sprint(round))
 		require.NoError(t, os.Mkdir(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
 		require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // as above
@@ -63,11 +63,11 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		done := d.wait(t, id)
 		longest = max(longest, time.Since(opened))
 		require.Equal(t, "completed", done["status"], "%s was killed %s after the parts had ended: %v", v.name, after, done)
-		told := d.reach(t, "told")
-		went := strings.Count(told, "# Went on\n")
-		require.True(t, went == 1 || wake == "each" && went <= 3, "%s was killed %s after the parts had ended: %s", v.name, after, told)
+		feedback := d.reach(t, "told")
+		went := strings.Count(feedback, "# Went on\n")
+		require.True(t, went == 1 || wake == "each" && went <= 3, "%s was killed %s after the parts had ended: %s", v.name, after, feedback)
 		for n := range 3 {
-			require.Equal(t, 1, strings.Count(told, fmt.Sprintf("# part %d\n", n)), "%s was killed %s after the parts had ended: %s", v.name, after, told)
+			require.Equal(t, 1, strings.Count(feedback, fmt.Sprintf("# part %d\n", n)), "%s was killed %s after the parts had ended: %s", v.name, after, feedback)
 		}
 		for _, c := range d.tree(t, id) {
 			require.Equal(t, "completed", c["status"])

@@ -20,7 +20,7 @@ import (
 type delegation struct {
 	caller
 	setup setup
-	dir   string // files with which the test and its agents tell each other how far they are
+	dir   string // files by which the test and its agents synchronize
 }
 
 // newDelegation starts a server that asks for tokens, and that workspaces reach.
@@ -53,7 +53,7 @@ func (b *bed) firstToken(t *testing.T, data string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// managers lets agents with the role manager delegate, and no others.
+// managers lets only agents with the role manager delegate.
 const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
 
 // as returns the caller with the token.
@@ -64,13 +64,13 @@ func (d *delegation) as(secret string) caller {
 // file returns the path of a file in dir.
 func (d *delegation) file(name string) string { return filepath.Join(d.dir, name) }
 
-// openGate lets agents go on that wait for the gate.
+// openGate lets the agents continue that wait for the gate.
 func (d *delegation) openGate(t *testing.T, gate string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(d.file(gate), nil, 0o644)) //nolint:gosec // the workspaces can have other users
 }
 
-// script returns the script of a parent. It delegates the tasks, does the rest, and ends its turn. When it goes on, it writes what it is told to the file
+// script returns the script of a parent. It delegates the tasks, runs the rest, and ends its turn. In its next turn it appends its feedback to the file
 // "told", after a line "# Went on".
 func (d *delegation) script(rest string, tasks ...object) string {
 	var s strings.Builder
@@ -97,7 +97,7 @@ func quoted(o object) string {
 	return "'" + strings.ReplaceAll(string(data), "'", `'\''`) + "'"
 }
 
-// until is a script that waits for the gate.
+// until returns a script that waits for the gate.
 func (d *delegation) until(gate string) string {
 	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done\n", d.file(gate))
 }
@@ -125,7 +125,7 @@ func (d *delegation) reach(t *testing.T, name string) string {
 	return string(data)
 }
 
-// requireWaiting waits until the turn of the task is over, and it waits for as many tasks.
+// requireWaiting waits until the turn of the task is over and the task waits for n tasks.
 func (d *delegation) requireWaiting(t *testing.T, id string, n int) {
 	t.Helper()
 	d.eventually(t, "the parent waits", func() bool {
@@ -139,8 +139,8 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this machine. It gives its agent
-// back, and goes on once with all results.
+// TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this machine. While it waits, its
+// agent is free. It continues once, with all results.
 func TestDelegation(t *testing.T) {
 	b := newBed(t, "bob")
 	d := newDelegation(t, b, managers)
@@ -177,17 +177,17 @@ func TestDelegation(t *testing.T) {
 	require.NoFileExists(t, seen[1], "the token's file must go with the run")
 	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, ofTask(home, id))
-	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the parent has given its agent back")
-	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "others can have it")
+	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the agent must be free while the parent waits")
+	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "other tasks can use the agent")
 
 	d.openGate(t, "one")
 	d.openGate(t, "two")
 	done := d.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
-	told := d.reach(t, "told")
-	require.Equal(t, 1, strings.Count(told, "# Went on\n"), told)
+	feedback := d.reach(t, "told")
+	require.Equal(t, 1, strings.Count(feedback, "# Went on\n"), feedback)
 	for _, name := range []string{"one", "two", "three"} {
-		require.Equal(t, 1, strings.Count(told, "# part "+name+"\n"), told)
+		require.Equal(t, 1, strings.Count(feedback, "# part "+name+"\n"), feedback)
 	}
 	tree := d.tree(t, id)
 	require.Len(t, tree, 4)
@@ -214,10 +214,10 @@ func TestDelegationStop(t *testing.T) {
 	stubborn := func(name string) string {
 		return fmt.Sprintf("trap '' TERM INT HUP\nsetsid sleep 3601 &\n(sleep 3602 &)\ntouch %s\nwhile :; do sleep 1; done\n", d.file(name))
 	}
-	new := func(role, script string) object {
+	part := func(role, script string) object {
 		return object{"project": "Runner", "role": role, "new_agent": true, "task_description": script}
 	}
-	id := d.run(t, "boss", d.script(stubborn("boss"), new("coder", stubborn("child")), new("manager", d.script(stubborn("manager"), new("coder", stubborn("grandchild"))))))
+	id := d.run(t, "boss", d.script(stubborn("boss"), part("coder", stubborn("child")), part("manager", d.script(stubborn("manager"), part("coder", stubborn("grandchild"))))))
 	for _, name := range []string{"boss", "child", "manager", "grandchild"} {
 		d.reach(t, name)
 	}
@@ -233,10 +233,10 @@ func TestDelegationStop(t *testing.T) {
 		return n
 	}
 	require.GreaterOrEqual(t, count(), 4*4)
-	begun := time.Now()
+	start := time.Now()
 	d.call(t, "stop_task", object{"task_id": id})
-	within(t, limit-time.Since(begun), "no process of the tree runs", func() bool { return count() == 0 })
-	t.Logf("the tree's processes had ended %s after the call of stop_task", time.Since(begun).Round(10*time.Millisecond))
+	within(t, limit-time.Since(start), "no process of the tree runs", func() bool { return count() == 0 })
+	t.Logf("the tree's processes had ended %s after the call of stop_task", time.Since(start).Round(10*time.Millisecond))
 	for _, c := range d.tree(t, id) {
 		require.Equal(t, "stopped", d.wait(t, c.text("id"))["status"])
 	}

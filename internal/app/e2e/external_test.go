@@ -54,9 +54,9 @@ func TestExternalChanges(t *testing.T) {
 					return now.LatestBuild.Status == "stopped"
 				})
 			}
-			took := within(t, stateDelayLimit, "it shows", func() bool { return f.agent(t, c.name)["state"] == c.state })
+			elapsed := within(t, stateDelayLimit, "Fleet shows the change", func() bool { return f.agent(t, c.name)["state"] == c.state })
 			a := f.agent(t, c.name)
-			t.Logf("%s shows %s after %s: %s", c.state, c.name, took.Round(10*time.Millisecond), a["state_reason"])
+			t.Logf("%s shows %s after %s: %s", c.state, c.name, elapsed.Round(10*time.Millisecond), a["state_reason"])
 			require.Less(t, time.Since(happened), 2*stateDelayLimit)
 			require.Equal(t, "offline", a["status"])
 			require.Equal(t, "offline", f.listed(t, c.name)["status"])
@@ -71,7 +71,7 @@ func TestExternalChanges(t *testing.T) {
 			}
 			if c.back != nil {
 				c.back(t, s, ws)
-				within(t, patience, "it is back", func() bool { return f.agent(t, c.name)["status"] == "idle" })
+				within(t, patience, "the agent is idle again", func() bool { return f.agent(t, c.name)["status"] == "idle" })
 				require.Equal(t, "completed", f.wait(t, f.run(t, c.name, "echo back"))["status"])
 			}
 			f.remove(t, c.name)
@@ -85,11 +85,11 @@ func TestExternalChanges(t *testing.T) {
 		s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
 		require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "delete"))
 		s.eventually(t, "Coder has deleted it", func() bool {
-			_, there := s.workspace(t, ws.Name)
-			return !there
+			_, found := s.workspace(t, ws.Name)
+			return !found
 		})
-		took := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
-		t.Logf("deleted shows after %s", took.Round(10*time.Millisecond))
+		elapsed := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
+		t.Logf("deleted shows after %s", elapsed.Round(10*time.Millisecond))
 		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})
 		t.Logf("its task: %s", task.text("task.reason"))

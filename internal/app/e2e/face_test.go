@@ -142,7 +142,7 @@ func (c caller) run(t testing.TB, agent, description string) string {
 // wait waits until the task has ended and returns it.
 func (c caller) wait(t testing.TB, id string) object {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < 2*patience; {
+	for start := time.Now(); time.Since(start) < 2*patience; {
 		r := c.call(t, "wait_tasks", object{"task_ids": []any{id}})
 		if r["done"] == true {
 			return r.list("tasks")[0]
@@ -209,7 +209,7 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return merged(res.Body)
 }
 
-// merged parses the answer. If the answer is a stream, it merges the stream's messages into one object.
+// merged parses the body. If the body is a stream, it merges the stream's messages into one object.
 func merged(body io.Reader) (object, *problem, error) {
 	all := object{}
 	events, streamed := []any{}, false

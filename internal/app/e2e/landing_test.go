@@ -48,20 +48,25 @@ func shell(t *testing.T, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// git runs a git command, and what follows it in the shell, in the repository.
+func (x *landingBed) git(t *testing.T, command string) string {
+	t.Helper()
+	return shell(t, "", "git -C "+x.origin+" "+command)
+}
+
 // work executes a task of the agent, and returns its id.
 func (x *landingBed) work(t *testing.T, agent, script string) string {
 	t.Helper()
 	id := x.run(t, agent, script)
 	require.Equal(t, "completed", x.wait(t, id)["status"])
-	b := x.bed
-	b.eventually(t, agent+" is idle", func() bool { return x.agent(t, agent)["status"] == "idle" })
+	x.eventually(t, agent+" is idle", func() bool { return x.agent(t, agent)["status"] == "idle" })
 	return id
 }
 
-// waitUntilLanded waits until no work waits for its turn, and returns how the work of each task has ended.
+// waitUntilLanded waits until the landing queue is empty, and returns the landing of each task.
 func (x *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []object) {
 	t.Helper()
-	x.eventually(t, "all work is decided", func() bool {
+	x.eventually(t, "the landing queue is empty", func() bool {
 		waiting, problem := x.try(t, "list_reviews", object{"states": []any{"queued"}})
 		return problem == nil && len(waiting.list("tasks")) == 0
 	})
@@ -72,41 +77,41 @@ func (x *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []ob
 	return landings
 }
 
-// TestLanding reviews the work of agents in workspaces, brings it together, and pushes it.
+// TestLanding reviews the work of agents in workspaces, lands it, and publishes it.
 func TestLanding(t *testing.T) {
 	b := newBed(t, "bob")
 	x := newLandingBed(t, b, b.url, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
-	start := shell(t, "", "git -C "+x.origin+" rev-parse main")
+	base := x.git(t, "rev-parse main")
 	ann := x.work(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
 	bo := x.work(t, "bo", "echo bo >keys/bo; head -c 30000000 /dev/urandom >large") // not committed
 	carl := x.work(t, "carl", "sed -i 's/^line 3$/carl/' lines; git commit -qam carl")
 	dave := x.work(t, "dave", "echo ann >keys/dave; git add .; git commit -qm dave")
 
 	o := x.call(t, "show_overlaps", object{"project": "Runner"})
-	require.Equal(t, start, o.text("sha"), "%v", o)
+	require.Equal(t, base, o.text("sha"), "%v", o)
 	require.Len(t, o.list("overlaps"), 1, "%v", o)
 	require.Equal(t, true, o.list("overlaps")[0]["conflict"], "%v", o)
 
 	r := x.call(t, "review_task", object{"task_id": ann, "verdict": "request_changes", "text": "say more", "comments": []any{object{"path": "keys/ann", "line": 1, "text": "who?"}}})
 	next := r.text("landing.next_task_id")
-	require.Equal(t, "completed", x.wait(t, next)["status"], "a shell takes the review for comments, so the agent changes nothing")
+	require.Equal(t, "completed", x.wait(t, next)["status"], "a review is a comment to a shell, so the agent changes nothing")
 
 	dry := x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl}, "dry_run": true})
 	require.Contains(t, dry.text("message"), "2 of 3", "%v", dry)
-	require.Equal(t, start, shell(t, "", "git -C "+x.origin+" rev-parse main"))
-	begun := time.Now()
+	require.Equal(t, base, x.git(t, "rev-parse main"))
+	start := time.Now()
 	x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl, dave}, "no_fix": true})
 	l := x.waitUntilLanded(t, ann, bo, carl, dave)
-	t.Logf("landed in %s", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("landed in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
 	require.Equal(t, "landed", l[1]["state"], "%v", l[1])
 	require.Equal(t, "conflict", l[2]["state"], "%v", l[2])
 	require.Equal(t, "changes_requested", l[3]["state"], "%v", l[3])
-	require.Equal(t, fmt.Sprint(l[1]["landed_sha"], "\n", l[0]["landed_sha"], "\n", start), shell(t, "", "git -C "+x.origin+" log --format=%H main"))
-	require.Equal(t, "bo\nann", shell(t, "", "git -C "+x.origin+" log -2 --format=%an main | sed 's/ (Fleet)//'"))
-	require.Equal(t, "ann\nbo\nfirst", shell(t, "", "git -C "+x.origin+" ls-tree --name-only main:keys"))
+	require.Equal(t, fmt.Sprint(l[1]["landed_sha"], "\n", l[0]["landed_sha"], "\n", base), x.git(t, "log --format=%H main"))
+	require.Equal(t, "bo\nann", x.git(t, "log -2 --format=%an main | sed 's/ (Fleet)//'"))
+	require.Equal(t, "ann\nbo\nfirst", x.git(t, "ls-tree --name-only main:keys"))
 
-	// The work of a deleted agent is in what Fleet has kept.
+	// Fleet keeps the work of a deleted agent.
 	x.remove(t, "bo")
 	late := x.work(t, "carl", "git fetch -q; git reset -q --hard origin/main; echo late >keys/late; git add .; git commit -qm late")
 	x.remove(t, "carl")
@@ -115,25 +120,25 @@ func TestLanding(t *testing.T) {
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
 	l = x.waitUntilLanded(t, late)
 	require.Equal(t, "review", l[0]["state"], "%v", l[0])
-	require.Contains(t, l[0]["problem"], "pre-receive hook declined", "a protected branch does not hold up the train")
+	require.Contains(t, l[0]["problem"], "pre-receive hook declined", "a protected branch must not block the queue")
 	require.NoError(t, os.Remove(hook))
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
 	l = x.waitUntilLanded(t, late)
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
-	require.Equal(t, "late", shell(t, "", "git -C "+x.origin+" show main:keys/late"))
+	require.Equal(t, "late", x.git(t, "show main:keys/late"))
 
 	x.call(t, "publish_task", object{"task_id": dave, "branch": "dave/try"})
-	require.Equal(t, "dave", shell(t, "", "git -C "+x.origin+" log -1 --format=%an dave/try"))
+	require.Equal(t, "dave", x.git(t, "log -1 --format=%an dave/try"))
 	x.remove(t, "ann")
 	x.remove(t, "dave")
 	x.fail(t, "show_overlaps", object{"project": "Runner"}, "AGENT_OFFLINE", 400, "start one of its agents")
 }
 
-// TestLandingOverBadNetwork lands the work of agents while requests to Coder and its workspaces are slow, refused, and cut off, also after they have
-// arrived. Each work must land once.
+// TestLandingOverBadNetwork lands the work of agents while requests to Coder and its workspaces are slow, refused, or interrupted, some of them after
+// they have arrived. The work of each task must land once.
 func TestLandingOverBadNetwork(t *testing.T) {
 	b := newBed(t, "bob")
-	proxy, err := faultproxy.New(b.url, 20261128, func(faultproxy.Exchange) {})
+	proxy, err := faultproxy.New(b.url, 20261128, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
 	names := []string{"a0", "a1", "a2", "a3"}
@@ -144,9 +149,9 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	}
 	proxy.Set(faultproxy.Faults{Latency: 500 * time.Millisecond, Slow: 0.2, Refuse: 0.2, Cut: 0.1})
 	before := proxy.Stats()
-	order := object{"task_ids": []any{ids[0], ids[1], ids[2], ids[3]}, "no_fix": true, "request_id": "land"}
-	b.eventually(t, "the order is accepted", func() bool {
-		_, problem := x.try(t, "land_tasks", order)
+	request := object{"task_ids": []any{ids[0], ids[1], ids[2], ids[3]}, "no_fix": true, "request_id": "land"}
+	b.eventually(t, "the request is accepted", func() bool {
+		_, problem := x.try(t, "land_tasks", request)
 		return problem == nil
 	})
 	x.waitUntilLanded(t, ids...)
@@ -158,11 +163,11 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	for n, l := range x.waitUntilLanded(t, ids...) {
 		require.Equal(t, "landed", l["state"], "%s: %v", names[n], l)
 	}
-	require.Equal(t, "5", shell(t, "", "git -C "+x.origin+" rev-list --count main"), "each work lands once")
+	require.Equal(t, "5", x.git(t, "rev-list --count main"), "the work of each task must land once")
 }
 
-// TestLandingSurvivesKills lands the work of agents while the runner of the workspace in which that happens, Coder's agent there, the Coder server and
-// the Fleet server are killed. Each work must land exactly once, and each commit of the branch must pass the check.
+// TestLandingSurvivesKills lands the work of agents while it kills the runner and the Coder agent of the workspace that lands it, the Coder server, and
+// the Fleet server. The work of each task must land exactly once, and each commit of the branch must pass the check.
 func TestLandingSurvivesKills(t *testing.T) {
 	b := newBed(t, "bob")
 	var names []string
@@ -175,7 +180,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; git add .; git commit -qm %s", 3*n+1, name, name, name, name)))
 	}
 	x.call(t, "land_tasks", object{"task_ids": ids, "no_fix": true, "request_id": "land"})
-	commits := func() int { return len(strings.Fields(shell(t, "", "git -C "+x.origin+" rev-list main"))) }
+	commits := func() int { return len(strings.Fields(x.git(t, "rev-list main"))) }
 	host := x.workspaceOf("a0") // the oldest workspace
 	for n, crash := range []func(){
 		func() { b.killRunner(t, host) },
@@ -198,21 +203,20 @@ func TestLandingSurvivesKills(t *testing.T) {
 		texts[i], _ = id.(string)
 	}
 	landings := x.waitUntilLanded(t, texts...)
-	log := strings.Fields(shell(t, "", "git -C "+x.origin+" log --format=%H main"))
+	log := strings.Fields(x.git(t, "log --format=%H main"))
 	n := 0
 	for i, l := range landings {
-		switch l["state"] {
-		case "landed":
+		if l["state"] == "landed" {
 			require.Contains(t, log, l["landed_sha"])
 			n++
-		default:
-			require.Equal(t, "a0", names[i], "%v: only the work in the stopped workspace may wait: %v", names[i], l)
+			continue
 		}
+		require.Equal(t, "a0", names[i], "%v: only the work in the stopped workspace may wait: %v", names[i], l)
 	}
-	require.Len(t, log, n+1, "each work lands once")
+	require.Len(t, log, n+1, "the work of each task must land once")
 	for _, c := range log {
 		dir := t.TempDir()
 		require.Empty(t, shell(t, dir, "git -C "+x.origin+" archive "+c+" | tar -x; cat keys/* | sort | uniq -d"))
 	}
-	require.Contains(t, shell(t, "", "git -C "+x.origin+" fsck --strict 2>&1; echo ok"), "ok")
+	require.Contains(t, x.git(t, "fsck --strict 2>&1; echo ok"), "ok")
 }

@@ -2,26 +2,17 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"fleet/internal/place/placetest/model"
 )
 
 // TestPool queues tasks for a pool of the real Claude Code in workspaces. A budget holds half of them until it is raised.
 func TestPool(t *testing.T) {
 	const tasks, half, most = 12, 6, 4
 	b := newBed(t, "bob")
-	if !exists(filepath.Join(b.dir, "bin/claude")) {
-		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
-	}
-	m := model.New(t)
-	where := filepath.Join(b.dir, "model-url") // for workspaces that have none of their own
-	require.NoError(t, os.WriteFile(where, []byte(m.URL), 0o600))
-	t.Cleanup(func() { require.NoError(t, os.Remove(where)) })
+	b.needClaude(t)
+	m := b.newSharedModel(t)
 	s := b.serve(t, setup{})
 	c := s.through("grpc")
 
@@ -33,7 +24,7 @@ func TestPool(t *testing.T) {
 		r := c.call(t, "queue_task", object{"pool": "crew", "task_description": fmt.Sprintf("Fix number %d.\nmodel: say Fixed %d", i, i)})
 		ids = append(ids, r.text("task.id"))
 	}
-	within(t, patience, "as many workspaces as the pool may have are created at a time", func() bool {
+	within(t, patience, "the pool has as many agents as it may have", func() bool {
 		agents := c.call(t, "list_agents", object{}).list("agents")
 		for _, a := range agents {
 			require.NotEqual(t, "idle", a["status"], "one was ready before another one was created")

@@ -131,8 +131,8 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, seed))
-	started := map[string]string{} // ids of tasks, by their prompts
-	said := map[string]int{}
+	started := 0
+	endedByStatus := map[string]int{}
 	for round := range 6 {
 		var doing sync.WaitGroup
 		click := []string{"start", "stop"}[r.IntN(2)]
@@ -158,26 +158,26 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 		})
 		doing.Wait()
 		if id != "" {
-			started[prompt] = id
+			started++
 			end := p[0].wait(t, id)
-			said[fmt.Sprint(end["status"])]++
+			endedByStatus[fmt.Sprint(end["status"])]++
 			require.LessOrEqual(t, p.promptsOf(t, ws.Name, prompt), 1)
 		}
 		p.requireSameState(t, agent, ws)
 		t.Logf("round %d: %s while a person clicks %s: %v", round, tool, click, p[0].agent(t, agent)["state"])
 	}
-	t.Logf("%d tasks were started meanwhile: %v", len(started), said)
+	t.Logf("%d tasks were started meanwhile: %v", started, endedByStatus)
 	if p[0].agent(t, agent)["state"] == "stopped" {
 		p[0].call(t, "start_agent", object{"agent_name": agent})
 	}
 	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
 }
 
-// promptsOf returns how many times the agent received the prompt. Unlike given, it does not wait for the agent, which
+// promptsOf returns how many times the agent received the prompt. Unlike timesPrompted, it does not wait for the agent, which
 // may be stopped.
 func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
-	said, _ := p[0].prompts(t, ws)
-	for _, s := range said {
+	all, _ := p[0].prompts(t, ws)
+	for _, s := range all {
 		if s == prompt {
 			n++
 		}
@@ -194,7 +194,7 @@ func (p pair) requireSameState(t *testing.T, agent string, ws workspace) {
 		return now.LatestBuild.Status == "running" || now.LatestBuild.Status == "stopped"
 	}
 	p[0].eventually(t, "the workspace is at rest", rest)
-	begun := time.Now()
+	start := time.Now()
 	within(t, 30*time.Second, "both servers show the true state", func() bool {
 		if !rest() { // a request of the test may have started another build after the click
 			return false
@@ -206,5 +206,5 @@ func (p pair) requireSameState(t *testing.T, agent string, ws workspace) {
 		}
 		return true
 	})
-	t.Logf("both servers say %s after %s", now.LatestBuild.Status, time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("both servers say %s after %s", now.LatestBuild.Status, time.Since(start).Round(10*time.Millisecond))
 }

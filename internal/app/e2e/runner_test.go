@@ -26,44 +26,34 @@ func TestRunner(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{})
 	c := s.through("mcp")
-	begun := time.Now()
+	start := time.Now()
 	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Runner", "role": "operator", "spec": "x"})
-	t.Logf("create → idle in %s", time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("create → idle in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	ws := s.workspaceOf("Papi")
 	home := b.home(t, ws)
 	require.Len(t, runners(home), 1)
-	listed := func(event string, events []object) (all []string) {
-		for _, e := range events {
-			if e["type"] == event {
-				all = append(all, e.text("text"))
-			}
-		}
-		return all
-	}
 
 	t.Run("hello", func(t *testing.T) {
-		var took []time.Duration
+		var elapsed []time.Duration
 		for i := range 7 { // this machine may be busy
-			begun := time.Now()
+			start := time.Now()
 			done := c.wait(t, c.run(t, "Papi", fmt.Sprintf("echo hello %d", i)))
-			took = append(took, time.Since(begun))
+			elapsed = append(elapsed, time.Since(start))
 			require.Equal(t, "completed", done["status"], "%v", done)
 			require.Equal(t, fmt.Sprintf("hello %d", i), done["summary"])
 		}
-		slices.Sort(took)
-		t.Logf("start_agent_task → completed in %s at best, %s in the middle, %s at worst", took[0].Round(time.Millisecond), took[3].Round(time.Millisecond), took[6].Round(time.Millisecond))
-		require.Less(t, took[0], startLimit)
+		slices.Sort(elapsed)
+		t.Logf("start_agent_task → completed in %s at best, %s in the middle, %s at worst", elapsed[0].Round(time.Millisecond), elapsed[3].Round(time.Millisecond), elapsed[6].Round(time.Millisecond))
+		require.Less(t, elapsed[0], startLimit)
 	})
 	t.Run("text", func(t *testing.T) {
-		_, cursor := c.events(t, "Papi", "now", false)
 		id := c.run(t, "Papi", "cat <<'END'\n"+fragileText+"END\n")
 		require.Equal(t, "completed", c.wait(t, id)["status"])
 		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 		require.Equal(t, fragileText, detail.text("task.payload"))
 		require.EqualValues(t, 0, detail.at("task.exit_code"))
-		events, _ := c.events(t, "Papi", cursor, false)
-		require.Equal(t, fragileText, strings.Join(listed("task_output", events), ""))
+		require.Equal(t, fragileText, c.outputText(t, id))
 	})
 	t.Run("failure", func(t *testing.T) {
 		id := c.run(t, "Papi", "echo no compiler >&2; exit 3")
@@ -94,11 +84,11 @@ func TestRunner(t *testing.T) {
 				}
 				return n == 3
 			})
-			begun := time.Now()
+			start := time.Now()
 			done := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
 			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
-			quickest = min(quickest, time.Since(begun))
-			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
+			quickest = min(quickest, time.Since(start))
+			t.Logf("stopped, with proof, in %s", time.Since(start).Round(time.Millisecond))
 			require.Equal(t, "stopped", done.text("task.status"))
 			require.Equal(t, "idle", done["agent_status"])
 		}
@@ -173,11 +163,7 @@ func TestRunnerSurvivesKills(t *testing.T) {
 			}
 			detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 			require.Equal(t, want.String(), detail.text("task.payload"))
-			var said strings.Builder
-			for _, e := range c.outputs(t, id) {
-				said.WriteString(e.text("text"))
-			}
-			require.Equal(t, want.String(), said.String(), "each line must be one event")
+			require.Equal(t, want.String(), c.outputText(t, id), "the events must have each line once")
 			times, err := os.ReadFile(filepath.Join(home, "work", tag))
 			require.NoError(t, err)
 			require.Equal(t, "begun\nended\n", string(times), "the task must run once")
@@ -187,13 +173,19 @@ func TestRunnerSurvivesKills(t *testing.T) {
 	c.remove(t, "Papi")
 }
 
-// outputs returns the task's output events in the event log.
-func (c caller) outputs(t testing.TB, id string) (outputs []object) {
+// outputText returns the text of the task's output events.
+func (c caller) outputText(t testing.TB, id string) string {
 	t.Helper()
-	for _, e := range c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {
+	return outputText(c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
+}
+
+// outputText returns the text of the output events in the response of watch_fleet.
+func outputText(response object) string {
+	var text strings.Builder
+	for _, e := range response.list("events") {
 		if e["type"] == "task_output" {
-			outputs = append(outputs, e)
+			text.WriteString(e.text("text"))
 		}
 	}
-	return outputs
+	return text.String()
 }

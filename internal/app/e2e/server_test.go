@@ -53,9 +53,9 @@ type setup struct {
 	url        string        // the URL of Coder; the URL of the test bed if empty
 	wait       time.Duration // create_wait; 90 s if it is 0
 	coderLines string        // more lines of the section coder
-	sections   string        // sections sections of the configuration
-	places     string        // of the fleet's agents; empty: [coder]
-	port       int           // of the HTTP address; 0: any
+	sections   string        // more sections of the configuration
+	places     string        // the places of the agents; empty: [coder]
+	port       int           // the port of the HTTP address; 0: any
 	secret     string        // the token of the test's calls; empty: none, and the server asks for none
 	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
 	agents map[string]string

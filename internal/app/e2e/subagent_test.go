@@ -28,28 +28,26 @@ func TestSubagentInWorkspace(t *testing.T) {
 		defer cancel()
 		return subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: prompt})
 	}
-	none := func() bool {
-		return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0
-	}
+	none := func() bool { return len(s.fleetWorkspaces(t)) == 0 }
 
-	begun := time.Now()
+	start := time.Now()
 	r, err := run(t.Context(), "code_review", "echo all is well")
 	require.NoError(t, err)
 	require.Equal(t, "all is well", strings.TrimSpace(r.GetResult()))
 	require.Equal(t, "code_review", r.GetAgent())
-	t.Logf("a workspace, a run and its answer in %s", time.Since(begun).Round(10*time.Millisecond))
-	b.eventually(t, "its workspace goes with it", none)
+	t.Logf("a workspace, a run and its answer in %s", time.Since(start).Round(10*time.Millisecond))
+	b.eventually(t, "its workspace is deleted", none)
 
 	one, err := run(t.Context(), "github", "echo one")
 	require.NoError(t, err)
-	left := b.workspaces(t, "owner:me name:"+s.prefix)
+	left := s.fleetWorkspaces(t)
 	require.Len(t, left, 1)
 	require.True(t, strings.HasPrefix(left[0].Name, s.prefix+"github-"), left[0].Name)
 	two, err := run(t.Context(), "github", "echo two")
 	require.NoError(t, err)
 	require.Equal(t, "two", strings.TrimSpace(two.GetResult()))
 	require.Equal(t, one.GetSessionId(), two.GetSessionId())
-	require.Len(t, b.workspaces(t, "owner:me name:"+s.prefix), 1, "the next call must use the same workspace")
+	require.Len(t, s.fleetWorkspaces(t), 1, "the next call must use the same workspace")
 
 	_, err = run(t.Context(), "lost", "echo x")
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
@@ -78,7 +76,7 @@ func TestSubagentBesideLocalFleet(t *testing.T) {
 	r, err := fleetv1.NewSubagentServiceClient(s.grpc).RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "review", Prompt: "echo from afar"})
 	require.NoError(t, err)
 	require.Equal(t, "from afar", strings.TrimSpace(r.GetResult()))
-	b.eventually(t, "its workspace goes with it", func() bool { return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0 })
+	b.eventually(t, "its workspace is deleted", func() bool { return len(s.fleetWorkspaces(t)) == 0 })
 	agents, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.Empty(t, agents.GetAgents(), "a workspace of a subagent must not appear as an agent of the fleet")

@@ -135,33 +135,33 @@ func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 
 // prompts asks AgentAPI for the messages that the agent in the workspace has received. It returns false if AgentAPI
 // does not answer.
-func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
+func (b *bed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
 	var all struct {
 		Messages []struct{ Role, Content string }
 	}
-	there := func(app string) bool {
+	answers := func(app string) bool {
 		return b.tryRequest(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/"+app+"/messages", nil, &all) == http.StatusOK
 	}
-	if !there("agentapi") && !there("ccw") {
+	if !answers("agentapi") && !answers("ccw") {
 		return nil, false
 	}
 	for _, m := range all.Messages {
 		if m.Role == "user" {
-			said = append(said, m.Content)
+			prompts = append(prompts, m.Content)
 		}
 	}
-	return said, true
+	return prompts, true
 }
 
 // timesPrompted returns how many prompts with the text the agent has received.
 func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
 	t.Helper()
-	var said []string
+	var prompts []string
 	b.eventually(t, "the agent of "+name+" answers", func() (ok bool) {
-		said, ok = b.prompts(t, name)
+		prompts, ok = b.prompts(t, name)
 		return ok
 	})
-	for _, s := range said {
+	for _, s := range prompts {
 		if strings.Contains(s, text) {
 			n++
 		}
@@ -195,7 +195,7 @@ func (b *bed) request(t testing.TB, method, path string, body, into any) int {
 	return status
 }
 
-// tryRequest is like ask, but returns 0 if Coder does not answer.
+// tryRequest is like request, but returns 0 if Coder does not answer.
 func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
@@ -237,14 +237,14 @@ func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
 // send no signal.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		<-tick.C
-		if time.Since(begun) > limit {
-			require.FailNow(t, "it has not happened in time", "%s, within %s", what, limit)
+		if time.Since(start) > limit {
+			require.FailNow(t, "the condition did not become true in time", "%s, within %s", what, limit)
 		}
 	}
-	return time.Since(begun)
+	return time.Since(start)
 }

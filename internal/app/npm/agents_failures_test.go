@@ -23,9 +23,9 @@ func TestAgentsFailures(t *testing.T) {
 			for i, answer := range slices.Sorted(maps.Keys(a.failureCodes)) {
 				name := "agent-" + strconv.Itoa(i)
 				c.create(t, name, "coder") // a new one, because a program repeats an unanswered prompt with the next prompt
-				begun := time.Now()
+				start := time.Now()
 				task := c.runTask(t, name, "Fail.", "model: refuse "+answer)
-				t.Logf("%s: %s after %s: %s", answer, task.GetReasonCode(), time.Since(begun).Round(time.Second), task.GetReason())
+				t.Logf("%s: %s after %s: %s", answer, task.GetReasonCode(), time.Since(start).Round(time.Second), task.GetReason())
 				require.Equal(t, fleetv1.Task_failed, task.GetStatus(), answer)
 				require.Equal(t, a.failureCodes[answer], task.GetReasonCode(), answer)
 				if a.retryAnswer != answer {

@@ -97,9 +97,9 @@ func (c *team) runStep(command string) string {
 // lastRequest returns the latest request to the model whose prompt contains the text.
 func (c *team) lastRequest(t *testing.T, text string) stub.Request {
 	t.Helper()
-	asked := c.stub.RequestsWith(text)
-	require.NotEmpty(t, asked, "the model must receive a request whose prompt contains %q", text)
-	return asked[len(asked)-1]
+	requests := c.stub.RequestsWith(text)
+	require.NotEmpty(t, requests, "the model must receive a request whose prompt contains %q", text)
+	return requests[len(requests)-1]
 }
 
 // TestAgents runs each program that Fleet drives. Each program is confined, and has its own Fleet server.
@@ -247,13 +247,13 @@ func (c *team) testServerKilled(t *testing.T) {
 	g.Open()
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	asked := 0
+	requests := 0
 	for _, q := range c.stub.RequestsWith("Go on without me.") {
 		if len(q.Tools) > 0 { // programs also make small requests without tools, for example for titles
-			asked++
+			requests++
 		}
 	}
-	require.Equal(t, 2, asked, "the task must run once")
+	require.Equal(t, 2, requests, "the task must run once")
 	task = c.runTask(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
 	c.requireRemembered(t, task, "Do you remember?", "Name the birds.")
@@ -261,12 +261,12 @@ func (c *team) testServerKilled(t *testing.T) {
 
 func (c *team) testStop(t *testing.T) {
 	stop := func() {
-		begun := time.Now()
+		start := time.Now()
 		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 		require.NoError(t, err)
 		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
 		require.Empty(t, c.processes("papi"), "a stopped task must have no processes")
-		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+		t.Logf("stopped in %s", time.Since(start).Round(time.Millisecond))
 	}
 	c.start(t, "papi", "Think hard.", "model: hang thought")
 	g := c.waitAtGate(t, "thought")

@@ -175,10 +175,10 @@ func TestClaudeAttach(t *testing.T) {
 	require.Contains(t, q.System.text(), "You write code.")
 	require.Equal(t, session, c.session(t, "papi"))
 	require.Equal(t, "Yes", c.runTask(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
-	said := c.requestsWith("Do you remember?")[0].conversationText()
-	require.Contains(t, said, "Name the birds.")
-	require.Contains(t, said, "Count them.")
-	require.Contains(t, said, "assistant: Seven")
+	conversation := c.requestsWith("Do you remember?")[0].conversationText()
+	require.Contains(t, conversation, "Name the birds.")
+	require.Contains(t, conversation, "Count them.")
+	require.Contains(t, conversation, "assistant: Seven")
 
 	// A person begins the conversation of a new agent. Nothing begins if the person says nothing.
 	c.create(t, "mami", "coder")

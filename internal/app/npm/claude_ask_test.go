@@ -61,8 +61,8 @@ func TestClaudeAsks(t *testing.T) {
 	require.Equal(t, fleetv1.Agent_busy, agent.GetAgent().GetStatus())
 	c.answer(t, q, "allow", "")
 	c.answer(t, c.waitForQuestion(t, id, 1), "deny", "keep it \"clean\"")
-	made := c.waitForQuestion(t, id, 2)
-	require.Equal(t, []string{"allow", "policy"}, []string{made.GetAnswer(), made.GetAnsweredBy()})
+	allowed := c.waitForQuestion(t, id, 2)
+	require.Equal(t, []string{"allow", "policy"}, []string{allowed.GetAnswer(), allowed.GetAnsweredBy()})
 	q = c.waitForQuestion(t, id, 3) // Claude Code itself denies rm
 	require.Equal(t, "Tabs or spaces?", q.GetText())
 	require.Equal(t, []string{"tabs", "spaces"}, q.GetOptions())

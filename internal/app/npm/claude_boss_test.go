@@ -292,8 +292,8 @@ func (b *boss) requireAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.GetQuestions(), 1)
 	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
-	asked := b.requestsWith("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
-	require.Len(t, asked[len(asked)-1].results(), 1)
+	requests := b.requestsWith("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
+	require.Len(t, requests[len(requests)-1].results(), 1)
 }
 
 // requireFewTurns fails the test unless each of the five results has arrived once, in fewer than two turns of the model a task and without

@@ -28,9 +28,9 @@ func TestClaudeDelegates(t *testing.T) {
 	close(c.gate("parts").open)
 	done := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, done.GetStatus(), done.GetReason())
-	asked := c.requestsWith("Split it.")
-	require.Len(t, asked, 4, "three answers, and one to both results")
-	require.Equal(t, 2, strings.Count(asked[3].conversationText(), "# Went on"), asked[3].conversationText())
+	requests := c.requestsWith("Split it.")
+	require.Len(t, requests, 4, "three answers, and one to both results")
+	require.Equal(t, 2, strings.Count(requests[3].conversationText(), "# Went on"), requests[3].conversationText())
 	require.Empty(t, done.GetConversationLost())
 	require.EqualValues(t, 2, done.GetDelegated())
 	require.Greater(t, done.GetTreeCostUsd(), done.GetCostUsd())
@@ -38,7 +38,7 @@ func TestClaudeDelegates(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, tree.GetTasks(), 3)
 
-	boss := asked[0]
+	boss := requests[0]
 	require.Contains(t, boss.System.text(), "You can delegate")
 	tools := map[string]bool{} // it finds them by name, and reads their schemas when it needs them
 	for _, m := range regexp.MustCompile(`mcp__fleet__(\w+)\n`).FindAllStringSubmatch(boss.conversationText(), -1) {

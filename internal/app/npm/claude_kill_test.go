@@ -35,7 +35,7 @@ func TestClaudeMessageKills(t *testing.T) {
 	for _, agent := range []string{"papi", "mami"} {
 		c.create(t, agent, "coder")
 	}
-	told := 0 // how often the sender was told that the message was not delivered
+	undelivered := 0 // how often the sender was told that the message was not delivered
 	for i := range kills(t) {
 		n := strconv.Itoa(i)
 		agent := []string{"papi", "mami"}[i%2]
@@ -63,15 +63,15 @@ func TestClaudeMessageKills(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(work, "go"+n), nil, 0o600))
 			events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
-			asked := c.requestsWith("Work number " + n + ".")
-			times := strings.Count(asked[len(asked)-1].conversationText(), message)
+			requests := c.requestsWith("Work number " + n + ".")
+			times := strings.Count(requests[len(requests)-1].conversationText(), message)
 			if times == 0 { // the tool ended before the new server could deliver the message
 				require.Contains(t, strings.Join(texts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent")
-				told++
+				undelivered++
 				continue
 			}
 			require.Equal(t, 1, times)
-			require.Equal(t, 1, strings.Count(asked[1].conversationText(), message), "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(requests[1].conversationText(), message), "the message does not start a turn of its own")
 			continue
 		}
 		c.killSupervisor(t, id)
@@ -79,11 +79,11 @@ func TestClaudeMessageKills(t *testing.T) {
 		require.Equal(t, fleetv1.Task_failed, c.wait(t, id).GetStatus())
 		task := c.runTask(t, agent, "Look back at number "+n+".", "model: say Nothing")
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-		asked := c.requestsWith("Look back at number " + n + ".")
-		require.Len(t, asked, 1)
-		require.LessOrEqual(t, strings.Count(asked[0].conversationText(), message), 1)
+		requests := c.requestsWith("Look back at number " + n + ".")
+		require.Len(t, requests, 1)
+		require.LessOrEqual(t, strings.Count(requests[0].conversationText(), message), 1)
 	}
-	t.Logf("of %d messages, %d were not delivered, and their tasks say so", kills(t), told)
+	t.Logf("of %d messages, %d were not delivered, and their tasks say so", kills(t), undelivered)
 }
 
 // killSupervisor kills the supervisor of the task's run.

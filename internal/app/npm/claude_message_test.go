@@ -36,9 +36,9 @@ func TestClaudeMessages(t *testing.T) {
 			task := c.wait(t, id)
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 			require.EqualValues(t, 2, task.GetTurns())
-			asked := c.requestsWith("Work for " + agent + ".")
-			require.Len(t, asked, 2, "the message does not start a turn of its own")
-			require.Equal(t, 1, strings.Count(asked[1].conversationText(), "Also greet Bob."))
+			requests := c.requestsWith("Work for " + agent + ".")
+			require.Len(t, requests, 2, "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(requests[1].conversationText(), "Also greet Bob."))
 		})
 	}
 }

@@ -102,8 +102,8 @@ func TestClaudeOrchestrates(t *testing.T) {
 	require.Equal(t, fleetv1.Landing_replaced, reviewed.GetTask().GetLanding().GetState())
 	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
 	b.script(t, "What is it now?", calls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
-	asked := b.turns("What is it now?")
-	require.Contains(t, asked[len(asked)-1].conversationText(), "+newer cart", "the model has read the changed work")
+	requests := b.turns("What is it now?")
+	require.Contains(t, requests[len(requests)-1].conversationText(), "+newer cart", "the model has read the changed work")
 
 	// Land all.
 	var approved []map[string]any

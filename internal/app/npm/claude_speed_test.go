@@ -59,20 +59,20 @@ func TestClaudeSpeed(t *testing.T) {
 	var alone, fleet, before, after, delay []time.Duration
 	for i := range 21 {
 		prompt := fmt.Sprintf("--Round %d\nmodel: say done", i)
-		begun := time.Now()
+		start := time.Now()
 		cmd := exec.CommandContext(t.Context(), claude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", priced)
 		cmd.Dir, cmd.Env, cmd.Stdin = bare.path("work"), env, strings.NewReader(prompt+" alone")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		a, first := time.Since(begun), c.requestsWith(prompt + " alone")[0].at.Sub(begun)
-		begun = time.Now()
+		a, first := time.Since(start), c.requestsWith(prompt + " alone")[0].at.Sub(start)
+		start = time.Now()
 		id := c.start(t, "papi", prompt+" in a task")
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-		f, asked := time.Since(begun), c.requestsWith(prompt + " in a task")[0].at.Sub(begun)
+		f, requests := time.Since(start), c.requestsWith(prompt + " in a task")[0].at.Sub(start)
 		if i > 0 { // the first round fills caches
 			alone, fleet, delay = append(alone, a), append(fleet, f), append(delay, f-a)
-			before, after = append(before, asked-first), append(after, (f-asked)-(a-first))
+			before, after = append(before, requests-first), append(after, (f-requests)-(a-first))
 		}
 	}
 	t.Logf("%s; claude -p %v, task %v, median of the differences %v: %v before the request, %v after it", text,
@@ -91,7 +91,7 @@ func TestClaudeManyAgents(t *testing.T) {
 	for i := range agents {
 		c.create(t, fmt.Sprint("a", i), "coder")
 	}
-	begun := time.Now()
+	start := time.Now()
 	ids := make([]string, agents)
 	for i := range agents {
 		ids[i] = c.start(t, fmt.Sprint("a", i), `model: tool Bash {"command":"echo crowd"}`, fmt.Sprintf("model: hang crowd%d", i))
@@ -118,14 +118,14 @@ func TestClaudeManyAgents(t *testing.T) {
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	}
-	took := time.Since(begun)
+	elapsed := time.Since(start)
 	cancel()
-	t.Logf("%s; %d tasks took %v; private memory beside the program: median %.1f MB, most %.1f MB", text, agents, took.Round(time.Second),
+	t.Logf("%s; %d tasks took %v; private memory beside the program: median %.1f MB, most %.1f MB", text, agents, elapsed.Round(time.Second),
 		float64(quantile(memory, 0.5))/(1<<20), float64(quantile(memory, 1))/(1<<20))
-	for face, took := range answers() {
-		t.Logf("%s: %d answers, median %v, p95 %v", face, len(took), quantile(took, 0.5), quantile(took, 0.95))
+	for face, elapsed := range answers() {
+		t.Logf("%s: %d answers, median %v, p95 %v", face, len(elapsed), quantile(elapsed, 0.5), quantile(elapsed, 0.95))
 		if !busy {
-			require.LessOrEqual(t, quantile(took, 0.95), maxAnswerTime, face)
+			require.LessOrEqual(t, quantile(elapsed, 0.95), maxAnswerTime, face)
 		}
 	}
 	require.LessOrEqual(t, quantile(memory, 1), int64(maxMemory))
@@ -158,11 +158,11 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 	}
 	var mu sync.Mutex
 	var g sync.WaitGroup
-	took := map[string][]time.Duration{}
+	elapsed := map[string][]time.Duration{}
 	for face, call := range faces {
 		g.Go(func() {
 			for tick := time.NewTicker(100 * time.Millisecond); ; {
-				begun := time.Now()
+				start := time.Now()
 				err := call()
 				if ctx.Err() != nil {
 					tick.Stop()
@@ -173,7 +173,7 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 					return
 				}
 				mu.Lock()
-				took[face] = append(took[face], time.Since(begun))
+				elapsed[face] = append(elapsed[face], time.Since(start))
 				mu.Unlock()
 				select {
 				case <-tick.C:
@@ -182,7 +182,7 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 			}
 		})
 	}
-	return func() map[string][]time.Duration { g.Wait(); return took }
+	return func() map[string][]time.Duration { g.Wait(); return elapsed }
 }
 
 func succeed(r *http.Request) error {

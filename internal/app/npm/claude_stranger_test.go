@@ -117,7 +117,7 @@ func TestClaudeStranger(t *testing.T) {
 	}
 	commit := `model: tool Bash {"command":"git commit -qam 'Add the tax'"}` + "\n"
 
-	begun := time.Now()
+	start := time.Now()
 	p := newStranger(t, "http://"+c.http)
 	p.waitForText("What is to be done")
 	p.picture("home")
@@ -151,10 +151,10 @@ func TestClaudeStranger(t *testing.T) {
 	p.click("Land it")
 	p.waitForText("landed")
 	p.picture("landed")
-	took := time.Since(begun)
+	elapsed := time.Since(start)
 
 	require.Contains(t, git("show", "main:basket.go"), "total += p + p*19/100")
-	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typedKeys, took.Round(100*time.Millisecond))
+	t.Logf("from the first look to the landed work: %d clicks, %d characters, %s", p.clicks, p.typedKeys, elapsed.Round(100*time.Millisecond))
 	require.LessOrEqual(t, p.clicks, 10)
-	require.Less(t, took, 5*time.Minute)
+	require.Less(t, elapsed, 5*time.Minute)
 }

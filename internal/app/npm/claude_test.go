@@ -53,9 +53,9 @@ func TestClaudeTask(t *testing.T) {
 	require.InDelta(t, 4*answerCost, task.GetCostUsd(), 1e-9)
 
 	// Check the requests to the model, and the effects of the tools.
-	asked := c.requestsWith("--Make a file.")
-	require.Len(t, asked, 4)
-	q := asked[3]
+	requests := c.requestsWith("--Make a file.")
+	require.Len(t, requests, 4)
+	q := requests[3]
 	require.Equal(t, priced, q.Model)
 	require.Equal(t, "sk-stub", q.Header.Get("X-Api-Key"))
 	require.Contains(t, q.System.text(), "You are the coder of this crew.")
@@ -124,13 +124,13 @@ func TestClaudeStop(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	stop := func(t *testing.T, agent string) *fleetv1.Task {
 		t.Helper()
-		begun := time.Now()
+		start := time.Now()
 		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: agent})
 		require.NoError(t, err)
 		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
 		require.Equal(t, fleetv1.Agent_idle, r.GetAgentStatus())
 		require.Empty(t, c.processes(agent), "a stopped task must have no processes")
-		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+		t.Logf("stopped in %s", time.Since(start).Round(time.Millisecond))
 		return r.GetTask()
 	}
 

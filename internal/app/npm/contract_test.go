@@ -65,10 +65,10 @@ func TestClaudeContract(t *testing.T) {
 	require.EqualValues(t, len("ducks, geese"), got.GetPayloadSize())
 	require.Equal(t, "ducks, geese", s.download(t, got.GetPayloadUrl()))
 
-	asked := s.requestsWith("Find the birds.")
-	require.Len(t, asked, 5, "the model must receive no further request")
-	require.Contains(t, asked[0].System.text(), "Your agent_id is "+id)
-	results := asked[4].results()
+	requests := s.requestsWith("Find the birds.")
+	require.Len(t, requests, 5, "the model must receive no further request")
+	require.Contains(t, requests[0].System.text(), "Your agent_id is "+id)
+	results := requests[4].results()
 	require.Contains(t, results[0].Content.text(), `"status":"running"`)
 	require.Contains(t, results[0].Content.text(), "not found", "an agent must not see other agents of its owner")
 	require.Contains(t, results[1].Content.text(), "AGENT_NOT_FOUND")
@@ -79,11 +79,11 @@ func TestClaudeContract(t *testing.T) {
 	// request may follow.
 	g := s.gate("other")
 	waitClosed(t, g.arrived, "the other contract must begin")
-	begun := time.Now()
+	start := time.Now()
 	stopped, err := c.AgentStop(t.Context(), &fleetv1.AgentStopRequest{AgentId: other.GetAgentId()})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.LifecycleStatus_stopped, stopped.GetStatus())
-	t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+	t.Logf("stopped in %s", time.Since(start).Round(time.Millisecond))
 	select {
 	case <-g.left:
 		require.Fail(t, "the active request must not be cut off")
@@ -141,8 +141,8 @@ func TestClaudeContractFiles(t *testing.T) {
 	dir, _, _ := strings.Cut(rest, " until ")
 	require.Equal(t, "ducks", string(read(t, filepath.Join(dir, "birds.txt"))))
 	require.NoFileExists(t, s.home.path("outside.txt"))
-	asked := s.requestsWith("Write about the birds.")
-	results := asked[len(asked)-1].results()
+	requests := s.requestsWith("Write about the birds.")
+	results := requests[len(requests)-1].results()
 	require.Equal(t, []bool{false, true, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 }
 

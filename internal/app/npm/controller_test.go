@@ -56,8 +56,8 @@ func TestClaudeAsController(t *testing.T) {
 			require.Equal(t, "The fleet has run.", end.Result)
 
 			// Check the tool results that the model received.
-			asked := m.requestsWith("Run the fleet.")
-			results := asked[len(asked)-1].results()
+			requests := m.requestsWith("Run the fleet.")
+			results := requests[len(requests)-1].results()
 			require.Len(t, results, len(fleetTools))
 			text := func(tool string) string { return results[slices.Index(fleetTools, tool)].Content.text() }
 			require.Contains(t, text("create_agent"), `"status":"idle"`)

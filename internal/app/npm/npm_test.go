@@ -48,13 +48,13 @@ func install(t *testing.T, set string) string {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 		require.NoError(t, os.CopyFS(dir, os.DirFS(source)))
-		begun := time.Now()
+		start := time.Now()
 		cmd := exec.CommandContext(t.Context(), "npm", "ci", "--loglevel=error")
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "npm ci: %s", out)
 		require.NoError(t, os.WriteFile(done, lock, 0o600))
-		t.Logf("installed %s in %s", set, time.Since(begun).Round(time.Second))
+		t.Logf("installed %s in %s", set, time.Since(start).Round(time.Second))
 	}
 	// Scripts look for packages next to their own path, so they must be in this directory. They change more often than
 	// the packages, so they are always copied.

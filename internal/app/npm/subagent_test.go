@@ -130,9 +130,9 @@ You are a web search agent.
 	require.EqualValues(t, 2500, r.GetUsage().GetOutputTokens())
 	require.EqualValues(t, 4, r.GetUsage().GetToolCalls())
 
-	asked := s.requestsWith("--Find the birds.")
-	require.Len(t, asked, 5)
-	q := asked[4]
+	requests := s.requestsWith("--Find the birds.")
+	require.Len(t, requests, 5)
+	q := requests[4]
 	require.Equal(t, priced, q.Model)
 	require.Contains(t, q.System.text(), "You are a web search agent.")
 	require.NotContains(t, q.System.text(), "software engineering", "the subagent must receive only its own prompt")
@@ -188,22 +188,22 @@ func TestClaudeSubagents(t *testing.T) {
 	t.Run("an answer that matches its schema at the second attempt", func(t *testing.T) {
 		r := s.run(t, "counter", "How many?", "model: say Many", `model: say {"count": 7}`)
 		require.JSONEq(t, `{"count":7}`, r.GetResult())
-		asked := s.requestsWith("How many?")
-		require.Contains(t, asked[0].System.text(), `"required":["count"]`)
-		require.Contains(t, asked[len(asked)-1].conversationText(), "Your answer cannot be used: it is not JSON")
+		requests := s.requestsWith("How many?")
+		require.Contains(t, requests[0].System.text(), `"required":["count"]`)
+		require.Contains(t, requests[len(requests)-1].conversationText(), "Your answer cannot be used: it is not JSON")
 	})
 	t.Run("one runs another", func(t *testing.T) {
 		r := s.run(t, "lead", "Delegate.", `model: tool mcp__fleet__run_subagent {"agent_name":"helper","prompt":"Help.\nmodel: say from below"}`,
 			`model: tool mcp__fleet__run_subagent {"agent_name":"memo","prompt":"model: say no"}`, "model: say done")
 		require.Equal(t, "done", r.GetResult())
-		asked := s.requestsWith("Delegate.")
-		results := asked[len(asked)-1].results()
+		requests := s.requestsWith("Delegate.")
+		results := requests[len(requests)-1].results()
 		require.Len(t, results, 2)
 		require.False(t, results[0].IsError, results[0].Content.text())
 		require.Contains(t, results[0].Content.text(), `"result":"from below"`)
 		require.True(t, results[1].IsError)
 		require.Contains(t, results[1].Content.text(), "PERMISSION_DENIED")
-		require.Contains(t, asked[0].toolNames(), "mcp__fleet__run_subagent")
+		require.Contains(t, requests[0].toolNames(), "mcp__fleet__run_subagent")
 		for _, tool := range s.requestsWithSystem("You help.")[0].toolNames() {
 			require.NotContains(t, tool, "mcp__fleet", "an agent without subagents must not have the tool")
 		}
@@ -240,8 +240,8 @@ func TestClaudeMainAgent(t *testing.T) {
 	require.Zero(t, code, stdout+stderr)
 	_, end := firstAndLast(t, stdout)
 	require.Equal(t, "They are ducks.", end.Result)
-	asked := s.requestsWith("Find out.")
-	results := asked[len(asked)-1].results()
+	requests := s.requestsWith("Find out.")
+	results := requests[len(requests)-1].results()
 	require.Len(t, results, 2)
 	require.Contains(t, results[0].Content.text(), `"name":"web-search"`)
 	require.Contains(t, results[1].Content.text(), `"result":"Ducks"`)

@@ -65,10 +65,10 @@ func TestClaudeInWorkspace(t *testing.T) {
 	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
 		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
 		require.NoError(t, a.Dispatch(ctx, r))
-		said, asked := "", []core.Question(nil)
+		text, questions := "", []core.Question(nil)
 		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
 			if q := out.Question; q != nil {
-				if asked = append(asked, *q); q.Status != core.QuestionWaiting {
+				if questions = append(questions, *q); q.Status != core.QuestionWaiting {
 					return nil
 				}
 				given := *q
@@ -77,29 +77,29 @@ func TestClaudeInWorkspace(t *testing.T) {
 				return a.Answer(ctx, r, given)
 			}
 			if !out.Step {
-				said += out.Text
+				text += out.Text
 			}
 			return nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, core.TaskCompleted, o.Status, o.Reason)
-		return said, asked, o
+		return text, questions, o
 	}
-	said, asked, o := do("task-1", strings.Join([]string{
+	text, questions, o := do("task-1", strings.Join([]string{
 		"Ask before you act.",
 		`model: tool Bash {"command":"echo new >made.txt"}`,
 		`model: tool Bash {"command":"rm file"}`,
 		`model: tool mcp__fleet-ask__ask_user {"question":"Tabs or spaces?","options":["tabs","spaces"]}`,
 		`model: say | a | b |\n|---|---|\n| 1 | ` + strings.Repeat("long ", 40) + `|`,
 	}, "\n"), "allow", "tabs")
-	require.Contains(t, said, "| 1 | "+strings.Repeat("long ", 40)+"|\n")
+	require.Contains(t, text, "| 1 | "+strings.Repeat("long ", 40)+"|\n")
 	waiting := 0
-	for _, q := range asked {
+	for _, q := range questions {
 		if q.Status == core.QuestionWaiting {
 			waiting++
 		}
 	}
-	require.Equal(t, 2, waiting, "%+v", asked)
+	require.Equal(t, 2, waiting, "%+v", questions)
 	require.Contains(t, m.requestsWith("Ask before you act.")[2].results()[1].Content.text(), "rm file")
 	require.InDelta(t, 4*answerCost, o.CostUSD, 1e-9)
 	require.False(t, o.Terminal)

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,7 +26,7 @@ type Faults struct {
 	Latency time.Duration // added before a request is passed on
 	Slow    float64       // fraction of requests with the latency, 0 to 1
 	Refuse  float64       // fraction of requests answered with 502; half of these reach the server first
-	Cut     float64       // fraction of answers that end in the middle
+	Cut     float64       // fraction of answers whose connection is closed in the middle
 }
 
 // Stats counts requests, faults and connections since the proxy was started.
@@ -57,14 +57,14 @@ type Proxy struct {
 	conns     map[*conn]bool
 }
 
-// New starts a proxy for the server at target. The seed determines the faults. seen, if not nil, is called for each
+// New starts a proxy for the server at target. The seed determines the faults. onExchange, if not nil, is called for each
 // request that the server has answered.
-func New(target string, seed uint64, seen func(Exchange)) (*Proxy, error) {
+func New(target string, seed uint64, onExchange func(Exchange)) (*Proxy, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), blackhole: make(chan struct{}), onExchange: seen, conns: map[*conn]bool{}}
+	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), blackhole: make(chan struct{}), onExchange: onExchange, conns: map[*conn]bool{}}
 	close(p.blackhole)
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
@@ -188,13 +188,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(ctx, faultKey{}, &f)))
 }
 
+const badGatewayPage = "<html><body><h1>502 Bad Gateway</h1></body></html>"
+
 func refuse(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(http.StatusBadGateway)
-	fmt.Fprint(w, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+	_, _ = io.WriteString(w, badGatewayPage)
 }
 
-// modifyResponse applies the request's fate to the server's answer.
+// modifyResponse applies the request's fault to the server's answer.
 func (p *Proxy) modifyResponse(res *http.Response) error {
 	f, _ := res.Request.Context().Value(faultKey{}).(*fault)
 	if f == nil {
@@ -205,10 +207,9 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 	}
 	if f.refuse {
 		_ = res.Body.Close()
-		const page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
 		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
 		res.Header = http.Header{"Content-Type": {"text/html"}}
-		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader([]byte(page))), int64(len(page))
+		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(badGatewayPage)), int64(len(badGatewayPage))
 	}
 	if f.cut >= 0 && res.StatusCode != http.StatusSwitchingProtocols {
 		res.Body = &cutBody{ReadCloser: res.Body, left: f.cut}
