@@ -27,13 +27,13 @@ func BenchmarkCaches(b *testing.B) {
 	}
 	m := newCacheBench(b)
 	m.inClones(b, 1)
-	m.inAgents(b, 1, shareCaches) // the first agent fills the caches
+	m.inAgents(b, 1, projectSharedCaches) // the first agent fills the caches
 	for _, row := range []struct {
 		name    string
 		agents  int
 		project string
 		goal    float64
-	}{{"second-agent", 1, shareCaches, 1.2}, {"four-agents", 4, shareCaches, 1.2}, {"four-agents-without", 4, shareNoCaches, 0}} {
+	}{{"second-agent", 1, projectSharedCaches, 1.2}, {"four-agents", 4, projectSharedCaches, 1.2}, {"four-agents-without", 4, projectOwnCaches, 0}} {
 		b.Run(row.name, func(b *testing.B) {
 			ratios, seconds := []float64{}, []float64{}
 			for b.Loop() {
@@ -57,8 +57,8 @@ type cacheBench struct {
 
 // Projects of the place.
 const (
-	shareCaches   = "shared"
-	shareNoCaches = "own"
+	projectSharedCaches   = "shared"
+	projectOwnCaches = "own"
 )
 
 // command is what the agents and the clones run.
@@ -91,8 +91,8 @@ func newCacheBench(b *testing.B) *cacheBench {
 	m.place, err = local.New(local.Config{
 		Dir: filepath.Join(dir, "data"), Program: exe,
 		Projects: []local.Project{
-			{Name: shareCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}},
-			{Name: shareNoCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}, Caches: local.CachesOfAgent},
+			{Name: projectSharedCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}},
+			{Name: projectOwnCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}, Caches: local.CachesOfAgent},
 		},
 	})
 	require.NoError(b, err)
@@ -117,7 +117,7 @@ func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 		g.Go(func() error { return do(i) })
 	}
 	require.NoError(b, g.Wait())
-	return since(start) / 1000
+	return msSince(start) / 1000
 }
 
 // inClones runs the test in n new clones.

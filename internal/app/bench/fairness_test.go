@@ -23,7 +23,7 @@ func BenchmarkFairness(b *testing.B) {
 		b.Run(fmt.Sprintf("calls_per_cpu=%d", callsPerCPU), func(b *testing.B) {
 			t := newFleet(b, "", 2*agents, "light", "heavy")
 			open := t.serve(b, nil)
-			asLight, asHeavy := open.as(b, "light"), open.as(b, "heavy")
+			asLight, asHeavy := open.authContext(b, "light"), open.authContext(b, "heavy")
 			open.stop()
 			s := t.serve(b, func(c *app.Config) { c.Auth, c.Limits.CallsPerCPU = app.Auth{app.AuthTokens}, callsPerCPU })
 			light := repeat(1, listCall(asLight, s.conn, agents))
@@ -40,8 +40,8 @@ func BenchmarkFairness(b *testing.B) {
 	}
 }
 
-// as creates a token for the principal and returns a context for its calls. It works on a server without auth.
-func (s *server) as(b *testing.B, principal string) context.Context {
+// authContext creates a token for the principal and returns a context for its calls. It works on a server without auth.
+func (s *server) authContext(b *testing.B, principal string) context.Context {
 	token, err := fleetv1.NewTokenServiceClient(s.conn).CreateToken(b.Context(), &fleetv1.CreateTokenRequest{Name: principal, Scope: fleetv1.Scope_run})
 	require.NoError(b, err)
 	return metadata.AppendToOutgoingContext(b.Context(), "authorization", "Bearer "+token.GetSecret())

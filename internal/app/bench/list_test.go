@@ -31,7 +31,7 @@ func BenchmarkList(b *testing.B) {
 	agents := size(100, 3)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	s := t.serve(b, nil)
-	p := newPeers(b, s.agents(b, agents))
+	p := newPeers(b, s.waitForAgents(b, agents))
 	list, tool := request("/v1/agents", "", ""), request("/mcp", listTool, "")
 	packed := request("/v1/agents", "", "Accept-Encoding: gzip\r\n")
 	unchanged := request("/v1/agents", "", "If-None-Match: "+headerOf(b, s.HTTPAddr(), list, "ETag")+"\r\n")
@@ -55,13 +55,13 @@ func BenchmarkList(b *testing.B) {
 			netHTTP304 := row{name: "net-http-304", measure: overHTTP(p.httpAddr, request("/unchanged", "", ""), 0)}
 			mcpGo := row{name: "mcp-go", measure: overHTTP(p.httpAddr, tool, agents)}
 			mcpPeers := []peer{{mcpGo, 1.3}}
-			if p.scriptAddr != "" {
+			if p.typeScriptAddr != "" {
 				var inSessions []string // a session for each client
 				for range load.clients {
-					session := headerOf(b, p.scriptAddr, request("/mcp", initialize, ""), "Mcp-Session-Id")
+					session := headerOf(b, p.typeScriptAddr, request("/mcp", initialize, ""), "Mcp-Session-Id")
 					inSessions = append(inSessions, request("/mcp", listTool, "Mcp-Session-Id: "+session+"\r\n"))
 				}
-				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", measure: repeat(load.clients, connect(b, p.scriptAddr, agents, inSessions...))}, load.typeScript})
+				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", measure: repeat(load.clients, connect(b, p.typeScriptAddr, agents, inSessions...))}, load.typeScript})
 			}
 			compare(b, d, row{name: "gRPC", tailRatio: load.tail, measure: overGRPC(s.conn)}, peer{grpcGo, 0.95})
 			compare(b, d, row{name: "REST", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})

@@ -18,11 +18,11 @@ import (
 	"fleet/internal/waittest"
 )
 
-var quickRun = flag.Bool("small", false, "measure small fleets, to see quickly that the benchmarks work")
+var small = flag.Bool("small", false, "measure small fleets, to see quickly that the benchmarks work")
 
 // size returns the first number, or the second one with -small.
 func size[T any](full, fast T) T {
-	if *quickRun {
+	if *small {
 		return fast
 	}
 	return full

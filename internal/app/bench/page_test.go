@@ -80,9 +80,9 @@ func heap(tab context.Context, b *testing.B) float64 {
 	return used.UsedSize / 1e6
 }
 
-// measureUse uses the page for a second in each iteration. step is a function that is called with the number of each
+// measurePage uses the page for a second in each iteration. step is a function that is called with the number of each
 // frame.
-func measureUse(tab context.Context, b *testing.B, step string) {
+func measurePage(tab context.Context, b *testing.B, step string) {
 	longest := 0.0
 	fps := each(b, func(int) float64 {
 		u := eval[struct{ FPS, Longest float64 }](tab, b, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, size(1000, 50), step))
@@ -98,7 +98,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	agents := size(10_000, 400)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	s := t.serve(b, nil)
-	s.agents(b, min(agents, 5000))
+	s.waitForAgents(b, min(agents, 5000))
 	home := "http://" + s.HTTPAddr() + "/"
 	b.Run("load", func(b *testing.B) { // first visits, with an empty cache
 		var bytes float64
@@ -125,8 +125,8 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 			text := fmt.Sprintf("event %d", i)
 			eval[bool](tab, b, fmt.Sprintf(`bench.drawn = bench.when('.table .cells', '%s').then(at => performance.timeOrigin + at), true`, text))
 			start := time.Now()
-			s.begin(b, 0, "echo "+text+"\nwait never")
-			defer s.interrupt(b, 0)
+			s.mustStartTask(b, 0, "echo "+text+"\nwait never")
+			defer s.stopTask(b, 0)
 			return eval[float64](tab, b, `bench.drawn`) - float64(start.UnixMicro())/1000
 		})
 		report(b, quantile(took, 0.95), "p95-ms", "at most", 150)
@@ -136,8 +136,8 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 		{"filter", `n => n % 12 === 0 && bench.fill('Filter the agents', ['', 'a', 'ag', 'agent-01', 'agent-0123', 'coder', 'nothing', 'agent-9'][n / 12 % 8])`},
 	} {
 		b.Run(use.name, func(b *testing.B) {
-			stop := s.change(b)
-			measureUse(tab, b, use.step)
+			stop := s.produceEvents(b)
+			measurePage(tab, b, use.step)
 			report(b, stop(), "events/s", "", 0)
 			report(b, heap(tab, b), "heap-MB", "at most", 150)
 		})
@@ -148,12 +148,12 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 		heaps := slices.Concat(each(b, func(int) (heaps []float64) {
 			for w := range windows {
 				for i := range size(86_400, 900) / perTask / windows {
-					s.begin(b, 200+i%(agents-200), fmt.Sprintf("done %d of window %d", i, w))
+					s.mustStartTask(b, 200+i%(agents-200), fmt.Sprintf("done %d of window %d", i, w))
 				}
 				last := fmt.Sprintf("wait %d", w) // when the page shows it, the page has read every event before it
-				s.begin(b, 0, last)
+				s.mustStartTask(b, 0, last)
 				eval[float64](tab, b, `bench.when('.table .cells', '`+last+`')`)
-				s.interrupt(b, 0)
+				s.stopTask(b, 0)
 				heaps = append(heaps, heap(tab, b))
 			}
 			return heaps
@@ -164,20 +164,20 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	})
 }
 
-// begin starts a task on the agent. interrupt stops it.
-func (s *server) begin(b *testing.B, agent int, task string) {
+// mustStartTask starts a task on the agent. interrupt stops it.
+func (s *server) mustStartTask(b *testing.B, agent int, task string) {
 	_, err := s.startTask(b.Context(), agent, task)
 	require.NoError(b, err)
 }
 
-func (s *server) interrupt(b *testing.B, agent int) {
+func (s *server) stopTask(b *testing.B, agent int) {
 	_, err := s.StopAgentTask(b.Context(), &fleetv1.StopAgentTaskRequest{AgentName: agentName(agent)})
 	require.NoError(b, err)
 }
 
-// change makes 100 events a second, by tasks that are created, start and end. stop ends it, and returns the number of
+// produceEvents makes 100 events a second, by tasks that are created, start and end. stop ends it, and returns the number of
 // events per second.
-func (s *server) change(b *testing.B) (stop func() float64) {
+func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 	const rate, perTask = 100, 3
 	ctx, cancel := context.WithCancel(b.Context())
 	start, tasks := time.Now(), 0
@@ -196,7 +196,7 @@ func (s *server) change(b *testing.B) (stop func() float64) {
 	return func() float64 {
 		cancel()
 		require.NoError(b, g.Wait())
-		return float64(perTask*tasks) * 1000 / since(start)
+		return float64(perTask*tasks) * 1000 / msSince(start)
 	}
 }
 
@@ -232,7 +232,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
 	})
 	b.Run("follow", func(b *testing.B) {
-		measureUse(tab, b, `() => {}`)
+		measurePage(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.line')].map(e => e.textContent).filter(t => t.startsWith('growing')).at(-1).trim().split(' ')[2]`)
 		report(b, behind, "ms-behind", "at most", 1000)
 	})
@@ -288,7 +288,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
 	})
 	b.Run("follow", func(b *testing.B) {
-		measureUse(tab, b, `() => {}`)
+		measurePage(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.entry .markdown')].map(e => e.textContent).filter(t => t.includes('growing')).at(-1).trim().split(' ')[2]`)
 		report(b, behind, "ms-behind", "at most", 1000)
 		report(b, heap(tab, b), "heap-MB", "at most", 60)
@@ -299,7 +299,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 			while (!list.textContent.includes('the beginning')) { list.scrollTop = 0; await new Promise(done => setTimeout(done, 20)) }
 			return true
 		})()`)
-		measureUse(tab, b, `n => { document.querySelector('[aria-label="Conversation"]').scrollTop += n % 400 < 200 ? 120 : -120 }`)
+		measurePage(tab, b, `n => { document.querySelector('[aria-label="Conversation"]').scrollTop += n % 400 < 200 ? 120 : -120 }`)
 		report(b, heap(tab, b), "heap-MB", "at most", 60)
 	})
 }

@@ -26,7 +26,7 @@ import (
 // encodes the values anew for every call.
 type peers struct {
 	grpcAddr, httpAddr string
-	scriptAddr         string // address of the TypeScript server; empty: its packages are not installed
+	typeScriptAddr         string // address of the TypeScript server; empty: its packages are not installed
 }
 
 // bareFleet is the service of the bare gRPC peer.
@@ -90,11 +90,11 @@ func newPeers(b *testing.B, list *fleetv1.ListAgentsResponse) *peers {
 	mux.Handle("/mcp", mcpserver.NewStreamableHTTPServer(m, mcpserver.WithStateLess(true)))
 	h := httptest.NewServer(mux)
 	b.Cleanup(h.Close)
-	return &peers{grpcAddr: l.Addr().String(), httpAddr: h.Listener.Addr().String(), scriptAddr: serveScript(b, text)}
+	return &peers{grpcAddr: l.Addr().String(), httpAddr: h.Listener.Addr().String(), typeScriptAddr: serveTypeScript(b, text)}
 }
 
-// serveScript starts the TypeScript peer, whose packages `make bench` installs, and returns its address.
-func serveScript(b *testing.B, answer []byte) (addr string) {
+// serveTypeScript starts the TypeScript peer, whose packages `make bench` installs, and returns its address.
+func serveTypeScript(b *testing.B, answer []byte) (addr string) {
 	node := exec.CommandContext(b.Context(), "node", "server.mjs")
 	node.Dir, node.Stdin = "../../../.build/npm/bench", bytes.NewReader(answer)
 	out, err := node.StdoutPipe()

@@ -25,7 +25,7 @@ func BenchmarkReplicas(b *testing.B) {
 	const connections = 16 // with which a replica writes
 	var fs unix.Statfs_t
 	require.NoError(b, unix.Statfs(os.TempDir(), &fs))
-	if !*quickRun && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+	if !*small && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
 		b.Skipf("%s is in memory: set TMPDIR to a directory on a disk", os.TempDir())
 	}
 	// Postgres must lose nothing that it has acknowledged.
@@ -42,17 +42,17 @@ func BenchmarkReplicas(b *testing.B) {
 			l := &load{agents: agents}
 			for range n {
 				s := t.serve(b, nil)
-				s.agents(b, agents)
+				s.waitForAgents(b, agents)
 				l.servers = append(l.servers, s)
 			}
 			starts := row{name: "pgbench-start.sql", measure: pgbench(pg, agents, n*connections, startScript)}
 			tasks := row{name: "pgbench-task.sql", measure: pgbench(pg, agents, n*connections, startScript+taskScript)}
 			// In a turn of start_agent_task, the same rows are written as by task.sql: start.sql writes only those of the start.
-			compare(b, d, row{name: "start_agent_task", p99: 100, measure: repeat(clients, l.startTask(b, false)).until(t.idle)}, peer{tasks, 0.5}, peer{starts, 0})
-			compare(b, d, row{name: "agent_start", p99: 100, measure: repeat(clients, l.startAgent(b)).until(t.idle)})
+			compare(b, d, row{name: "start_agent_task", p99: 100, measure: repeat(clients, l.startTask(b, false)).until(t.waitUntilIdle)}, peer{tasks, 0.5}, peer{starts, 0})
+			compare(b, d, row{name: "agent_start", p99: 100, measure: repeat(clients, l.startAgent(b)).until(t.waitUntilIdle)})
 			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
-			compare(b, d, row{name: "agent_start-by-8-clients", p99: 100, measure: repeat(min(clients, 8), l.startAgent(b)).until(t.idle)})
-			compare(b, d, row{name: "task-until-its-end", measure: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
+			compare(b, d, row{name: "agent_start-by-8-clients", p99: 100, measure: repeat(min(clients, 8), l.startAgent(b)).until(t.waitUntilIdle)})
+			compare(b, d, row{name: "task-until-its-end", measure: repeat(clients, l.startTask(b, true)).until(t.waitUntilIdle)}, peer{tasks, 0.5})
 			compare(b, d, row{name: "queue_task", p99: 200, measure: repeat(clients, l.queueTask(b))}, peer{row{name: "pgbench-queue.sql", measure: pgbench(pg, agents, n*connections, queueScript)}, 0.5})
 			compare(b, d, starts)
 			compare(b, d, tasks)
@@ -65,7 +65,7 @@ func BenchmarkReplicas(b *testing.B) {
 
 // startPostgres starts a Postgres server for the benchmark. With -small, it does so only in `make test-postgres`.
 func startPostgres(b *testing.B, settings ...string) *pgtest.Server {
-	if *quickRun {
+	if *small {
 		pgtest.Need(b)
 	}
 	pg, err := pgtest.Start("", settings...)

@@ -26,15 +26,15 @@ import (
 
 // testbed is what servers under test share: a fake place and a store.
 type testbed struct {
-	world *fake.Place // nil: the servers have the places of their configuration
+	place *fake.Place // nil: the servers have the places of their configuration
 	store fleet.Store // the servers' store, opened a second time
 	url   string      // URL of the Postgres database; empty: SQLite in data
 	data  string
 }
 
 func newTestbed(b *testing.B, url string, projects ...fake.Project) *testbed {
-	t := &testbed{world: fake.New(fake.Config{Projects: projects}), url: url, data: b.TempDir()}
-	b.Cleanup(t.world.Destroy)
+	t := &testbed{place: fake.New(fake.Config{Projects: projects}), url: url, data: b.TempDir()}
+	b.Cleanup(t.place.Destroy)
 	var err error
 	if url == "" {
 		t.store, err = sqlite.Open(b.Context(), filepath.Join(t.data, "fleet.db"), sqlite.Config{})
@@ -86,7 +86,7 @@ func (t *testbed) insert(b *testing.B, n int, fn func(tx fleet.Tx, i int) error)
 
 // insertAgent inserts an idle agent with a workspace.
 func (t *testbed) insertAgent(tx fleet.Tx, i int, owner, project string, created time.Time) error {
-	w := t.world.AddWorkspace(fleet.Workspace{
+	w := t.place.AddWorkspace(fleet.Workspace{
 		ID: "workspace-of-" + agentName(i), AgentUID: agentUID(i), Name: agentName(i), Owner: owner, Project: project,
 		Role: []string{"coder", "operator", "manager"}[i%3], Location: "fake:" + agentName(i), CreatedAt: created,
 	})
@@ -106,10 +106,10 @@ func (s *server) touch() error {
 	return err
 }
 
-// idle waits until no agent has a running task and no server holds the lease of an agent. It polls, because any of
+// waitUntilIdle waits until no agent has a running task and no server holds the lease of an agent. It polls, because any of
 // several servers may do the work. It polls seldom, and asks for leases only at the end, because the benchmark
 // counts the time of the database for polls as time of the servers.
-func (t *testbed) idle(b *testing.B) {
+func (t *testbed) waitUntilIdle(b *testing.B) {
 	for range time.Tick(50 * time.Millisecond) {
 		var running fleet.FoundTasks
 		require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) (err error) {
@@ -148,8 +148,8 @@ func (t *testbed) serve(b *testing.B, change func(*app.Config)) *server {
 		change(&cfg)
 	}
 	var o app.Options
-	if t.world != nil {
-		o.Places = []fleet.Place{t.world}
+	if t.place != nil {
+		o.Places = []fleet.Place{t.place}
 	}
 	a, err := app.Open(b.Context(), cfg, o)
 	require.NoError(b, err)
@@ -178,8 +178,8 @@ func dial(b *testing.B, addr string) *grpc.ClientConn {
 	return conn
 }
 
-// agents waits until the server has listed its place and has at least n agents, and returns the list.
-func (s *server) agents(b *testing.B, n int) (list *fleetv1.ListAgentsResponse) {
+// waitForAgents waits until the server has listed its place and has at least n agents, and returns the list.
+func (s *server) waitForAgents(b *testing.B, n int) (list *fleetv1.ListAgentsResponse) {
 	waittest.Until(b, "a listing gives no signal", func() (done bool) {
 		var err error
 		list, err = s.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{})

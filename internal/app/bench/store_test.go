@@ -98,7 +98,7 @@ func (s *largeStore) text(n int) string {
 // benchmark measures a server on the store.
 func (s *largeStore) benchmark(b *testing.B) {
 	b.Run("start", func(b *testing.B) {
-		heap, resident := memory(), rss(b)
+		heap, resident := memory(), residentMemory(b)
 		first, srv := s.start(b) // slower than the others, since the server has to list the place
 		cpu := cpuTime(b)
 		took := each(b, func(int) (seconds float64) {
@@ -110,7 +110,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 		report(b, quantile(took, 0.5), "s", "at most", 2)
 		report(b, (cpuTime(b)-cpu).Seconds()/float64(len(took)), "cpu-s", "", 0)
 		report(b, (memory()-heap)/float64(s.agents), "heap-B/agent", "at most", 2048)
-		report(b, (rss(b)-resident)/float64(s.agents), "resident-B/agent", "at most", 2048)
+		report(b, (residentMemory(b)-resident)/float64(s.agents), "resident-B/agent", "at most", 2048)
 	})
 	srv := s.serve(b, nil)
 	answer, err := srv.ListTasks(b.Context(), &fleetv1.ListTasksRequest{Page: new(int32(2)), PageSize: new(int32(50))})
@@ -175,11 +175,11 @@ func (s *largeStore) start(b *testing.B) (seconds float64, srv *server) {
 	})
 	_, err := srv.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{Limit: new(int32(1))})
 	require.NoError(b, err)
-	return since(start) / 1000, srv
+	return msSince(start) / 1000, srv
 }
 
-// rss returns the resident memory of this process in bytes, after the heap has returned free memory to the system.
-func rss(b *testing.B) float64 {
+// residentMemory returns the resident memory of this process in bytes, after the heap has returned free memory to the system.
+func residentMemory(b *testing.B) float64 {
 	debug.FreeOSMemory()
 	self, err := procfs.Self()
 	require.NoError(b, err)

@@ -51,7 +51,7 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 					if err := call(c); err != nil {
 						return err
 					}
-					durations[c] = append(durations[c], since(start))
+					durations[c] = append(durations[c], msSince(start))
 				}
 				return nil
 			})
@@ -68,7 +68,7 @@ func (t measurement) until(done func(*testing.B)) measurement {
 		start := time.Now()
 		durations, _ := t(b, d)
 		done(b)
-		return durations, float64(len(durations)) * 1000 / since(start)
+		return durations, float64(len(durations)) * 1000 / msSince(start)
 	}
 }
 
@@ -154,7 +154,7 @@ func cpuTime(b *testing.B) (total time.Duration) {
 	return total
 }
 
-func since(start time.Time) (ms float64) { return time.Since(start).Seconds() * 1000 }
+func msSince(start time.Time) (ms float64) { return time.Since(start).Seconds() * 1000 }
 
 func mean(values []float64) (mean float64) {
 	for _, v := range values {

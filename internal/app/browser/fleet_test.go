@@ -12,9 +12,9 @@ import (
 func TestFleetRows(t *testing.T) {
 	t.Parallel()
 	var k transcript
-	k.call("", "c1", "Bash", object{"command": "go vet ./..."})
+	k.toolCall("", "c1", "Bash", object{"command": "go vet ./..."})
 	k.wait()
-	k.call("", "c2", "Bash", object{"command": "go test ./..."})
+	k.toolCall("", "c2", "Bash", object{"command": "go test ./..."})
 	k.wait()
 	s := serveTranscript(t, &k)
 	for _, name := range []string{"asker", "broken", "able"} {

@@ -23,7 +23,7 @@ type lossyProxy struct {
 	target string
 
 	streaming chan struct{} // closed when the server has begun to answer with a stream
-	begun     sync.Once
+	streamingOnce     sync.Once
 
 	mu    sync.Mutex
 	lossy bool
@@ -37,7 +37,7 @@ type link struct {
 	dead atomic.Bool
 }
 
-func newWire(t *testing.T, home string) *lossyProxy {
+func newLossyProxy(t *testing.T, home string) *lossyProxy {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func (w *lossyProxy) carry(browser net.Conn) {
 	back.Go(func() {
 		k.pass(browser, server, func(b []byte) {
 			if bytes.Contains(b, []byte("text/event-stream")) {
-				w.begun.Do(func() { close(w.streaming) })
+				w.streamingOnce.Do(func() { close(w.streaming) })
 			}
 		})
 	})
@@ -134,11 +134,11 @@ func (w *lossyProxy) stopLosing() {
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	// The page also shows the description. The quotes in it keep the words of the output from appearing there.
-	s := serveBeating(t, time.Second, nil)
+	s := serveWithHeartbeat(t, time.Second, nil)
 	s.createAgent(t, "papi")
 	s.createAgent(t, "quiet")
 	id := s.startTask(t, "papi", `echo be''gun; while ! [ -e stream ]; do sleep 0.1; done; echo str''eamed; while ! [ -e go ]; do sleep 0.1; done; seq -f "line %g" 1 50; while ! [ -e end ]; do sleep 0.1; done`)
-	w := newWire(t, s.home)
+	w := newLossyProxy(t, s.home)
 	b := open(t, w.home)
 	b.goTo("/")
 	b.waitForText("2 agents")

@@ -45,7 +45,7 @@ func TestPictures(t *testing.T) {
 		s.createAgentWith(t, a.name, a.project, a.role, a.spec)
 	}
 	// The tasks begin and end at different times, so that the timeline has something to show.
-	at := func(ago time.Duration) { s.late.Store(int64(ago)) }
+	at := func(ago time.Duration) { s.clockDelay.Store(int64(ago)) }
 	lasting := func(from, to time.Duration, agent, title, script string) string {
 		at(from)
 		id := s.startTask(t, agent, "# "+title+"\nwhile ! [ -e go ]; do sleep 0.1; done; rm go\n"+script)

@@ -25,24 +25,24 @@ import (
 // server is a fleet server in this process, whose agents run on this machine.
 type server struct {
 	cfg    app.Config
-	beat   time.Duration // the longest silence of an event stream; 0: the default
+	heartbeat   time.Duration // the longest silence of an event stream; 0: the default
 	places []fleet.Place // instead of this machine
 	home   string
 	api    fleetv1.FleetServiceClient
 	stop   func()
-	late   atomic.Int64 // how far the server's clock is behind, as a time.Duration
+	clockDelay   atomic.Int64 // how far the server's clock is behind, as a time.Duration
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
 func serve(t *testing.T, change func(*app.Config)) *server {
 	t.Helper()
-	return serveBeating(t, 0, change)
+	return serveWithHeartbeat(t, 0, change)
 }
 
 // serveWithHeartbeat is serve with a limit on how long an event stream may be silent; 0: the default.
-func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
+func serveWithHeartbeat(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
-	s := &server{beat: beat}
+	s := &server{heartbeat: beat}
 	s.serve(t, change)
 	return s
 }
@@ -68,8 +68,8 @@ func (s *server) serve(t *testing.T, change func(*app.Config)) {
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.beat, Places: s.places, Core: func(c *state.Config) {
-		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.late.Load())) }
+	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.heartbeat, Places: s.places, Core: func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.clockDelay.Load())) }
 	}})
 	require.NoError(t, err)
 	l, err := a.Listen("test")

@@ -124,7 +124,7 @@ func TestRetry(t *testing.T) {
 func TestPastOfLanes(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	ago := func(minutes int) { s.late.Store(int64(time.Duration(minutes) * time.Minute)) }
+	ago := func(minutes int) { s.clockDelay.Store(int64(time.Duration(minutes) * time.Minute)) }
 	ago(50)
 	s.createAgent(t, "papi")
 	s.createAgent(t, "quiet")

@@ -36,14 +36,14 @@ func (k *transcript) message(parent string, content ...object) {
 	}})
 }
 
-func (k *transcript) say(text string) { k.message("", object{"type": "text", "text": text}) }
+func (k *transcript) text(text string) { k.message("", object{"type": "text", "text": text}) }
 
-func (k *transcript) call(parent, id, name string, input any) {
+func (k *transcript) toolCall(parent, id, name string, input any) {
 	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
-// answer adds the result of a tool. more is what Claude Code reports beside it.
-func (k *transcript) answer(parent, id, result string, failed bool, more any) {
+// toolResult adds the result of a tool. more is what Claude Code reports beside it.
+func (k *transcript) toolResult(parent, id, result string, failed bool, more any) {
 	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
 	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
 		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
@@ -81,21 +81,21 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	var k transcript
 	k.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
-	k.say("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
-	k.call("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
-	k.answer("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
-	k.call("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
-	k.answer("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
+	k.text("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+	k.toolCall("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
+	k.toolResult("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
+	k.toolCall("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
+	k.toolResult("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
 		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{" package login", "-var limit = one + rest", "+var limit = two + rest"}},
 	}})
-	k.call("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
-	k.answer("", "c3", "ok", false, nil)
-	k.call("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
-	k.call("c4", "c5", "Grep", object{"pattern": "limit"})
-	k.answer("c4", "c5", "login.go:2", false, nil)
-	k.answer("", "c4", "Seen.", false, nil)
+	k.toolCall("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
+	k.toolResult("", "c3", "ok", false, nil)
+	k.toolCall("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
+	k.toolCall("c4", "c5", "Grep", object{"pattern": "limit"})
+	k.toolResult("c4", "c5", "login.go:2", false, nil)
+	k.toolResult("", "c4", "Seen.", false, nil)
 	k.wait()
-	k.say("All is well.")
+	k.text("All is well.")
 	s := serveTranscript(t, &k)
 	id := s.startTask(t, "claude", "Fix the login")
 	b := open(t, s.home)
@@ -136,14 +136,14 @@ func TestTranscript(t *testing.T) {
 func TestLongTranscript(t *testing.T) {
 	t.Parallel()
 	var k transcript
-	k.say("the beginning")
+	k.text("the beginning")
 	for i := range 500 {
 		id := fmt.Sprint("c", i)
-		k.call("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
-		k.answer("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
+		k.toolCall("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
+		k.toolResult("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
 	}
 	k.wait()
-	k.say("the end")
+	k.text("the end")
 	s := serveTranscript(t, &k)
 	id := s.startTask(t, "claude", "Count")
 	b := open(t, s.home)

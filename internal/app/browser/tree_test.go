@@ -19,7 +19,7 @@ import (
 // delegationServer is a server whose agents may delegate tasks. It knows the token of each agent's last run.
 type delegationServer struct {
 	*server
-	world *fake.Place
+	place *fake.Place
 
 	mu     sync.Mutex
 	tokens map[string]string
@@ -28,7 +28,7 @@ type delegationServer struct {
 func serveDelegation(t *testing.T) *delegationServer {
 	t.Helper()
 	d := &delegationServer{tokens: map[string]string{}}
-	d.world = fake.New(fake.Config{
+	d.place = fake.New(fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true, SupportsOutput: true},
 		Grants: map[string]*fleet.Grant{"manager": {}, "coder": {}},
 		Before: func(_ context.Context, c fake.Call) error {
@@ -40,13 +40,13 @@ func serveDelegation(t *testing.T) *delegationServer {
 			return nil
 		},
 	})
-	d.server = &server{places: []fleet.Place{d.world}}
+	d.server = &server{places: []fleet.Place{d.place}}
 	d.serve(t, func(cfg *app.Config) { cfg.Places = []string{"fake"} })
 	return d
 }
 
-// as returns a context for calls of the agent with the task, which must have a run.
-func (d *delegationServer) as(t *testing.T, id string) context.Context {
+// agentContext returns a context for calls of the agent with the task, which must have a run.
+func (d *delegationServer) agentContext(t *testing.T, id string) context.Context {
 	t.Helper()
 	var token string
 	waittest.Until(t, "the agent has a run", func() bool {
@@ -63,7 +63,7 @@ func (d *delegationServer) as(t *testing.T, id string) context.Context {
 // delegate makes the agent with the task by delegate another task to a new agent.
 func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 	t.Helper()
-	r, err := d.api.QueueTask(d.as(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
+	r, err := d.api.QueueTask(d.agentContext(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
 	require.NoError(t, err)
 	return r.GetTask().GetId()
 }
@@ -87,7 +87,7 @@ func TestTree(t *testing.T) {
 	t.Parallel()
 	d := serveDelegation(t)
 	for _, gate := range []string{"turn", "notes", "build", "links", "never"} {
-		t.Cleanup(func() { d.world.Release(gate) })
+		t.Cleanup(func() { d.place.Release(gate) })
 	}
 	_, err := d.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "boss", Project: "Setup", Role: "manager", Spec: "s"})
 	require.NoError(t, err)
@@ -112,9 +112,9 @@ func TestTree(t *testing.T) {
 	b.waitForNode(2, "▶ running echo check the links")
 	require.False(t, eval[bool](b, `'owned' in window`))
 
-	d.world.Release("links")
+	d.place.Release("links")
 	b.waitForNode(2, "✓ completed checked")
-	d.world.Release("turn")
+	d.place.Release("turn")
 	b.waitForNode(0, "◷ waits for results echo "+hostile+" boss own cost $0.25 with all below $0.38 limit $9.00")
 	b.waitForText("waits for 2 delegated tasks")
 	fix := d.delegate(t, notes, "echo fix a link\nwait never\ndone")
@@ -156,7 +156,7 @@ func TestTree(t *testing.T) {
 	b.waitForNode(2, "■ stopped echo fix a link")
 	b.waitForNode(2, "✓ completed checked")
 	b.waitForNode(1, "▶ running echo build it")
-	d.world.Release("build")
+	d.place.Release("build")
 	d.waitForEnd(t, build)
 	d.waitForEnd(t, root)
 	b.waitForNode(0, "✓ completed")

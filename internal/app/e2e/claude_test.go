@@ -21,7 +21,7 @@ const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 // needClaude skips the test if the test bed has no Claude Code.
 func (b *bed) needClaude(t *testing.T) {
 	t.Helper()
-	if !exists(filepath.Join(b.dir, "bin/claude")) {
+	if !fileExists(filepath.Join(b.dir, "bin/claude")) {
 		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
 	}
 }
@@ -125,10 +125,10 @@ func TestClaude(t *testing.T) {
 			gate := fmt.Sprintf("thought-%d", try)
 			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)
-			require.NotEmpty(t, ofTask(home, id))
+			require.NotEmpty(t, taskProcesses(home, id))
 			start := time.Now()
 			r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
-			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
+			require.Empty(t, taskProcesses(home, id), "no process of a stopped task may run")
 			quickest = min(quickest, time.Since(start))
 			t.Logf("stopped, with proof, in %s", time.Since(start).Round(time.Millisecond))
 			require.Equal(t, "stopped", r.text("task.status"))
@@ -159,7 +159,7 @@ func TestClaude(t *testing.T) {
 		arrive(t, "end")
 		require.Equal(t, "idle", c.call(t, "restart_agent", object{"agent_name": "Papi", "role": "manager"}).text("agent.status"))
 		require.Contains(t, []string{"failed", "stopped"}, c.wait(t, id)["status"])
-		require.Empty(t, ofTask(home, id))
+		require.Empty(t, taskProcesses(home, id))
 		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
 		require.Equal(t, "Yes", done["summary"], "%v", done)
 		q := m.RequestsWith("Do you remember?")[0]

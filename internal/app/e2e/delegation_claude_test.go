@@ -55,7 +55,7 @@ func TestDelegationClaude(t *testing.T) {
 	reserved, spent = budget()
 	require.InDelta(t, 0, reserved, 1e-9)
 	require.InDelta(t, 7*answerCost, spent, 1e-9)
-	require.Zero(t, d.audited(t, "PERMISSION_DENIED"), "no call of its program may be refused")
+	require.Zero(t, d.auditCount(t, "PERMISSION_DENIED"), "no call of its program may be refused")
 	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent must free its agent while it waits")
 	d.call(t, "delete_pool", object{"name": "heads"})
 }

@@ -63,7 +63,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		done := d.wait(t, id)
 		longest = max(longest, time.Since(opened))
 		require.Equal(t, "completed", done["status"], "%s was killed %s after the parts had ended: %v", v.name, after, done)
-		feedback := d.reach(t, "told")
+		feedback := d.waitForFile(t, "told")
 		went := strings.Count(feedback, "# Went on\n")
 		require.True(t, went == 1 || wake == "each" && went <= 3, "%s was killed %s after the parts had ended: %s", v.name, after, feedback)
 		for n := range 3 {

@@ -56,8 +56,8 @@ func (b *bed) firstToken(t *testing.T, data string) string {
 // managers lets only agents with the role manager delegate.
 const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
 
-// as returns the caller with the token.
-func (d *delegation) as(secret string) caller {
+// withToken returns the caller with the token.
+func (d *delegation) withToken(secret string) caller {
 	return (&server{bed: d.bed, http: d.http, secret: secret}).through("rest")
 }
 
@@ -116,10 +116,10 @@ func (d *delegation) tree(t *testing.T, id string) []object {
 	return d.call(t, "show_task_tree", object{"task_id": id}).list("tasks")
 }
 
-// reach waits until the script has written the file.
-func (d *delegation) reach(t *testing.T, name string) string {
+// waitForFile waits until the script has written the file.
+func (d *delegation) waitForFile(t *testing.T, name string) string {
 	t.Helper()
-	d.eventually(t, name+" is written", func() bool { return exists(d.file(name)) })
+	d.eventually(t, name+" is written", func() bool { return fileExists(d.file(name)) })
 	data, err := os.ReadFile(d.file(name))
 	require.NoError(t, err)
 	return string(data)
@@ -156,7 +156,7 @@ func TestDelegation(t *testing.T) {
 		part("two", d.until("two"), object{"pool": "crew"}),
 		part("three", "sleep 20\n", object{"project": "local/shell", "role": "coder", "new_agent": true}),
 	))
-	seen := strings.Fields(d.reach(t, "seen"))
+	seen := strings.Fields(d.waitForFile(t, "seen"))
 	require.Len(t, seen, 6)
 	require.Equal(t, fmt.Sprintf("http://127.0.0.1:%d/mcp/all", d.setup.port), seen[0])
 	require.Equal(t, "600", seen[2], "nobody else reads the token")
@@ -166,17 +166,17 @@ func TestDelegation(t *testing.T) {
 	for _, p := range allProcesses() {
 		require.NotContains(t, strings.Join(append(p.argv, p.env...), "\n"), string(secret), "the token is on a command line or in the environment of a process")
 	}
-	as := d.as(string(secret))
+	as := d.withToken(string(secret))
 	as.call(t, "show_task_tree", object{"task_id": id})
 
 	require.Len(t, d.tree(t, id), 4)
-	answers := strings.TrimSpace(d.reach(t, "answers"))
+	answers := strings.TrimSpace(d.waitForFile(t, "answers"))
 	require.Equal(t, 3, strings.Count(answers, `"pending"`), answers)
 	d.openGate(t, "turn")
 	d.requireWaiting(t, id, 3)
 	require.NoFileExists(t, seen[1], "the token's file must go with the run")
 	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
-	require.Empty(t, ofTask(home, id))
+	require.Empty(t, taskProcesses(home, id))
 	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the agent must be free while the parent waits")
 	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "other tasks can use the agent")
 
@@ -184,7 +184,7 @@ func TestDelegation(t *testing.T) {
 	d.openGate(t, "two")
 	done := d.wait(t, id)
 	require.Equal(t, "completed", done["status"], "%v", done)
-	feedback := d.reach(t, "told")
+	feedback := d.waitForFile(t, "told")
 	require.Equal(t, 1, strings.Count(feedback, "# Went on\n"), feedback)
 	for _, name := range []string{"one", "two", "three"} {
 		require.Equal(t, 1, strings.Count(feedback, "# part "+name+"\n"), feedback)
@@ -219,7 +219,7 @@ func TestDelegationStop(t *testing.T) {
 	}
 	id := d.run(t, "boss", d.script(stubborn("boss"), part("coder", stubborn("child")), part("manager", d.script(stubborn("manager"), part("coder", stubborn("grandchild"))))))
 	for _, name := range []string{"boss", "child", "manager", "grandchild"} {
-		d.reach(t, name)
+		d.waitForFile(t, name)
 	}
 	homes := map[string]string{id: home}
 	for _, c := range d.tree(t, id) {
@@ -228,7 +228,7 @@ func TestDelegationStop(t *testing.T) {
 	require.Len(t, homes, 4)
 	count := func() (n int) {
 		for id, home := range homes {
-			n += len(ofTask(home, id))
+			n += len(taskProcesses(home, id))
 		}
 		return n
 	}
@@ -257,19 +257,19 @@ func TestDelegationNotAllowed(t *testing.T) {
 	id := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/first`))
 	require.Equal(t, "completed", d.wait(t, id)["status"])
 	next := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.until("turn")))
-	first, second := d.reach(t, "first"), d.reach(t, "second")
+	first, second := d.waitForFile(t, "first"), d.waitForFile(t, "second")
 	require.NotEqual(t, first, second, "each run has a token of its own")
 	forged := regexp.MustCompile(`[A-Z2-7]{26}$`).ReplaceAllString(second, strings.Repeat("A", 26))
 	require.NotEqual(t, second, forged)
 	queue := object{"project": "Runner", "role": "coder", "new_agent": true, "task_description": "true"}
-	before := d.audited(t, "UNAUTHENTICATED")
+	before := d.auditCount(t, "UNAUTHENTICATED")
 	for _, secret := range []string{first, forged} {
-		d.as(secret).fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
-		d.as(secret).fail(t, "show_task", object{"task_id": next}, "UNAUTHENTICATED", http.StatusUnauthorized)
+		d.withToken(secret).fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
+		d.withToken(secret).fail(t, "show_task", object{"task_id": next}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	}
-	require.Equal(t, before+4, d.audited(t, "UNAUTHENTICATED"))
-	own := d.as(second)
-	before = d.audited(t, "DELEGATION_REFUSED")
+	require.Equal(t, before+4, d.auditCount(t, "UNAUTHENTICATED"))
+	own := d.withToken(second)
+	before = d.auditCount(t, "DELEGATION_REFUSED")
 	for _, with := range []object{{"project": "Claude"}, {"role": "operator"}, {"pool": "nobody"}} {
 		task := object{"task_description": "true", "project": "Runner"}
 		for key, value := range with {
@@ -280,7 +280,7 @@ func TestDelegationNotAllowed(t *testing.T) {
 		}
 		own.fail(t, "queue_task", task, "DELEGATION_REFUSED", http.StatusForbidden)
 	}
-	require.Equal(t, before+3, d.audited(t, "DELEGATION_REFUSED"))
+	require.Equal(t, before+3, d.auditCount(t, "DELEGATION_REFUSED"))
 	own.fail(t, "show_task", object{"task_id": id}, "TASK_NOT_FOUND", http.StatusNotFound)
 	own.fail(t, "list_agents", object{}, "PERMISSION_DENIED", http.StatusForbidden)
 	d.openGate(t, "turn")
@@ -288,8 +288,8 @@ func TestDelegationNotAllowed(t *testing.T) {
 	own.fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
 }
 
-// audited returns how many calls with the outcome are in the audit log.
-func (d *delegation) audited(t *testing.T, outcome string) int {
+// auditCount returns how many calls with the outcome are in the audit log.
+func (d *delegation) auditCount(t *testing.T, outcome string) int {
 	t.Helper()
 	return len(d.call(t, "list_audit", object{"outcome": outcome, "limit": 1000}).list("entries"))
 }

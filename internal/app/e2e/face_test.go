@@ -206,11 +206,11 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 		p := &problem{http: res.StatusCode}
 		return nil, p, json.NewDecoder(res.Body).Decode(p)
 	}
-	return merged(res.Body)
+	return decodeMerged(res.Body)
 }
 
-// merged parses the body. If the body is a stream, it merges the stream's messages into one object.
-func merged(body io.Reader) (object, *problem, error) {
+// decodeMerged parses the body. If the body is a stream, it merges the stream's messages into one object.
+func decodeMerged(body io.Reader) (object, *problem, error) {
 	all := object{}
 	events, streamed := []any{}, false
 	for d := json.NewDecoder(body); ; {

@@ -34,7 +34,7 @@ func newLandingBed(t *testing.T, b *bed, url, face, settings string, agents ...s
 	x.setup.prefix, x.setup.data = x.prefix, x.data
 	for _, name := range agents {
 		require.Equal(t, "idle", x.call(t, "create_agent", object{"name": name, "project": "Runner", "spec": "x"}).text("agent.status"))
-		x.work(t, name, "git remote set-url origin "+x.origin+"; git fetch -q; git checkout -q -B main origin/main; git config user.name "+name+"; git config user.email "+name+"@example.com")
+		x.completeTask(t, name, "git remote set-url origin "+x.origin+"; git fetch -q; git checkout -q -B main origin/main; git config user.name "+name+"; git config user.email "+name+"@example.com")
 	}
 	return x
 }
@@ -54,8 +54,8 @@ func (x *landingBed) git(t *testing.T, command string) string {
 	return shell(t, "", "git -C "+x.origin+" "+command)
 }
 
-// work executes a task of the agent, and returns its id.
-func (x *landingBed) work(t *testing.T, agent, script string) string {
+// completeTask executes a task of the agent, and returns its id.
+func (x *landingBed) completeTask(t *testing.T, agent, script string) string {
 	t.Helper()
 	id := x.run(t, agent, script)
 	require.Equal(t, "completed", x.wait(t, id)["status"])
@@ -82,10 +82,10 @@ func TestLanding(t *testing.T) {
 	b := newBed(t, "bob")
 	x := newLandingBed(t, b, b.url, "rest", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", "ann", "bo", "carl", "dave")
 	base := x.git(t, "rev-parse main")
-	ann := x.work(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
-	bo := x.work(t, "bo", "echo bo >keys/bo; head -c 30000000 /dev/urandom >large") // not committed
-	carl := x.work(t, "carl", "sed -i 's/^line 3$/carl/' lines; git commit -qam carl")
-	dave := x.work(t, "dave", "echo ann >keys/dave; git add .; git commit -qm dave")
+	ann := x.completeTask(t, "ann", "sed -i 's/^line 3$/ann/' lines; echo ann >keys/ann; git add .; git commit -qm ann")
+	bo := x.completeTask(t, "bo", "echo bo >keys/bo; head -c 30000000 /dev/urandom >large") // not committed
+	carl := x.completeTask(t, "carl", "sed -i 's/^line 3$/carl/' lines; git commit -qam carl")
+	dave := x.completeTask(t, "dave", "echo ann >keys/dave; git add .; git commit -qm dave")
 
 	o := x.call(t, "show_overlaps", object{"project": "Runner"})
 	require.Equal(t, base, o.text("sha"), "%v", o)
@@ -113,7 +113,7 @@ func TestLanding(t *testing.T) {
 
 	// Fleet keeps the work of a deleted agent.
 	x.remove(t, "bo")
-	late := x.work(t, "carl", "git fetch -q; git reset -q --hard origin/main; echo late >keys/late; git add .; git commit -qm late")
+	late := x.completeTask(t, "carl", "git fetch -q; git reset -q --hard origin/main; echo late >keys/late; git add .; git commit -qm late")
 	x.remove(t, "carl")
 	hook := filepath.Join(x.origin, "hooks", "pre-receive")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho protected; exit 1\n"), 0o755)) //nolint:gosec // git executes it
@@ -145,7 +145,7 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	x := newLandingBed(t, b, proxy.URL(), "grpc", "      checks: ['test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
 	var ids []string
 	for n, name := range names {
-		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; head -c 10000000 /dev/urandom >%s", 3*n+1, name, name, name, name)))
+		ids = append(ids, x.completeTask(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; head -c 10000000 /dev/urandom >%s", 3*n+1, name, name, name, name)))
 	}
 	proxy.Set(faultproxy.Faults{Latency: 500 * time.Millisecond, Slow: 0.2, Refuse: 0.2, Cut: 0.1})
 	before := proxy.Stats()
@@ -177,7 +177,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 	x := newLandingBed(t, b, b.url, "grpc", "      checks: ['sleep 2; test \"$(cat keys/* | sort | uniq -d)\" = \"\"']\n", names...)
 	var ids []any
 	for n, name := range names {
-		ids = append(ids, x.work(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; git add .; git commit -qm %s", 3*n+1, name, name, name, name)))
+		ids = append(ids, x.completeTask(t, name, fmt.Sprintf("sed -i 's/^line %d$/%s/' lines; echo %s >keys/%s; git add .; git commit -qm %s", 3*n+1, name, name, name, name)))
 	}
 	x.call(t, "land_tasks", object{"task_ids": ids, "no_fix": true, "request_id": "land"})
 	commits := func() int { return len(strings.Fields(x.git(t, "rev-list main"))) }

@@ -77,7 +77,7 @@ func TestRunner(t *testing.T) {
 			id := c.run(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
 			within(t, patience, "the task runs", func() bool {
 				n := 0
-				for _, p := range ofTask(home, id) {
+				for _, p := range taskProcesses(home, id) {
 					if p.argv[0] == "sleep" {
 						n++
 					}
@@ -86,7 +86,7 @@ func TestRunner(t *testing.T) {
 			})
 			start := time.Now()
 			done := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
-			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
+			require.Empty(t, taskProcesses(home, id), "no process of a stopped task may run")
 			quickest = min(quickest, time.Since(start))
 			t.Logf("stopped, with proof, in %s", time.Since(start).Round(time.Millisecond))
 			require.Equal(t, "stopped", done.text("task.status"))
@@ -102,7 +102,7 @@ func TestRunner(t *testing.T) {
 	})
 	t.Run("restart of the workspace", func(t *testing.T) {
 		id := c.run(t, "Papi", "echo begun >>restarts; echo working; sleep 3600")
-		b.eventually(t, "the task works", func() bool { return exists(filepath.Join(home, "work/restarts")) })
+		b.eventually(t, "the task works", func() bool { return fileExists(filepath.Join(home, "work/restarts")) })
 		at, _ := b.workspace(t, ws)
 		require.Equal(t, 201, b.build(t, at.ID, "stop"))
 		done := c.wait(t, id)
@@ -126,7 +126,7 @@ func TestRunner(t *testing.T) {
 	})
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -153,7 +153,7 @@ func TestRunnerSurvivesKills(t *testing.T) {
 			const lines = 120
 			tag := newTag()
 			id := c.run(t, "Papi", fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i; echo $i >%[1]s.at; sleep 0.05; done; echo ended >>%[1]s", tag, lines))
-			b.eventually(t, "the task is under way", func() bool { return exists(filepath.Join(home, "work", tag+".at")) })
+			b.eventually(t, "the task is under way", func() bool { return fileExists(filepath.Join(home, "work", tag+".at")) })
 			crash()
 			done := c.wait(t, id)
 			require.Equal(t, "completed", done["status"], "%v", done)

@@ -46,8 +46,8 @@ func processes(home string) (found []process) {
 	return slices.DeleteFunc(allProcesses(), func(p process) bool { return !slices.Contains(p.env, "HOME="+home) })
 }
 
-// ofTask returns the processes of the task: its program, the program's descendants, and the supervisor.
-func ofTask(home, id string) (found []process) {
+// taskProcesses returns the processes of the task: its program, the program's descendants, and the supervisor.
+func taskProcesses(home, id string) (found []process) {
 	for _, p := range processes(home) {
 		if slices.Contains(p.env, "FLEET_TASK_ID="+id) {
 			found = append(found, p)
