@@ -38,8 +38,8 @@ func BenchmarkCaches(b *testing.B) {
 			ratios, seconds := []float64{}, []float64{}
 			for b.Loop() {
 				warm := m.inClones(b, row.agents)
-				took := m.inAgents(b, row.agents, row.project)
-				ratios, seconds = append(ratios, took/warm), append(seconds, took)
+				elapsed := m.inAgents(b, row.agents, row.project)
+				ratios, seconds = append(ratios, elapsed/warm), append(seconds, elapsed)
 			}
 			report(b, quantile(seconds, 0.5), "s", "", 0)
 			report(b, quantile(ratios, 0.5), "x-of-warm-clone", "at most", row.goal)
@@ -57,8 +57,8 @@ type cacheBench struct {
 
 // Projects of the place.
 const (
-	projectSharedCaches   = "shared"
-	projectOwnCaches = "own"
+	projectSharedCaches = "shared"
+	projectOwnCaches    = "own"
 )
 
 // command is what the agents and the clones run.
@@ -141,7 +141,7 @@ func (m *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 		_, err := m.place.Provision(b.Context(), agents[i])
 		require.NoError(b, err)
 	}
-	took := measureConcurrent(b, n, func(i int) error {
+	elapsed := measureConcurrent(b, n, func(i int) error {
 		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: m.command(), Timeout: time.Hour}
 		if err := r.Dispatch(b.Context(), task); err != nil {
 			return err
@@ -157,5 +157,5 @@ func (m *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 		_, err := m.place.Delete(b.Context(), a)
 		require.NoError(b, err)
 	}
-	return took
+	return elapsed
 }

@@ -128,24 +128,24 @@ func (l *load) watch(b *testing.B, goal float64) {
 			}
 		}()
 	}
-	event := func(i int) (took []float64) {
+	event := func(i int) (durations []float64) {
 		start, name := time.Now(), agentName(i%l.agents)
 		_, err := l.servers[0].StartAgent(b.Context(), &fleetv1.StartAgentRequest{AgentName: name}) // the agent runs already, so the only effect is an event
 		require.NoError(b, err)
-		for len(took) < watchers {
+		for len(durations) < watchers {
 			a := <-arrived
 			require.NoError(b, a.err)
 			if a.agent == name {
-				took = append(took, a.at.Sub(start).Seconds()*1000)
+				durations = append(durations, a.at.Sub(start).Seconds()*1000)
 			}
 		}
-		return took
+		return durations
 	}
 	event(-1 + l.agents) // does not count, since streams are still being opened
 	used := memory() - before
-	took := slices.Concat(each(b, event)...)
-	report(b, quantile(took, 0.5), "p50-ms", "", 0)
-	report(b, quantile(took, 0.99), "p99-ms", "at most", goal)
+	durations := slices.Concat(each(b, event)...)
+	report(b, quantile(durations, 0.5), "p50-ms", "", 0)
+	report(b, quantile(durations, 0.99), "p99-ms", "at most", goal)
 	report(b, used/float64(watchers), "B/watcher", "at most", 32<<10)
 }
 

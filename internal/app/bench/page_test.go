@@ -121,7 +121,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home)))
 	eval[float64](tab, b, `bench.when('.table .cells a', 'agent-')`)
 	b.Run("event-to-pixel", func(b *testing.B) { // from the call that makes the event
-		took := each(b, func(i int) float64 {
+		durations := each(b, func(i int) float64 {
 			text := fmt.Sprintf("event %d", i)
 			eval[bool](tab, b, fmt.Sprintf(`bench.drawn = bench.when('.table .cells', '%s').then(at => performance.timeOrigin + at), true`, text))
 			start := time.Now()
@@ -129,7 +129,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 			defer s.stopTask(b, 0)
 			return eval[float64](tab, b, `bench.drawn`) - float64(start.UnixMicro())/1000
 		})
-		report(b, quantile(took, 0.95), "p95-ms", "at most", 150)
+		report(b, quantile(durations, 0.95), "p95-ms", "at most", 150)
 	})
 	for _, use := range []struct{ name, step string }{
 		{"scroll", `n => { const e = bench.scroller('.table'); e.scrollTop += n % 200 < 100 ? 120 : -120 }`},
@@ -164,7 +164,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	})
 }
 
-// mustStartTask starts a task on the agent. interrupt stops it.
+// mustStartTask starts a task on the agent, and fails the benchmark on an error.
 func (s *server) mustStartTask(b *testing.B, agent int, task string) {
 	_, err := s.startTask(b.Context(), agent, task)
 	require.NoError(b, err)
@@ -175,7 +175,7 @@ func (s *server) stopTask(b *testing.B, agent int) {
 	require.NoError(b, err)
 }
 
-// produceEvents makes 100 events a second, by tasks that are created, start and end. stop ends it, and returns the number of
+// produceEvents makes 100 events a second, by tasks that are created, start and end. stop ends that, and returns the number of
 // events per second.
 func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 	const rate, perTask = 100, 3
@@ -200,18 +200,27 @@ func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 	}
 }
 
+// measureOpen opens the path in a new tab in each iteration, and waits until an element shows the text "growing". It returns the tab.
+func measureOpen(browser context.Context, b *testing.B, s *server, path, selector string) context.Context {
+	tab, done := newTab(browser, b)
+	b.Cleanup(done)
+	home := "http://" + s.HTTPAddr()
+	open := func(int) (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
+		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+path)))
+		return eval[float64](tab, b, `bench.when('`+selector+`', 'growing')`)
+	}
+	open(0)
+	b.Run("open", func(b *testing.B) { report(b, quantile(each(b, open), 0.5), "ms", "at most", 500) })
+	return tab
+}
+
 // benchmarkOutputPage measures the page with a task that has a million lines of output and continues to write.
 func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	lines := size(1_000_000, 10_000)
 	s := (&testbed{data: b.TempDir()}).serve(b, func(c *app.Config) {
 		c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second
 	})
-	_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(0), Project: "shell", Spec: "Write"})
-	require.NoError(b, err)
-	b.Cleanup(func() {
-		_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(0)})
-		require.NoError(b, err)
-	})
+	s.createAgent(b, 0)
 	id, err := s.startTask(b.Context(), 0, fmt.Sprintf(`seq -f 'line %%.0f of the output' %d; i=0; while sleep 0.02; do echo "growing $((i++)) $(date +%%s%%3N)"; done`, lines))
 	require.NoError(b, err)
 	for range time.Tick(100 * time.Millisecond) { // until the lines are written
@@ -220,17 +229,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 			break
 		}
 	}
-	tab, done := newTab(browser, b)
-	b.Cleanup(done)
-	home := "http://" + s.HTTPAddr()
-	open := func() (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
-		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id+"?view=output")))
-		return eval[float64](tab, b, `bench.when('.line', 'growing')`)
-	}
-	open()
-	b.Run("open", func(b *testing.B) {
-		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
-	})
+	tab := measureOpen(browser, b, s, "/tasks/"+id+"?view=output", ".line")
 	b.Run("follow", func(b *testing.B) {
 		measurePage(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.line')].map(e => e.textContent).filter(t => t.startsWith('growing')).at(-1).trim().split(' ')[2]`)
@@ -238,7 +237,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	})
 	b.Run("search", func(b *testing.B) {
 		longest := 0.0
-		took := each(b, func(i int) float64 {
+		durations := each(b, func(i int) float64 {
 			found := eval[struct{ MS, Longest float64 }](tab, b, fmt.Sprintf(`(() => {
 				const begun = performance.now()
 				bench.fill('Search the output', '%[1]s').form.requestSubmit()
@@ -246,12 +245,12 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 			longest = max(longest, found.Longest)
 			return found.MS
 		})
-		report(b, quantile(took, 0.5), "ms", "at most", 3000)
+		report(b, quantile(durations, 0.5), "ms", "at most", 3000)
 		report(b, longest, "longest-task-ms", "at most", 100)
 	})
 }
 
-// benchmarkTranscriptPage measures the page with a task of 5,000 steps, whose agent takes 50 steps a second: texts in Markdown, calls of tools, and their
+// benchmarkTranscriptPage measures the page with a task of 5,000 steps, whose agent takes 50 steps a second: texts in Markdown, tool calls, and their
 // results of 2 kB.
 func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 	steps := size(5000, 200)
@@ -261,12 +260,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 	s := (&testbed{data: b.TempDir()}).serve(b, func(c *app.Config) {
 		c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell", Driver: "claude", Command: []string{"sh", script}, Read: []string{dir}}}, time.Second
 	})
-	_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(0), Project: "shell", Spec: "Talk"})
-	require.NoError(b, err)
-	b.Cleanup(func() {
-		_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(0)})
-		require.NoError(b, err)
-	})
+	s.createAgent(b, 0)
 	id, err := s.startTask(b.Context(), 0, "talk")
 	require.NoError(b, err)
 	for range time.Tick(100 * time.Millisecond) { // until the steps are taken
@@ -276,17 +270,7 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 			break
 		}
 	}
-	tab, done := newTab(browser, b)
-	b.Cleanup(done)
-	home := "http://" + s.HTTPAddr()
-	open := func() (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
-		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id)))
-		return eval[float64](tab, b, `bench.when('.entry .markdown', 'growing')`)
-	}
-	open()
-	b.Run("open", func(b *testing.B) {
-		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
-	})
+	tab := measureOpen(browser, b, s, "/tasks/"+id, ".entry .markdown")
 	b.Run("follow", func(b *testing.B) {
 		measurePage(tab, b, `() => {}`)
 		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.entry .markdown')].map(e => e.textContent).filter(t => t.includes('growing')).at(-1).trim().split(' ')[2]`)

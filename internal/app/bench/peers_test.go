@@ -26,7 +26,7 @@ import (
 // encodes the values anew for every call.
 type peers struct {
 	grpcAddr, httpAddr string
-	typeScriptAddr         string // address of the TypeScript server; empty: its packages are not installed
+	typeScriptAddr     string // address of the TypeScript server; empty: its packages are not installed
 }
 
 // bareFleet is the service of the bare gRPC peer.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -38,8 +37,7 @@ func BenchmarkQueueShell(b *testing.B) {
 	}
 }
 
-// startTimes lets each agent execute the script as many times as tasks says, and returns how long after the end of the agent's previous
-// task each of the tasks was started, and how long after its start it wrote something, in ms.
+// startTimes runs the script as a number of tasks of each agent, and returns their delays, as starts does.
 func startTimes(b *testing.B, agents, tasks int, script string) (next, output []float64) {
 	t := &testbed{data: b.TempDir()}
 	s := t.serve(b, func(c *app.Config) { c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second })
@@ -48,12 +46,7 @@ func startTimes(b *testing.B, agents, tasks int, script string) (next, output []
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, t.store.Close()) })
 	for i := range agents {
-		_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(i), Project: "shell", Spec: "Work"})
-		require.NoError(b, err)
-		b.Cleanup(func() {
-			_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(i)})
-			require.NoError(b, err)
-		})
+		s.createAgent(b, i)
 	}
 	for b.Loop() {
 		_, err := s.PauseFleet(b.Context(), &fleetv1.PauseFleetRequest{})
@@ -78,8 +71,8 @@ func startTimes(b *testing.B, agents, tasks int, script string) (next, output []
 	return next, output
 }
 
-// starts returns how long after the end of the agent's previous task each of the tasks was started, and how long after its start it wrote
-// something, in ms.
+// starts returns for each task, in ms, the time from the end of the agent's previous task to its start, and from its start to its first
+// output.
 func (t *testbed) starts(b *testing.B, ids []string) (next, output []float64) {
 	ended := map[string]time.Time{} // by agent
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }

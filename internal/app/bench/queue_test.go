@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,7 +41,7 @@ func BenchmarkQueue(b *testing.B) {
 			_, err := s.SetBudget(b.Context(), r)
 			require.NoError(b, err)
 		}
-		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // it decides, and sums up
+		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // it checks the budgets
 			q, err := s.ShowQueue(b.Context(), &fleetv1.ShowQueueRequest{})
 			if err == nil && q.GetPending() < int32(pending) { //nolint:gosec // small
 				err = fmt.Errorf("%d tasks wait", q.GetPending())
@@ -54,13 +53,10 @@ func BenchmarkQueue(b *testing.B) {
 			require.NoError(b, err)
 		}
 	})
-	var next atomic.Int64
-	compare(b, d, row{name: "queue_task", p99: 100, measure: repeat(clients, func(int) error {
-		_, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(next.Add(1)) % agents), TaskDescription: "Say hello.", Hold: true})
-		return err
-	})})
+	l := &load{agents: agents, servers: []*server{s}}
+	compare(b, d, row{name: "queue_task", p99: 100, measure: repeat(clients, l.queueTask(b))})
 	b.Run("end-to-next-start", func(b *testing.B) {
-		took := each(b, func(i int) float64 {
+		durations := each(b, func(i int) float64 {
 			name := agentName(i % agents)
 			var ids []string
 			for range 2 {
@@ -68,8 +64,7 @@ func BenchmarkQueue(b *testing.B) {
 				require.NoError(b, err)
 				ids = append(ids, q.GetTask().GetId())
 			}
-			all := fleetv1.WaitTasksRequest_all
-			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: all})
+			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all})
 			require.NoError(b, err)
 			require.True(b, done.GetDone())
 			var free time.Duration // the API has times of whole seconds
@@ -84,12 +79,12 @@ func BenchmarkQueue(b *testing.B) {
 			}))
 			return free.Seconds() * 1000
 		})
-		report(b, quantile(took, 0.5), "p50-ms", "", 0)
-		report(b, quantile(took, 0.99), "p99-ms", "at most", 250)
+		report(b, quantile(durations, 0.5), "p50-ms", "", 0)
+		report(b, quantile(durations, 0.99), "p99-ms", "at most", 250)
 	})
 }
 
-// budgets are budgets of each scope, which have what the tasks need.
+// budgets returns budgets of each scope, which are large enough for the tasks.
 func budgets() (all []*fleetv1.SetBudgetRequest) {
 	for scope, values := range map[string][]string{
 		"fleet": {""}, "project": {"Setup", "fake/DataOne"}, "role": {"coder", "Setup/operator", "manager"}, "owner": {fleet.LocalPrincipal, "nobody"},

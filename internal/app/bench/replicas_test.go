@@ -17,10 +17,10 @@ import (
 )
 
 // BenchmarkReplicas compares tasks on replicas that share a Postgres server with pgbench on that server, with as many
-// connections. A turn lasts until everything that its calls have begun has ended.
+// connections. A measurement lasts until the work that its calls started has ended.
 func BenchmarkReplicas(b *testing.B) {
-	// d is longer than elsewhere, because pgbench is started anew in each of its turns. Our turns must last about as long as
-	// those of pgbench. In short turns, much of our work would run during checkpoints and vacuums that pgbench has caused.
+	// d is longer than elsewhere, because each measurement starts pgbench again. Fleet's measurements must last about as long as
+	// those of pgbench. If they were short, much of Fleet's work would run during checkpoints and vacuums that pgbench has caused.
 	const d = 4 * time.Second
 	const connections = 16 // with which a replica writes
 	var fs unix.Statfs_t
@@ -47,7 +47,7 @@ func BenchmarkReplicas(b *testing.B) {
 			}
 			starts := row{name: "pgbench-start.sql", measure: pgbench(pg, agents, n*connections, startScript)}
 			tasks := row{name: "pgbench-task.sql", measure: pgbench(pg, agents, n*connections, startScript+taskScript)}
-			// In a turn of start_agent_task, the same rows are written as by task.sql: start.sql writes only those of the start.
+			// start_agent_task writes the same rows as task.sql. start.sql writes only those of the start.
 			compare(b, d, row{name: "start_agent_task", p99: 100, measure: repeat(clients, l.startTask(b, false)).until(t.waitUntilIdle)}, peer{tasks, 0.5}, peer{starts, 0})
 			compare(b, d, row{name: "agent_start", p99: 100, measure: repeat(clients, l.startAgent(b)).until(t.waitUntilIdle)})
 			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
@@ -97,11 +97,11 @@ var (
 // directConnection is the database of pgbench. It has the content of a fleet, but no server uses it.
 const directConnection = "direct"
 
-// pgbench returns a turn that runs the script with pgbench on the given number of connections. Each runs it at least 50
+// pgbench returns a measurement that runs the script with pgbench on the given number of connections. Each runs it at least 50
 // times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
 func pgbench(pg *pgtest.Server, agents, connections int, script string) measurement {
 	rate := 0.0 // runs per second of all connections
-	return func(b *testing.B, d time.Duration) (took []float64, _ float64) {
+	return func(b *testing.B, d time.Duration) (durations []float64, _ float64) {
 		runs := min(max(50, int(rate*d.Seconds())/connections), max(6, agents/connections))          // an agent has one task at a time
 		require.NoError(b, os.WriteFile(filepath.Join(pg.Dir, "script.sql"), []byte(script), 0o644)) //nolint:gosec // for the user of Postgres
 		args := fmt.Sprintf("-h %s -U fleet -n -M prepared -l --log-prefix=pgbench -f script.sql -j 2 -D turn=0 -D connections=%d -D agents=%d -c %d -t %d %s",
@@ -119,13 +119,13 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 				_, err := fmt.Sscan(line, &client, &run, &micros)
 				require.NoError(b, err)
 				if run >= 5 {
-					took = append(took, micros/1000)
+					durations = append(durations, micros/1000)
 				}
 			}
 			require.NoError(b, os.Remove(name))
 		}
 		require.NoError(b, pg.Exec(b.Context(), directConnection, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
-		rate = float64(connections) * 1000 / mean(took)
-		return took, rate
+		rate = float64(connections) * 1000 / mean(durations)
+		return durations, rate
 	}
 }

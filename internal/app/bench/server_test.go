@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// testbed is what servers under test share: a fake place and a store.
+// testbed is the fake place and the store that servers under test share.
 type testbed struct {
 	place *fake.Place // nil: the servers have the places of their configuration
 	store fleet.Store // the servers' store, opened a second time
@@ -107,8 +107,8 @@ func (s *server) touch() error {
 }
 
 // waitUntilIdle waits until no agent has a running task and no server holds the lease of an agent. It polls, because any of
-// several servers may do the work. It polls seldom, and asks for leases only at the end, because the benchmark
-// counts the time of the database for polls as time of the servers.
+// several servers may do the work. It polls rarely, and reads the leases only at the end, because the benchmark
+// counts the database's time for the polls as time of the servers.
 func (t *testbed) waitUntilIdle(b *testing.B) {
 	for range time.Tick(50 * time.Millisecond) {
 		var running fleet.FoundTasks
@@ -187,6 +187,16 @@ func (s *server) waitForAgents(b *testing.B, n int) (list *fleetv1.ListAgentsRes
 		return len(list.GetAgents()) >= n && list.GetObservedAt() != nil
 	})
 	return list
+}
+
+// createAgent creates an agent of the project shell, and deletes it at the end of the benchmark.
+func (s *server) createAgent(b *testing.B, i int) {
+	_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(i), Project: "shell", Spec: "Work"})
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(i)})
+		require.NoError(b, err)
+	})
 }
 
 // startTask starts a task on the agent and returns the id of the task.

@@ -35,7 +35,7 @@ type largeStore struct {
 	*testbed
 	agents, tasks int
 	words         []string
-	random        *rand.Rand // gives the same stock and the same calls in every run
+	random        *rand.Rand // makes the same content and the same calls in every run
 }
 
 const (
@@ -85,7 +85,7 @@ func newLargeStore(b *testing.B, url string) *largeStore {
 	return s
 }
 
-// text returns n random words. The first words of the stock are frequent, the last ones are rare.
+// text returns n random words. The first of s.words are frequent, the last ones are rare.
 func (s *largeStore) text(n int) string {
 	words := make([]string, n)
 	for i := range words {
@@ -101,14 +101,14 @@ func (s *largeStore) benchmark(b *testing.B) {
 		heap, resident := memory(), residentMemory(b)
 		first, srv := s.start(b) // slower than the others, since the server has to list the place
 		cpu := cpuTime(b)
-		took := each(b, func(int) (seconds float64) {
+		durations := each(b, func(int) (seconds float64) {
 			srv.stop()
 			seconds, srv = s.start(b)
 			return seconds
 		})
 		report(b, first, "first-s", "", 0)
-		report(b, quantile(took, 0.5), "s", "at most", 2)
-		report(b, (cpuTime(b)-cpu).Seconds()/float64(len(took)), "cpu-s", "", 0)
+		report(b, quantile(durations, 0.5), "s", "at most", 2)
+		report(b, (cpuTime(b)-cpu).Seconds()/float64(len(durations)), "cpu-s", "", 0)
 		report(b, (memory()-heap)/float64(s.agents), "heap-B/agent", "at most", 2048)
 		report(b, (residentMemory(b)-resident)/float64(s.agents), "resident-B/agent", "at most", 2048)
 	})
@@ -116,7 +116,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 	answer, err := srv.ListTasks(b.Context(), &fleetv1.ListTasksRequest{Page: new(int32(2)), PageSize: new(int32(50))})
 	require.NoError(b, err)
 	n := s.random.IntN
-	some := func() *fleetv1.Task { return answer.GetTasks()[n(len(answer.GetTasks()))] }
+	randomTask := func() *fleetv1.Task { return answer.GetTasks()[n(len(answer.GetTasks()))] }
 	client := newHTTPClient(b, srv.HTTPAddr())
 	for _, call := range []struct {
 		name string
@@ -128,7 +128,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + storeProject(n(storeProjects)) }},
 		{"list_tasks/first-page", func() string { return "tasks" }},
 		{"list_tasks/page-of-the-counted", func() string { return fmt.Sprint("tasks?page=", 1+n(min(500, s.tasks/20))) }},
-		{"list_tasks/cursor-to-the-middle", func() string { return fmt.Sprintf("tasks?cursor=%d.%s", s.tasks/2, some().GetId()) }},
+		{"list_tasks/cursor-to-the-middle", func() string { return fmt.Sprintf("tasks?cursor=%d.%s", s.tasks/2, randomTask().GetId()) }},
 		{"list_tasks/page-in-the-middle", func() string { return fmt.Sprint("tasks?page=", s.tasks/2/20) }},
 		{"list_tasks/agent", func() string { return "tasks?agent_name=" + agentName(n(s.agents)) }},
 		{"list_tasks/rare-status", func() string { return "tasks?status=failed" }},
@@ -139,7 +139,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + s.text(1)[:3] }},
 		{"list_tasks/two-letters", func() string { return "tasks?text=" + s.text(1)[:2] }},
 		{"list_tasks/two-words", func() string {
-			words := strings.Fields(some().GetDescription())
+			words := strings.Fields(randomTask().GetDescription())
 			i := n(len(words) - 1)
 			return "tasks?text=" + words[i] + "+" + words[i+1]
 		}},

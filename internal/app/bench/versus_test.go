@@ -32,7 +32,7 @@ type peer struct {
 	ratio float64 // goal: the smallest ratio of the other row's calls/s to the peer's; 0: no goal
 }
 
-// repeat returns a turn in which each client repeats the call, at least once. Clients are numbered from 0. before runs
+// repeat returns a measurement in which each client repeats the call, at least once. Clients are numbered from 0. before runs
 // before each call, and is not measured.
 func repeat(clients int, call func(client int) error, before ...func() error) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
@@ -62,7 +62,7 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 	}
 }
 
-// until returns a turn that waits until what its calls have begun is done. Its rate includes that time.
+// until returns a measurement that calls done after its calls, to wait for the work that they started. Its rate includes that time.
 func (t measurement) until(done func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		start := time.Now()
@@ -72,7 +72,7 @@ func (t measurement) until(done func(*testing.B)) measurement {
 	}
 }
 
-// compare measures the row. An iteration is a turn of the row and of each peer, so that other load on the machine affects
+// compare measures the row. An iteration measures the row and each peer, so that other load on the machine affects
 // all of them. x-of-PEER is the median of the ratios of the row's calls/s to the peer's.
 func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 	b.Run(r.name, func(b *testing.B) {
@@ -124,11 +124,11 @@ func report(b *testing.B, value float64, unit, relation string, bound float64) {
 	if bound == 0 {
 		return
 	}
-	met := "met"
+	result := "met"
 	if relation == "at least" && value < bound || relation == "at most" && value > bound {
-		met = "not met"
+		result = "not met"
 	}
-	fmt.Fprintf(&goals, "%s\t%s\t%s %g\t%.2f\t%s\n", strings.TrimPrefix(b.Name(), "Benchmark"), unit, relation, bound, value, met)
+	fmt.Fprintf(&goals, "%s\t%s\t%s %g\t%.2f\t%s\n", strings.TrimPrefix(b.Name(), "Benchmark"), unit, relation, bound, value, result)
 }
 
 func printGoals() {
@@ -156,11 +156,11 @@ func cpuTime(b *testing.B) (total time.Duration) {
 
 func msSince(start time.Time) (ms float64) { return time.Since(start).Seconds() * 1000 }
 
-func mean(values []float64) (mean float64) {
+func mean(values []float64) (sum float64) {
 	for _, v := range values {
-		mean += v / float64(len(values))
+		sum += v / float64(len(values))
 	}
-	return mean
+	return sum
 }
 
 // quantile returns the quantile q, from 0 to 1, of the values.

@@ -22,8 +22,8 @@ type lossyProxy struct {
 	home   string
 	target string
 
-	streaming chan struct{} // closed when the server has begun to answer with a stream
-	streamingOnce     sync.Once
+	streaming     chan struct{} // closed when the server has begun to answer with a stream
+	streamingOnce sync.Once
 
 	mu    sync.Mutex
 	lossy bool

@@ -24,13 +24,13 @@ import (
 
 // server is a fleet server in this process, whose agents run on this machine.
 type server struct {
-	cfg    app.Config
-	heartbeat   time.Duration // the longest silence of an event stream; 0: the default
-	places []fleet.Place // instead of this machine
-	home   string
-	api    fleetv1.FleetServiceClient
-	stop   func()
-	clockDelay   atomic.Int64 // how far the server's clock is behind, as a time.Duration
+	cfg        app.Config
+	heartbeat  time.Duration // the longest silence of an event stream; 0: the default
+	places     []fleet.Place // instead of this machine
+	home       string
+	api        fleetv1.FleetServiceClient
+	stop       func()
+	clockDelay atomic.Int64 // how far the server's clock is behind, as a time.Duration
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
