@@ -55,7 +55,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 		}
 	}
 	return s.retry(ctx, func() (again bool, err error) {
-		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error { return s.sidePool.SendBatch(ctx, b).Close() })
+		err = withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error { return s.sidePool.SendBatch(ctx, b).Close() })
 		return false, translate(err)
 	})
 }

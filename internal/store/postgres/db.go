@@ -15,8 +15,8 @@ var dialect = record.Dialect{
 // These have the forms for Postgres of the queries of package record: statements as they are, and updates with failIfNoRow.
 var statements, updates sync.Map
 
-// translateOnce returns the result of f for the query. It keeps the result, because there are few different queries.
-func translateOnce(cache *sync.Map, query string, f func(string) string) string {
+// memoize returns the result of f for the query. It keeps the result, because there are few different queries.
+func memoize(cache *sync.Map, query string, f func(string) string) string {
 	if text, ok := cache.Load(query); ok {
 		return text.(string) //nolint:forcetypeassert // only strings are stored
 	}
@@ -27,7 +27,7 @@ func translateOnce(cache *sync.Map, query string, f func(string) string) string 
 
 // Query implements record.ReadDB.
 func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
-	if err := t.forEachRow(f, translateOnce(&statements, query, numberPlaceholders), args...); err != nil {
+	if err := t.forEachRow(f, memoize(&statements, query, numberPlaceholders), args...); err != nil {
 		return t.fail(err)
 	}
 	return nil
@@ -44,12 +44,12 @@ func (t *readTx) Dialect() *record.Dialect { return &dialect }
 
 // Exec implements record.DB.
 func (t *tx) Exec(explain func(error) error, query string, args ...any) error {
-	return t.execLater(explain, translateOnce(&statements, query, numberPlaceholders), args...)
+	return t.execLater(explain, memoize(&statements, query, numberPlaceholders), args...)
 }
 
 // Revise implements record.DB.
 func (t *tx) Revise(revision *int64, explain func(error) error, query string, args ...any) error {
-	return t.reviseLater(revision, explain, translateOnce(&updates, query, func(q string) string { return failIfNoRow("", numberPlaceholders(q)) }), args...)
+	return t.reviseLater(revision, explain, memoize(&updates, query, func(q string) string { return failIfNoRow("", numberPlaceholders(q)) }), args...)
 }
 
 // LockShared implements record.DB.

@@ -72,7 +72,7 @@ func (t *tx) paused() bool {
 
 // flush sends the deferred writes.
 func (t *tx) flush() error {
-	err := withAnswerLimit(t.ctx, answerLimit, func(ctx context.Context) error {
+	err := withAnswerTimeout(t.ctx, answerTimeout, func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		before := t.queueBefore(b)
 		r := t.conn.SendBatch(ctx, b)

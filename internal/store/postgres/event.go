@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
-	inInbox      = `SELECT EXISTS (SELECT FROM inbox WHERE `
-	lastSeq      = `SELECT seq FROM sequencer WHERE id = 1`
-	// changedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
-	changedAgents = `SELECT agent_uid,
+	selectEvents        = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
+	inboxHasEventsWhere = `SELECT EXISTS (SELECT FROM inbox WHERE `
+	selectLastSeq       = `SELECT seq FROM sequencer WHERE id = 1`
+	// selectChangedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
+	selectChangedAgents = `SELECT agent_uid,
 			coalesce((SELECT owner <> $2 AND until > clock_timestamp() FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid), false)
 		FROM (SELECT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1 UNION SELECT unnest($3::text[])) AS changed`
 	insertEvents = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
@@ -47,18 +47,18 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	read := func(ctx context.Context) error { return s.reader.QueryRow(ctx, lastSeq).Scan(&seq) }
-	err = withAnswerLimit(ctx, answerLimit, read)
+	read := func(ctx context.Context) error { return s.reader.QueryRow(ctx, selectLastSeq).Scan(&seq) }
+	err = withAnswerTimeout(ctx, answerTimeout, read)
 	if errors.Is(err, errNoAnswer) {
 		s.replaceConns()
 	}
 	if isUnreachable(err) && ctx.Err() == nil { // the connection may have been lost while it was idle, so try another one
-		err = withAnswerLimit(ctx, answerLimit, read)
+		err = withAnswerTimeout(ctx, answerTimeout, read)
 	}
 	return seq, contextError(ctx, translate(err))
 }
 
-func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, record.ScanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, record.ScanInt64, selectLastSeq) }
 
 // LastSeq returns the Seq of the newest event, including the events that this transaction has appended. Events that
 // other transactions commit meanwhile can make the real numbers higher.
@@ -83,15 +83,15 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	return events, err
 }
 
-// checkComplete returns errEarly, which makes View repeat the view, if the view shows changes of the filter's agent or task
+// checkComplete returns errEventsPending, which makes View repeat the view, if the view shows changes of the filter's agent or task
 // whose events are not in the log yet.
 func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 	if !t.isView || t.lastTry || f.AgentUID == "" && f.TaskID == "" {
 		return nil
 	}
-	early, err := queryFirst(t, func(row scanner) (early bool, err error) { return early, row.Scan(&early) }, inInbox+c.where+`true)`, c.args...)
-	if err == nil && early {
-		err = t.fail(errEarly)
+	pending, err := queryFirst(t, func(row scanner) (pending bool, err error) { return pending, row.Scan(&pending) }, inboxHasEventsWhere+c.where+`true)`, c.args...)
+	if err == nil && pending {
+		err = t.fail(errEventsPending)
 	}
 	return err
 }
@@ -99,8 +99,8 @@ func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) }
 	err = t.queryTogether(query{text: setKeyedSettings, eachRow: func(scanner) error { return nil }},
-		query{text: lastSeq, eachRow: func(row scanner) error { return row.Scan(&last) }},
-		query{text: changedAgents, args: []any{after, worker, others}, eachRow: appendTo(&changed, scan)})
+		query{text: selectLastSeq, eachRow: func(row scanner) error { return row.Scan(&last) }},
+		query{text: selectChangedAgents, args: []any{after, worker, others}, eachRow: appendTo(&changed, scan)})
 	return changed, last, t.fail(err)
 }
 

@@ -123,13 +123,13 @@ func (s *eventMover) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(moveInterval)
 	defer tick.Stop()
-	var seen int64 // the newest event at the last tick
+	var known int64 // the Seq of the newest event at the last tick
 	for ctx.Err() == nil {
-		asked := true
+		requested := true
 		select {
 		case <-s.wake:
 		case <-tick.C:
-			asked = false
+			requested = false
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
@@ -150,11 +150,11 @@ func (s *eventMover) run(ctx context.Context) {
 		}
 		s.mu.Unlock()
 		close(r.done)
-		if asked || len(r.ids) > 0 {
+		if requested || len(r.ids) > 0 {
 			s.notifier.committed()
 		} else if r.err == nil {
-			if newest, err := s.newestSeq(ctx); err == nil && newest != seen {
-				seen = newest
+			if newest, err := s.newestSeq(ctx); err == nil && newest != known {
+				known = newest
 				s.notifier.subs.Notify() // the replica that has added the events may have died before it notified others
 			}
 		}
@@ -173,7 +173,7 @@ func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
 		var moved []int64 // if the statement fails at its commit, these have not been moved
-		err := withAnswerLimit(ctx, moveTimeout, func(ctx context.Context) error {
+		err := withAnswerTimeout(ctx, moveTimeout, func(ctx context.Context) error {
 			rows, err := s.pool.Query(ctx, moveInbox, maxMoved)
 			if err != nil {
 				return err
@@ -198,7 +198,7 @@ func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 
 // newestSeq returns the Seq of the newest event.
 func (s *eventMover) newestSeq(ctx context.Context) (seq int64, err error) {
-	err = withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error { return s.pool.QueryRow(ctx, lastSeq).Scan(&seq) })
+	err = withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return s.pool.QueryRow(ctx, selectLastSeq).Scan(&seq) })
 	return seq, err
 }
 
@@ -211,7 +211,7 @@ func (s *eventMover) close() {
 // error, although the events are committed and a replica moves them later. Without the error, callers would learn of
 // changes that reads do not show yet.
 func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
-	err := withAnswerLimit(context.WithoutCancel(ctx), moveTimeout, func(ctx context.Context) error {
+	err := withAnswerTimeout(context.WithoutCancel(ctx), moveTimeout, func(ctx context.Context) error {
 		err := s.mover.awaitMoved(ctx, ids)
 		for isUnreachable(err) && ctx.Err() == nil && sleep(ctx, minPoll) {
 			err = s.mover.awaitMoved(ctx, ids)

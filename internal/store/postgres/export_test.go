@@ -1,4 +1,4 @@
 package postgres
 
-// Imported is imported for tests.
-var Imported = importedTables
+// ImportedTables is imported for tests.
+var ImportedTables = importedTables

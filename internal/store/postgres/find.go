@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	findTasks      = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	countTasks     = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
-	selectPosition = `SELECT created_at, n FROM tasks WHERE id = $1`
-	newestFirst    = ` ORDER BY created_at DESC, n DESC`
-	selectTaskIDs  = `SELECT id FROM tasks WHERE `
+	selectTasksWhere   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	countTasksWhere    = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
+	selectPosition     = `SELECT created_at, n FROM tasks WHERE id = $1`
+	newestFirst        = ` ORDER BY created_at DESC, n DESC`
+	selectTaskIDsWhere = `SELECT id FROM tasks WHERE `
 )
 
 // lastChar is greater than every character of a stored id.
@@ -24,16 +24,16 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 	}
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		c, offset := taskConditions(f), max(0, w.Offset)
-		behind, err := t.positionOf(w.After)
+		after, err := t.findPosition(w.After)
 		if err != nil {
 			return nil, err
 		}
-		if behind != nil {
-			c.addAfter(*behind)
+		if after != nil {
+			c.addAfter(*after)
 			offset = 0
 		}
 		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
-		return queryAll(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
+		return queryAll(t, record.ScanTask, selectTasksWhere+c.where+`true`+page, c.args...)
 	}, func(limit int) (int, bool, error) {
 		n, err := t.countTasks(f, limit)
 		return n, false, err
@@ -43,7 +43,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 // countTasks returns how many tasks match the filter, at most limit.
 func (t *readTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
 	c := taskConditions(f)
-	return queryFirst(t, record.ScanInt, countTasks+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
+	return queryFirst(t, record.ScanInt, countTasksWhere+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
 }
 
 // position is the position of a task in lists, which are ordered from the newest to the oldest task.
@@ -52,8 +52,8 @@ type position struct {
 	n         int64
 }
 
-// positionOf returns the position of the task; nil if id is "" or there is no such task.
-func (t *readTx) positionOf(id string) (*position, error) {
+// findPosition returns the position of the task; nil if id is "" or there is no such task.
+func (t *readTx) findPosition(id string) (*position, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // nil means the beginning of the list
 	}
@@ -79,5 +79,5 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	c.addProjects(f.Projects)
 	c.add(`id >= ?`, prefix)
 	c.add(`id < ?`, prefix+lastChar)
-	return queryAll(t, record.ScanString, selectTaskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
+	return queryAll(t, record.ScanString, selectTaskIDsWhere+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
 }

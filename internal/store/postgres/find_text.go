@@ -13,7 +13,7 @@ const (
 	// text depends on how frequent the text is. With a plan for any text, a search for a short text reads a whole index.
 	setCustomPlans = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	selectByNumbers = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
+	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
 // firstSample is how many of the newest tasks are searched for a text at first.
@@ -31,7 +31,6 @@ const longText = 9
 type textSearch struct {
 	*readTx
 	filter     fleet.TaskFilter
-	isLong     bool
 	firstRead  int // how many of the newest tasks are read first
 	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
 	countLimit int // tasks are counted up to this number, among those that are read
@@ -41,15 +40,15 @@ type textSearch struct {
 }
 
 func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
-	s := &textSearch{readTx: t, filter: f, isLong: utf8.RuneCountInString(f.Text) >= longText, firstRead: firstSample, maxRead: 4 * firstSample, countLimit: limit}
-	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
+	s := &textSearch{readTx: t, filter: f, firstRead: firstSample, maxRead: 4 * firstSample, countLimit: limit}
+	scattered := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
-	case s.isLong:
+	case utf8.RuneCountInString(f.Text) >= longText:
 		s.maxRead *= 4
-	case apart:
+	case scattered:
 		s.maxRead = 0
 	}
-	if apart {
+	if scattered {
 		s.firstRead /= 2
 	}
 	return s
@@ -61,35 +60,35 @@ func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTa
 	}
 	s := newTextSearch(t, f, max(0, w.Count)+1)
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
-		behind, err := t.positionOf(w.After)
+		after, err := t.findPosition(w.After)
 		if err != nil {
 			return nil, err
 		}
 		offset := max(0, w.Offset)
-		if behind != nil {
+		if after != nil {
 			offset = 0
 		}
-		ns, err := s.findNumbers(behind, limit, offset)
+		ns, err := s.findNumbers(after, limit, offset)
 		if err != nil || len(ns) == 0 {
 			return nil, err
 		}
-		return queryAll(t, record.ScanTask, selectByNumbers, ns)
+		return queryAll(t, record.ScanTask, selectTasksByNumber, ns)
 	}, s.count)
 }
 
 // findNumbers returns the column n of a page of the matching tasks, newest first. The page is among the tasks after the
-// position, or among all tasks if behind is nil.
-func (s *textSearch) findNumbers(behind *position, limit, offset int) ([]int64, error) {
+// position, or among all tasks if after is nil.
+func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, error) {
 	need, maxFound := offset+limit, offset+limit
-	if behind == nil {
+	if after == nil {
 		maxFound = max(maxFound, s.countLimit)
 	}
-	ns, whole, err := s.searchNewest(s.firstRead, behind, maxFound)
-	if read := s.estimateSample(len(ns), need); err == nil && !whole && read > 0 {
-		ns, whole, err = s.searchNewest(read, behind, maxFound)
+	ns, complete, err := s.searchNewest(s.firstRead, after, maxFound)
+	if read := s.estimateSample(len(ns), need); err == nil && !complete && read > 0 {
+		ns, complete, err = s.searchNewest(read, after, maxFound)
 	}
-	if err == nil && !whole && len(ns) < need {
-		return s.searchAll(behind, limit, offset)
+	if err == nil && !complete && len(ns) < need {
+		return s.searchAll(after, limit, offset)
 	}
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
@@ -108,13 +107,13 @@ func (s *textSearch) estimateSample(n, need int) int {
 }
 
 // searchNewest reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
-// at most limit. whole says that there are no tasks beyond those that it has read.
-func (s *textSearch) searchNewest(read int, behind *position, limit int) (ns []int64, whole bool, err error) {
+// at most limit. complete says that there are no tasks beyond those that it has read.
+func (s *textSearch) searchNewest(read int, after *position, limit int) (ns []int64, complete bool, err error) {
 	f := s.filter
 	f.Text = ""
 	c := taskConditions(f)
-	if behind != nil {
-		c.addAfter(*behind)
+	if after != nil {
+		c.addAfter(*after)
 	}
 	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(read) + `) AS newest`
 	c.where = ""
@@ -124,22 +123,22 @@ func (s *textSearch) searchNewest(read int, behind *position, limit int) (ns []i
 	if err := s.forEachRow(func(row scanner) error { return row.Scan(&ns, &have) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {
 		return nil, false, s.fail(err)
 	}
-	whole = have < read
-	if behind == nil {
+	complete = have < read
+	if after == nil {
 		s.total = len(ns)
-		s.counted = whole || s.total >= s.countLimit
+		s.counted = complete || s.total >= s.countLimit
 	}
-	return ns, whole, nil
+	return ns, complete, nil
 }
 
-// searchAll returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
-func (s *textSearch) searchAll(behind *position, limit, offset int) (ns []int64, err error) {
+// searchAll returns the same as findNumbers by searching all tasks, and sets s.total to the number of matching tasks.
+func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, err error) {
 	c := taskConditions(s.filter)
 	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true)
 		SELECT total, page.n FROM (SELECT count(*) AS total FROM found) AS counted LEFT JOIN (SELECT n FROM found WHERE `
 	c.where = ""
-	if behind != nil {
-		c.addAfter(*behind)
+	if after != nil {
+		c.addAfter(*after)
 	}
 	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `) AS page ON true`
 	s.counted = true

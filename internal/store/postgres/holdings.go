@@ -7,28 +7,28 @@ import (
 	"fleet/internal/store/record"
 )
 
-// ownedCounts counts everything in one query, because each start of a task needs these numbers.
+// countOwned counts everything in one query, because each start of a task needs these numbers.
 const (
-	ownedCounts = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
-	ownedOf     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
-	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `
+	countOwned              = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + countOwnedTasksAndBytes
+	countOwnedInToolset     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
+	countOwnedTasksAndBytes = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `
 		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 )
 
-const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
+const countInProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
 	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `),
 	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
 func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(record.LockProject, project)
-	err = t.forEachRow(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
+	err = t.forEachRow(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, countInProject, project)
 	return h, t.fail(err)
 }
 
-// errNear means that a number is too near its limit to be counted while other transactions add to it.
-var errNear = errors.New("the number is near its limit: count it alone")
+// errNearLimit means that a number is too near its limit to be counted while other transactions add to it.
+var errNearLimit = errors.New("the number is near its limit: count it alone")
 
 // countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
 // that no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait
@@ -44,7 +44,7 @@ func (t *readTx) countLocked(owner string, isFar func() bool, count func() error
 	err := count()
 	if err == nil && !isFar() {
 		t.nearLimit = true
-		return t.fail(errNear) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
+		return t.fail(errNearLimit) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
 	}
 	return err
 }
@@ -53,12 +53,12 @@ func (t *readTx) countLocked(owner string, isFar func() bool, count func() error
 const maxSharedBytes = 2 * fleet.MaxText
 
 func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
-	query, args := ownedCounts, []any{owner}
+	query, args := countOwned, []any{owner}
 	switch {
 	case c.Toolset != nil:
-		query, args = ownedOf, append(args, string(*c.Toolset))
+		query, args = countOwnedInToolset, append(args, string(*c.Toolset))
 	case c.NewTask:
-		query = ownedTasks
+		query = countOwnedTasksAndBytes
 	}
 	h.Agents = map[fleet.Toolset]int{}
 	isFar := func() bool {

@@ -93,7 +93,7 @@ func requireEmpty(ctx context.Context, tx pgx.Tx) error {
 
 // copyTable copies the rows of one table and returns their number.
 func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]string, rows func(table string) (*sql.Rows, error)) (int64, error) {
-	types, err := columnsOf(ctx, tx, table)
+	types, err := readColumnTypes(ctx, tx, table)
 	if err != nil {
 		return 0, err
 	}
@@ -130,8 +130,8 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 	return tx.CopyFrom(ctx, pgx.Identifier{table}, columns, s)
 }
 
-// columnsOf returns the object ids of the types of the table's columns, by column.
-func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32, error) {
+// readColumnTypes returns the object ids of the types of the table's columns, by column.
+func readColumnTypes(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32, error) {
 	rows, err := tx.Query(ctx, `SELECT attname, atttypid FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`, table)
 	if err != nil {
 		return nil, err

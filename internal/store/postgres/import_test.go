@@ -26,5 +26,5 @@ func TestImportedTables(t *testing.T) {
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	tables = slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(own, name) })
-	require.ElementsMatch(t, postgres.Imported, tables)
+	require.ElementsMatch(t, postgres.ImportedTables, tables)
 }

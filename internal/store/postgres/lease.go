@@ -31,15 +31,15 @@ const (
 			SELECT l.key, l.owner FROM unnest($1::text[], $2::text[]) AS a (key, owner) JOIN leases AS l ON l.key = a.key AND l.owner = a.owner
 			FOR UPDATE OF l SKIP LOCKED)
 		RETURNING key, owner, 0`
-	leaseOwners  = `SELECT key, owner FROM leases WHERE starts_with(key, $1) AND until > clock_timestamp()`
-	releaseLease = `DELETE FROM leases WHERE key = $1 AND owner = $2`
+	selectLeaseOwners = `SELECT key, owner FROM leases WHERE starts_with(key, $1) AND until > clock_timestamp()`
+	releaseLease      = `DELETE FROM leases WHERE key = $1 AND owner = $2`
 )
 
 // leaseCall is a request to take or to release a lease.
 type leaseCall struct {
 	key, owner string
 	ttl        time.Duration
-	release    bool
+	isRelease  bool
 	epoch      int64 // the result; 0 if another owner has the lease
 	done       bool  // the shared statements have done the call
 }
@@ -67,7 +67,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 
 // Release releases a lease, see fleet.Store. It shares a transaction with concurrent calls unless it must wait.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	c := &leaseCall{key: key, owner: owner, release: true}
+	c := &leaseCall{key: key, owner: owner, isRelease: true}
 	if err := s.leaseBatcher.do(ctx, c); err != nil || c.done {
 		return err
 	}
@@ -83,14 +83,14 @@ func (s *Store) runLeaseCalls(calls []*leaseCall) error {
 	defer s.calls.End()
 	var released, taken leaseBatch
 	for _, c := range calls {
-		if c.release {
+		if c.isRelease {
 			released.add(c)
 		} else {
 			taken.add(c)
 		}
 	}
 	return s.retry(context.Background(), func() (again bool, err error) {
-		err = withAnswerLimit(context.Background(), answerLimit, func(ctx context.Context) error {
+		err = withAnswerTimeout(context.Background(), answerTimeout, func(ctx context.Context) error {
 			b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 			if len(released.calls) > 0 {
 				b.Queue(releaseFreeLeases, released.keys, released.owners).Query(released.read)
@@ -152,6 +152,6 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 		err := row.Scan(&key, &owner)
 		owners[key] = owner
 		return err
-	}, leaseOwners, prefix)
+	}, selectLeaseOwners, prefix)
 	return owners, err
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	lockAll  = `SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`
-	shareAll = `SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k`
+	takeExclusiveLocks = `SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`
+	takeSharedLocks    = `SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k`
 )
 
 // locks are the advisory locks of a write transaction. A view has no locks. A key names rows that must not change or
@@ -29,7 +29,7 @@ func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 	}
 	for _, name := range names {
 		k := lockKey(kind, name)
-		if only, ok := t.locks.held[k]; !ok || !only {
+		if !t.locks.held[k] {
 			t.locks.add(k, true)
 			t.locks.pendingExclusive = append(t.locks.pendingExclusive, k)
 			acquired = true
@@ -56,14 +56,14 @@ func (l *locks) add(k int64, exclusive bool) {
 	l.held[k] = exclusive
 }
 
-// repetitionKey is the lock of transactions that are repeated after a conflict. It sorts before all other keys.
-const repetitionKey = math.MinInt64
+// retryKey is the lock of transactions that are retried after a conflict. It sorts before all other keys.
+const retryKey = math.MinInt64
 
-// lockRepetition makes the transaction first wait until no other transaction is being repeated. So transactions that have
+// lockRetry makes the transaction first wait until no other transaction is being retried. So transactions that have
 // deadlocked do not deadlock with each other again.
-func (l *locks) lockRepetition() {
-	l.add(repetitionKey, true)
-	l.pendingExclusive = append(l.pendingExclusive, repetitionKey)
+func (l *locks) lockRetry() {
+	l.add(retryKey, true)
+	l.pendingExclusive = append(l.pendingExclusive, retryKey)
 }
 
 // queue queues statements that take the pending locks, and returns the number of these statements.
@@ -71,7 +71,7 @@ func (l *locks) queue(b *pgx.Batch) (n int) {
 	for _, kind := range []struct {
 		statement string
 		keys      *[]int64
-	}{{lockAll, &l.pendingExclusive}, {shareAll, &l.pendingShared}} {
+	}{{takeExclusiveLocks, &l.pendingExclusive}, {takeSharedLocks, &l.pendingShared}} {
 		if len(*kind.keys) > 0 {
 			slices.Sort(*kind.keys) // all transactions use the same order, so that fewer of them deadlock
 			b.Queue(kind.statement, *kind.keys)

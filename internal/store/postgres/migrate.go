@@ -46,11 +46,11 @@ func Schema(ctx context.Context, url string) (record.Schema, error) {
 		return record.Schema{}, err
 	}
 	defer pool.Close()
-	schema, err := schemaOf(ctx, pool)
+	schema, err := readSchema(ctx, pool)
 	return schema, contextError(ctx, translate(err))
 }
 
-func schemaOf(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, err error) {
+func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, err error) {
 	err = withProvider(pool, func(p *goose.Provider) error {
 		var known, applied []int64
 		for _, s := range p.ListSources() {

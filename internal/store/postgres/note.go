@@ -8,7 +8,7 @@ import (
 const (
 	putNote = `INSERT INTO notes (key, at) VALUES ($1, clock_timestamp() - $2::bigint * interval '1 microsecond')
 		ON CONFLICT (key) DO UPDATE SET at = excluded.at`
-	getNote = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
+	selectNote = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
 )
 
 // NoteDone stores a time, see fleet.Store. It uses the database's clock.
@@ -19,6 +19,6 @@ func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) err
 // LastDone returns the age of a time, see fleet.Store.
 func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	var micros int64
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, selectNote, key)
 	return time.Duration(micros) * time.Microsecond, ok, err
 }

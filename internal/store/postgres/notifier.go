@@ -18,21 +18,21 @@ import (
 const (
 	listenSQL = `LISTEN fleet`
 	notifySQL = `SELECT pg_notify('fleet', $1)`
-	// lastTransaction returns a number that grows with every transaction that writes.
-	lastTransaction = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
+	// selectLastTransaction returns a number that grows with every transaction that writes.
+	selectLastTransaction = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
-	notifyEvery = 20 * time.Millisecond
-	echoTimeout = time.Second // limits the wait for our own notification, which proves that notifications arrive
-	minPoll     = 100 * time.Millisecond
-	maxPoll     = time.Second
-	redialPause = time.Second     // the pause before a lost connection is opened again
-	pingEvery   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
+	notifyInterval = 20 * time.Millisecond
+	echoTimeout    = time.Second // limits the wait for our own notification, which proves that notifications arrive
+	minPoll        = 100 * time.Millisecond
+	maxPoll        = time.Second
+	redialPause    = time.Second     // the pause before a lost connection is opened again
+	pingInterval   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
 )
 
 // commitNotifier notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
 type commitNotifier struct {
 	pool       *pgxpool.Pool
-	onlyPoll   bool
+	pollOnly   bool
 	log        *slog.Logger
 	origin     string        // the payload of our notifications, by which we recognize them
 	pending    chan struct{} // has a value while other replicas must be notified
@@ -47,7 +47,7 @@ type commitNotifier struct {
 func newCommitNotifier(pool *pgxpool.Pool, poll bool, log *slog.Logger) *commitNotifier {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &commitNotifier{
-		pool: pool, onlyPoll: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
+		pool: pool, pollOnly: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
 	}
 	p.background.Go(func() { p.sendNotifications(ctx) })
 	p.background.Go(func() { p.receiveNotifications(ctx) })
@@ -82,14 +82,14 @@ func (p *commitNotifier) sendNotifications(ctx context.Context) {
 		if err := p.notify(ctx); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "replicas not notified", slog.Any("error", err))
 		}
-		if !sleep(ctx, notifyEvery) {
+		if !sleep(ctx, notifyInterval) {
 			return
 		}
 	}
 }
 
 func (p *commitNotifier) notify(ctx context.Context) error {
-	return withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error {
+	return withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error {
 		_, err := p.pool.Exec(ctx, notifySQL, p.origin)
 		return err
 	})
@@ -98,7 +98,7 @@ func (p *commitNotifier) notify(ctx context.Context) error {
 // receiveNotifications notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
 // no notifications arrive or p.poll is set.
 func (p *commitNotifier) receiveNotifications(ctx context.Context) {
-	for !p.onlyPoll && ctx.Err() == nil {
+	for !p.pollOnly && ctx.Err() == nil {
 		conn, err := p.dial(ctx)
 		if err == nil {
 			var works bool
@@ -137,7 +137,7 @@ func (p *commitNotifier) dial(ctx context.Context) (*pgx.Conn, error) {
 // listen notifies subscribers of each notification until the connection fails. works is false if not even our own
 // notification arrives.
 func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
-	err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
+	err = withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
@@ -165,7 +165,7 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 		p.setReady() // nobody has subscribed yet
 	}
 	for {
-		quiet, cancel := context.WithTimeout(ctx, pingEvery)
+		quiet, cancel := context.WithTimeout(ctx, pingInterval)
 		n, err := conn.WaitForNotification(quiet)
 		late := quiet.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -174,7 +174,7 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 			p.subs.Notify()
 		case err == nil:
 		case late && !conn.IsClosed():
-			if err := withAnswerLimit(ctx, pingLimit, conn.Ping); err != nil {
+			if err := withAnswerTimeout(ctx, pingTimeout, conn.Ping); err != nil {
 				return true, err
 			}
 		default:
@@ -185,13 +185,13 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 
 // pollChanges polls the database until ctx is done, and notifies subscribers when anything was written to it.
 func (p *commitNotifier) pollChanges(ctx context.Context) {
-	seen, pause := "", minPoll
+	known, pause := "", minPoll
 	p.setReady()
 	for sleep(ctx, pause) {
 		var now string
-		err := withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, lastTransaction).Scan(&now) })
-		if pause = min(2*pause, maxPoll); err != nil || now != seen { // after an error too: subscribers get the error when they read
-			seen, pause = now, minPoll
+		err := withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return p.pool.QueryRow(ctx, selectLastTransaction).Scan(&now) })
+		if pause = min(2*pause, maxPoll); err != nil || now != known { // after an error too: subscribers get the error when they read
+			known, pause = now, minPoll
 			p.subs.Notify()
 		}
 	}

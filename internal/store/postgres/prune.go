@@ -60,24 +60,24 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 }
 
 const (
-	oldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+	deleteOldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
 		AND status NOT IN ('pending', 'running') AND ended_at < $1 ORDER BY ended_at LIMIT $2) RETURNING name`
-	oldRemains  = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < $1 ORDER BY kept_at LIMIT $2) RETURNING agent_uid`
-	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
+	deleteOldRemains  = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < $1 ORDER BY kept_at LIMIT $2) RETURNING agent_uid`
+	selectOldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
-	dropPayloads = `DELETE FROM payloads WHERE task_id = ANY($1)`
-	markRemoved  = `UPDATE tasks SET payload_removed = true WHERE id = ANY($1)`
+	deletePayloads      = `DELETE FROM payloads WHERE task_id = ANY($1)`
+	markPayloadsRemoved = `UPDATE tasks SET payload_removed = true WHERE id = ANY($1)`
 )
 
 // prunePayloads removes old payloads and attachments, and old remains of agents.
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := queryAll(&t.readTx, record.ScanString, oldPayloads, before, limit)
+		ids, err := queryAll(&t.readTx, record.ScanString, selectOldPayloads, before, limit)
 		if err != nil {
 			return err
 		}
-		for _, query := range []string{dropPayloads, markRemoved} {
+		for _, query := range []string{deletePayloads, markPayloadsRemoved} {
 			if len(ids) == 0 {
 				break
 			}
@@ -87,7 +87,7 @@ func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) 
 		}
 		removed = len(ids)
 		t.wrote = true
-		for _, query := range []string{oldAttachments, oldRemains} {
+		for _, query := range []string{deleteOldAttachments, deleteOldRemains} {
 			if err := t.forEachRow(func(row scanner) error {
 				removed++
 				return row.Scan(new(string))

@@ -79,7 +79,7 @@ func (t *readTx) queryTogether(queries ...query) error {
 	if t.err != nil {
 		return t.err
 	}
-	err := withAnswerLimit(t.ctx, answerLimit, func(ctx context.Context) error { return t.send(ctx, queries) })
+	err := withAnswerTimeout(t.ctx, answerTimeout, func(ctx context.Context) error { return t.send(ctx, queries) })
 	return contextError(t.ctx, translate(err))
 }
 
@@ -187,7 +187,7 @@ func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(sca
 		return err
 	}
 	err := s.retry(ctx, func() (again bool, err error) {
-		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
+		err = withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
 			rows, err := pool.Query(ctx, query, encode(args)...)
 			if err != nil {
 				return err

@@ -3,8 +3,8 @@ package postgres
 import "context"
 
 const (
-	putSecret = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
-	getSecret = `SELECT value FROM secrets WHERE name = $1`
+	putSecret    = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
+	selectSecret = `SELECT value FROM secrets WHERE name = $1`
 )
 
 // Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
@@ -12,6 +12,6 @@ func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []b
 	if err := s.runStatement(ctx, s.sidePool, nil, putSecret, name, value); err != nil {
 		return nil, err
 	}
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&kept) }, getSecret, name)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&kept) }, selectSecret, name)
 	return kept, err
 }

@@ -16,16 +16,16 @@ import (
 const minVersion = 150000
 
 const (
-	serverFacts = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int,
+	selectServerFacts = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int,
 		pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`
-	backendPID = `SELECT pg_backend_pid()`
-	// rightsOfRole says whether the role may create tables, and whether it may use these tables, which stand for all of them.
-	rightsOfRole = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
+	selectBackendPID = `SELECT pg_backend_pid()`
+	// selectRights says whether the role may create tables, and whether it may use these tables, which stand for all of them.
+	selectRights = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
 		AND has_table_privilege(name, 'DELETE')), true) FROM unnest(ARRAY['agents', 'events', 'leases', 'tasks']) AS name WHERE to_regclass(name) IS NOT NULL`
 )
 
-// errPooled means that a pooler gives each transaction another connection.
-var errPooled = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
+// errTransactionPooling means that a pooler gives each transaction another connection.
+var errTransactionPooling = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
 	"use the pooler's session mode, or connect to the database itself")
 
 // inspectServer returns how many connections the server may have, and the version of the database's schema. It returns an error if
@@ -34,7 +34,7 @@ func inspectServer(ctx context.Context, pool *pgxpool.Pool) (conns int, schema r
 	if conns, err = checkServer(ctx, pool); err != nil {
 		return 0, schema, err
 	}
-	if schema, err = schemaOf(ctx, pool); err != nil {
+	if schema, err = readSchema(ctx, pool); err != nil {
 		return 0, schema, err
 	}
 	return conns, schema, checkRights(ctx, pool, schema)
@@ -49,7 +49,7 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error)
 	var version int
 	var encoding string
 	var readOnly bool
-	err = pool.QueryRow(ctx, serverFacts).Scan(&version, &encoding, &conns, &readOnly)
+	err = pool.QueryRow(ctx, selectServerFacts).Scan(&version, &encoding, &conns, &readOnly)
 	switch {
 	case err != nil:
 		return 0, err
@@ -63,7 +63,7 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error)
 	return conns, nil
 }
 
-// checkSessions returns errPooled if two connections share a session of the server. A pooler gives the session of the last
+// checkSessions returns errTransactionPooling if two connections share a session of the server. A pooler gives the session of the last
 // transaction to the next one, unless others use the pooler at this moment, so checkSessions tries more than once.
 func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	one, err := pool.Acquire(ctx)
@@ -80,12 +80,12 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 		var pids [2]int64
 		for i, conn := range []*pgxpool.Conn{one, two} {
 			// Without a prepared statement, which another session would not have.
-			if err := conn.QueryRow(ctx, backendPID, pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
+			if err := conn.QueryRow(ctx, selectBackendPID, pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
 				return err
 			}
 		}
 		if pids[0] == pids[1] {
-			return errPooled
+			return errTransactionPooling
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 // checkRights returns an error if the role lacks a right that the server needs on a database with the schema.
 func checkRights(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) error {
 	var create, write bool
-	if err := pool.QueryRow(ctx, rightsOfRole).Scan(&create, &write); err != nil {
+	if err := pool.QueryRow(ctx, selectRights).Scan(&create, &write); err != nil {
 		return err
 	}
 	switch {

@@ -5,18 +5,18 @@ import (
 )
 
 const (
-	getSize   = `SELECT pg_database_size(current_database())`
-	getSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+	selectSize   = `SELECT pg_database_size(current_database())`
+	selectSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 )
 
 // Size returns the size of the database, see fleet.Store.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&size) }, getSize)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&size) }, selectSize)
 	return size, err
 }
 
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&have) }, getSchema)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&have) }, selectSchema)
 	return have, s.schema, err
 }

@@ -157,7 +157,7 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		if p.IdleDuration < pingIdle {
 			return false
 		}
-		err := withAnswerLimit(ctx, pingLimit, p.Conn.Ping)
+		err := withAnswerTimeout(ctx, pingTimeout, p.Conn.Ping)
 		if errors.Is(err, errNoAnswer) {
 			pool.Reset() // the other connections are probably dead too
 		}
@@ -174,7 +174,7 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 	c.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { return prepareConn(ctx, c, settings) }
 	c.BeforeClose = func(c *pgx.Conn) { // without this, a dead connection waits 15 s for the server, and keeps its place in the pool
 		conn := c.PgConn().Conn()
-		time.AfterFunc(pingLimit, func() { _ = conn.Close() })
+		time.AfterFunc(pingTimeout, func() { _ = conn.Close() })
 	}
 	pool, err = pgxpool.NewWithConfig(ctx, c)
 	return pool, err

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	oneTask = record.SelectTasks + `WHERE id = $1`
-	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.ActiveCondition,
+	selectTask = record.SelectTasks + `WHERE id = $1`
+	// currentCondition is the condition of the index tasks_current. It makes Postgres use this index. With record.ActiveCondition,
 	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
 	// of all agents.
-	isCurrent       = `CASE status WHEN 'running' THEN true ELSE false END`
-	activeTask      = record.SelectTasks + `WHERE agent_uid = $1 AND ` + isCurrent
-	activeTasks     = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + isCurrent
-	countAgentTasks = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	listTasks       = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
+	currentCondition  = `CASE status WHEN 'running' THEN true ELSE false END`
+	selectActiveTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + currentCondition
+	selectActiveTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + currentCondition
+	countAgentTasks   = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
+	selectAgentTasks  = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
-	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
+	selectSessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
 		) AS newest LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
-	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`
+	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`
 
 	putRest = `INSERT INTO task_descriptions AS d (task_id, rest) VALUES ($1, $2)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE d.rest <> excluded.rest`
@@ -30,15 +30,15 @@ const (
 var (
 	insertTask = numberPlaceholders(`INSERT INTO tasks (` + record.TaskColumns + `, search, id, revision, name_key, project, toolset)
 		SELECT ` + record.Placeholders(record.TaskColumns) + `, ?, ?, 1, coalesce(a.name_key, ''), coalesce(a.project, ?), coalesce(a.toolset, '') FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
-	changeTask = numberPlaceholders(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Placeholders(record.TaskColumns) + `), search = ?, revision = revision + 1
+	updateTaskRow = numberPlaceholders(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Placeholders(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
-	updateTask = failIfNoRow("", changeTask)
+	updateTask = failIfNoRow("", updateTaskRow)
 	// updateShortTask is for a task whose whole description is in its row.
-	updateShortTask = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
+	updateShortTask = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, updateTaskRow)
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
-	return t.task(oneTask, id)
+	return t.task(selectTask, id)
 }
 
 // task returns the first task of the query's result.
@@ -48,7 +48,7 @@ func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
-	return queryFirst(t, record.ScanTask, activeTask, agentUID)
+	return queryFirst(t, record.ScanTask, selectActiveTask, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
@@ -57,7 +57,7 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := queryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
+	tasks, err := queryAll(t, record.ScanTask, selectAgentTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
 }
 
@@ -66,7 +66,9 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 		return nil, t.err
 	}
 	t.lock(record.LockSession, sessionID)
-	return record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit) })
+	return record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) {
+		return queryAll(t, record.ScanTask, selectSessionTasks, sessionID, limit)
+	})
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -74,7 +76,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 		return nil, t.err
 	}
 	t.lock(record.LockAgent, uids...)
-	return queryAll(t, record.ScanTask, lastTasks, uids)
+	return queryAll(t, record.ScanTask, selectLastTasks, uids)
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {

@@ -16,8 +16,8 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// errEarly means that a view shows changes whose events are not in the log yet, so that it must be repeated.
-var errEarly = errors.New("the events of the view are not in the log yet")
+// errEventsPending means that a view shows changes whose events are not in the log yet, so that it must be repeated.
+var errEventsPending = errors.New("the events of the view are not in the log yet")
 
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
@@ -39,7 +39,7 @@ type readTx struct {
 	conn            *pgxpool.Conn
 	beginStatement  string // the statement that begins the transaction; "" once it was sent
 	isView          bool
-	lastTry         bool  // this is the last try of the view, which is not repeated because of errEarly
+	lastTry         bool  // this is the last try of the view, which is not repeated because of errEventsPending
 	inboxHadEvents  bool  // the view has changes whose events are not in the log yet
 	err             error // the first failure, or errEnded
 	locks           locks
@@ -67,14 +67,14 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	defer s.calls.End()
 	var t *tx
 	var ids []int64
-	collided, near := false, false
+	conflicted, nearLimit := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: near, maxTransactions: s.maxTransactions}, full: &s.full}
+		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: nearLimit, maxTransactions: s.maxTransactions}, full: &s.full}
 		t.readTx.DB, t.DB = t, t
-		if collided {
-			t.locks.lockRepetition()
+		if conflicted {
+			t.locks.lockRetry()
 		}
-		defer func() { collided = isConflict(err) }()
+		defer func() { conflicted = isConflict(err) }()
 		do := func() error {
 			err := fn(t)
 			if err == nil && t.paused() {
@@ -86,8 +86,8 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 			ids, err = t.commit()
 			return err
 		})
-		near = t.nearLimit
-		return again || errors.Is(err, errNear), err
+		nearLimit = t.nearLimit
+		return again || errors.Is(err, errNearLimit), err
 	})
 	s.full.recordWrite(err, t != nil && t.added)
 	switch {
@@ -110,7 +110,7 @@ func (s *Store) awaitReadEvents(ctx context.Context, t *tx) error {
 		return nil // the transaction has read nothing
 	}
 	var waiting bool
-	err := withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
+	err := withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
 		return s.reader.QueryRow(ctx, inboxHasEvents).Scan(&waiting)
 	})
 	if err == nil && waiting {
@@ -132,7 +132,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 			t.DB = t
 			return s.run(t, func() error { return fn(t) }, t.commit)
 		})
-		again := errors.Is(err, errEarly)
+		again := errors.Is(err, errEventsPending)
 		if again || err == nil && t.inboxHadEvents {
 			// The caller must not learn of a change before its events are in the log, because later reads of the log must show
 			// it.
@@ -178,11 +178,11 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 	pool := s.reader
 	if !t.isView {
 		pool = s.writer
-		permit, err := s.turns.Take(t.ctx)
+		permit, err := s.turns.Acquire(t.ctx)
 		if err != nil {
 			return false, err
 		}
-		defer s.turns.Give(t.ctx, permit)
+		defer s.turns.Release(t.ctx, permit)
 	}
 	if t.conn, err = pool.Acquire(t.ctx); err != nil {
 		return false, translate(err)
@@ -201,8 +201,8 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 		if t.err != nil && isRetryable(t.err) {
 			return true, t.err
 		}
-		if errors.Is(t.err, errEarly) {
-			return false, errEarly
+		if errors.Is(t.err, errEventsPending) {
+			return false, errEventsPending
 		}
 		return false, cmp.Or(err, t.err)
 	}

@@ -25,13 +25,13 @@ const (
 // usageQuery is a format string for the query. Its arguments are the parts, and the limit of rows. The first row is the
 // sum of all keys. The other rows are the sums for each key that has tasks, with the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
-		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
+		SELECT key, owner, ` + sumColumns(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
 	), rows (whole, key, owner, ` + usageNumbers + `) AS (
-		SELECT 1, '', '', ` + totals(``) + ` FROM sums UNION ALL SELECT 0, * FROM sums
+		SELECT 1, '', '', ` + sumColumns(``) + ` FROM sums UNION ALL SELECT 0, * FROM sums
 	) SELECT * FROM rows ORDER BY whole DESC, cost DESC, tasks DESC, key COLLATE "C", owner COLLATE "C" LIMIT %s`
 
-// totals returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
-func totals(factor string) string {
+// sumColumns returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
+func sumColumns(factor string) string {
 	return `coalesce(sum(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), 0)::float8, coalesce(sum(`+factor) + `), 0)::float8`
 }
 

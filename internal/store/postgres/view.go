@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	oneAgent   = record.SelectAgents + `WHERE uid = $1`
-	someAgents = record.SelectAgents + `WHERE uid = ANY($1)` + record.ByName
-	liveAgents = record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName
+	selectAgent       = record.SelectAgents + `WHERE uid = $1`
+	selectAgentsByUID = record.SelectAgents + `WHERE uid = ANY($1)` + record.ByName
+	selectLiveAgents  = record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName
 )
 
 func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
-		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.RunningCondition})
+		return t.views(query{text: selectLiveAgents}, query{text: record.SelectTasks + `WHERE ` + record.RunningCondition})
 	case len(f.UIDs) == 0:
 		return nil, t.err
 	}
 	t.lock(record.LockAgent, f.UIDs...)
-	agents, active, arg := someAgents, activeTasks, any(f.UIDs)
+	agents, active, arg := selectAgentsByUID, selectActiveTasks, any(f.UIDs)
 	if len(f.UIDs) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
-		agents, active, arg = oneAgent, activeTask, f.UIDs[0]
+		agents, active, arg = selectAgent, selectActiveTask, f.UIDs[0]
 	}
 	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// minIndexed is the length of the pieces into which the index of texts splits words, in characters.
-	minIndexed = 3
-	// wordsSought is how many words of a text the index looks for. Looking for more words takes longer than examining the few
+	// trigramLength is the length of the trigrams into which the index of texts splits words, in characters.
+	trigramLength = 3
+	// maxWords is how many words of a text the index looks for. Looking for more words takes longer than examining the few
 	// tasks that have the first ones and not the others.
-	wordsSought = 4
+	maxWords = 4
 )
 
 // addText adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
@@ -22,7 +22,7 @@ const (
 func (c *clause) addText(text string) {
 	text = strings.ToLower(text)
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	words = slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < minIndexed })
+	words = slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < trigramLength })
 	if len(words) < 2 {
 		c.addLike(text)
 		return
@@ -31,7 +31,7 @@ func (c *clause) addText(text string) {
 		return cmp.Or(cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)), strings.Compare(a, b))
 	})
 	words = slices.Compact(words)
-	for _, w := range words[:min(len(words), wordsSought)] {
+	for _, w := range words[:min(len(words), maxWords)] {
 		c.addLike(w)
 	}
 	c.addContains(text)

@@ -2,8 +2,8 @@ package postgres
 
 import "fleet/internal/fleet"
 
-// dropInbox removes the events of a task that are not in the log yet. They would move there after the task was deleted.
-const dropInbox = `DELETE FROM inbox WHERE task_id = ?`
+// deleteFromInbox removes the events of a task that are not in the log yet. They would move there after the task was deleted.
+const deleteFromInbox = `DELETE FROM inbox WHERE task_id = ?`
 
 // Insert adds the row, see fleet.Tx.
 func (t *tx) Insert(r fleet.Row) error {
@@ -28,7 +28,7 @@ func (t *tx) Delete(r fleet.Row) error {
 		if err != nil {
 			return err
 		}
-		return t.DeleteTask(task.ID, current, dropInbox)
+		return t.DeleteTask(task.ID, current, deleteFromInbox)
 	}
 	return t.Tx.Delete(r)
 }

@@ -18,17 +18,17 @@ const (
 // a commit that finds the log too long would copy the pages while all other writers wait. That takes a quarter of a
 // second on a slow disk.
 type checkpointer struct {
-	db    *sql.DB
-	log   string // path of the write-ahead log
-	after func() // called after each checkpoint
-	wrote chan struct{}
-	stop  context.CancelFunc
-	done  chan struct{}
+	db              *sql.DB
+	logPath         string // path of the write-ahead log
+	afterCheckpoint func() // called after each checkpoint
+	commits         chan struct{}
+	stop            context.CancelFunc
+	done            chan struct{}
 }
 
 func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &checkpointer{db: db, log: path + "-wal", after: after, wrote: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	c := &checkpointer{db: db, logPath: path + "-wal", afterCheckpoint: after, commits: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
 	go c.run(ctx)
 	return c
 }
@@ -36,7 +36,7 @@ func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 // committed tells the checkpointer that something was committed.
 func (c *checkpointer) committed() {
 	select {
-	case c.wrote <- struct{}{}:
+	case c.commits <- struct{}{}:
 	default: // a notification is pending
 	}
 }
@@ -52,14 +52,14 @@ func (c *checkpointer) run(ctx context.Context) {
 			return
 		}
 		select {
-		case <-c.wrote:
+		case <-c.commits:
 		case <-ctx.Done():
 			return
 		}
-		if log, err := os.Stat(c.log); err == nil && log.Size() >= checkpointSize {
+		if log, err := os.Stat(c.logPath); err == nil && log.Size() >= checkpointSize {
 			// The passive mode does not wait. It leaves pages that are in use for the next checkpoint or a commit.
 			_, _ = c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
-			c.after()
+			c.afterCheckpoint()
 		}
 		pause.Reset(checkpointPause)
 	}

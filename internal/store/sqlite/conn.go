@@ -65,8 +65,8 @@ func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows,
 	return s.QueryContext(ctx, args...)
 }
 
-// int64 returns the single number that the query selects.
-func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, err error) {
+// queryInt64 returns the single number that the query selects.
+func (c *conn) queryInt64(ctx context.Context, query string, args ...any) (n int64, err error) {
 	s, err := c.stmt(ctx, query)
 	if s == nil && err == nil {
 		return n, c.sql.QueryRowContext(ctx, query, args...).Scan(&n)

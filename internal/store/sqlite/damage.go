@@ -13,9 +13,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// defaultCheckedFirst is the size of the largest file that is checked before it is used, in bytes. The check of such a file
+// defaultMaxSizeCheckedAtOpen is the size of the largest file that is checked before it is used, in bytes. The check of such a file
 // takes less than 100 ms.
-const defaultCheckedFirst = 32 << 20
+const defaultMaxSizeCheckedAtOpen = 32 << 20
 
 // checkIntegrity reads the whole database and returns an error if it is damaged or cannot be read.
 func checkIntegrity(ctx context.Context, db *sql.DB) error {
@@ -37,7 +37,7 @@ func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err err
 	if err != nil {
 		return false, err
 	}
-	if info.Size() > s.cfg.CheckedFirst {
+	if info.Size() > s.cfg.MaxSizeCheckedAtOpen {
 		p, err := provider(db)
 		if err != nil {
 			return false, err

@@ -33,7 +33,7 @@ func TestDamageOfALargeFile(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	reopen := func(log *slog.Logger) *Store {
-		s, err := Open(context.WithoutCancel(t.Context()), path, Config{CheckedFirst: 1, Logger: log})
+		s, err := Open(context.WithoutCancel(t.Context()), path, Config{MaxSizeCheckedAtOpen: 1, Logger: log})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		<-s.checker.done
@@ -66,7 +66,7 @@ func TestDamageBeforeAnUpgrade(t *testing.T) {
 	s, err := Open(t.Context(), path, Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	s = &Store{path: path, cfg: Config{CheckedFirst: 1, BusyTimeout: time.Second}}
+	s = &Store{path: path, cfg: Config{MaxSizeCheckedAtOpen: 1, BusyTimeout: time.Second}}
 	t.Cleanup(func() { require.NoError(t, s.closePools()) })
 	s.file, err = s.openFile(t.Context())
 	require.NoError(t, err)

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data`
-	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
-	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
-	// changedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
+	eventColumns  = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data`
+	selectEvents  = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
+	selectLastSeq = `SELECT coalesce(max(seq), 0) FROM events`
+	// selectChangedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
 	// events.
-	changedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> ? AND until > ?)
+	selectChangedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> ? AND until > ?)
 		FROM (SELECT DISTINCT agent_uid FROM
 			(SELECT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ? UNION ALL SELECT value FROM json_each(?)))`
 )
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Placeholders(eventColumns) + `)`
 
-// unknownSeq is the value of Store.newest while a transaction with events commits, and after a commit has failed.
+// unknownSeq is the value of Store.newestSeq while a transaction with events commits, and after a commit has failed.
 const unknownSeq = -1
 
 // LastSeq returns the Seq of the newest event, see fleet.Store. Only this process appends events, so it normally knows
@@ -43,7 +43,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	}
 	err = s.reader.with(ctx, func(c *conn) error {
 		// The query reads one row and never waits. Making it interruptible would double its cost.
-		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
+		seq, err = c.queryInt64(context.WithoutCancel(ctx), selectLastSeq)
 		return contextError(ctx, err)
 	})
 	return seq, err
@@ -53,7 +53,9 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 // commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
-func (t *readTx) LastSeq() (int64, error) { return record.QueryFirst(t, record.ScanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) {
+	return record.QueryFirst(t, record.ScanInt64, selectLastSeq)
+}
 
 func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
 	if w.Limit <= 0 {
@@ -76,7 +78,7 @@ func (t *readTx) ChangedAgents(after int64, others []string, worker string) (cha
 		return nil, last, err
 	}
 	changed, err = record.QueryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) },
-		changedAgents, worker, micros(time.Now()), after, jsonList(append([]string{}, others...)))
+		selectChangedAgents, worker, micros(time.Now()), after, jsonList(append([]string{}, others...)))
 	return changed, last, err
 }
 

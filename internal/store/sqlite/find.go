@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	newestFirst   = ` ORDER BY created_at DESC, n DESC`
-	lastFirst     = ` ORDER BY n DESC`
-	tasksByNumber = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + inList
-	// joinText are the tasks that the full-text index finds, in the order of their numbers.
-	joinText = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
+	newestFirst         = ` ORDER BY created_at DESC, n DESC`
+	lastFirst           = ` ORDER BY n DESC`
+	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + inList
+	// fromTextIndex are the tasks that the full-text index finds, in the order of their numbers.
+	fromTextIndex = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
 
 	selectPosition = `SELECT created_at, n FROM tasks WHERE id = ?`
 )
@@ -135,10 +135,10 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 	indexed := isIndexed(f.Text)
 	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst
 	if indexed {
-		from, order = joinText, lastFirst
+		from, order = fromTextIndex, lastFirst
 		err = t.addText(q, f.Text)
 	} else if f.Text != "" {
-		q.add(hasChars, f.Text, f.Text)
+		q.add(containsText, f.Text, f.Text)
 	}
 	if err != nil {
 		return found, err
@@ -163,7 +163,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 		if err != nil {
 			return nil, t.fail(err)
 		}
-		return record.QueryAll(t, record.ScanTask, tasksByNumber+order, string(list))
+		return record.QueryAll(t, record.ScanTask, selectTasksByNumber+order, string(list))
 	}, func(most int) (n int, more bool, err error) {
 		n, err = record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
 		return n, false, err
@@ -181,7 +181,7 @@ func (q *taskQuery) addAfter(p position, indexed bool) {
 
 // numbersQuery returns the query for the numbers of the tasks. It needs a limit and an offset in addition.
 func (q *taskQuery) numbersQuery(from, order string) string {
-	if from == joinText {
+	if from == fromTextIndex {
 		order = ` ORDER BY tasks_text.rowid DESC` // SQLite does not know that this is the order of n
 	}
 	return `SELECT n FROM ` + from + ` WHERE ` + q.where + `true` + order + ` LIMIT ? OFFSET ?`

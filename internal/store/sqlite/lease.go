@@ -11,19 +11,19 @@ import (
 const (
 	renewLease         = `UPDATE leases SET until = ? WHERE key = ? AND owner = ? AND epoch > 0 RETURNING epoch`
 	countForeignLeases = `SELECT count(*) FROM leases WHERE key = ? AND owner <> ? AND until > ?`
-	nextEpoch          = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
+	incrementEpoch     = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
 	takeLease          = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
-	renewLeases     = `UPDATE leases SET until = max(until, ?) WHERE owner = ? AND key ` + inList + ` RETURNING key, epoch`
-	leaseOwners     = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
-	releaseLease    = `DELETE FROM leases WHERE key = ? AND owner = ?`
-	countHeldLeases = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
+	renewLeases       = `UPDATE leases SET until = max(until, ?) WHERE owner = ? AND key ` + inList + ` RETURNING key, epoch`
+	selectLeaseOwners = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
+	releaseLease      = `DELETE FROM leases WHERE key = ? AND owner = ?`
+	countHeldLeases   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
 // Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
 // share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
-	err = s.write(asWorker(ctx, key), func(c *conn) error {
+	err = s.write(asBackground(ctx, key), func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
 			now := time.Now()
@@ -34,7 +34,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 			if valid, err := record.QueryFirst(t, record.ScanInt, countForeignLeases, key, owner, micros(now)); err != nil || valid > 0 {
 				return err
 			}
-			if epoch, err = record.QueryFirst(t, record.ScanInt64, nextEpoch); err != nil {
+			if epoch, err = record.QueryFirst(t, record.ScanInt64, incrementEpoch); err != nil {
 				return err
 			}
 			_, err = c.exec(ctx, takeLease, key, owner, until, epoch)
@@ -70,22 +70,22 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 			err := row.Scan(&key, &owner)
 			owners[key] = owner
 			return err
-		}, leaseOwners, prefix, micros(time.Now()))
+		}, selectLeaseOwners, prefix, micros(time.Now()))
 	})
 	return owners, err
 }
 
 // Release gives a lease back, see fleet.Store.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	return s.write(asWorker(ctx, key), func(c *conn) error {
+	return s.write(asBackground(ctx, key), func(c *conn) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
 		return contextError(ctx, err)
 	})
 }
 
-// asWorker returns a context with a lease. It marks the call as a worker's call, which lets other calls pass; see
+// asBackground returns a context with a lease. It marks the call as a background call, which lets foreground calls pass; see
 // turn.Queue.
-func asWorker(ctx context.Context, key string) context.Context {
+func asBackground(ctx context.Context, key string) context.Context {
 	return fleet.WithLease(ctx, fleet.Lease{Key: key})
 }
 

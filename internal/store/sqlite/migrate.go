@@ -29,7 +29,7 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	schema, err := schemaOf(ctx, db, p)
+	schema, err := readSchema(ctx, db, p)
 	if err != nil {
 		return 0, err
 	}
@@ -60,10 +60,10 @@ func Schema(ctx context.Context, path string) (schema record.Schema, err error) 
 	if err != nil {
 		return schema, err
 	}
-	return schemaOf(ctx, db, p)
+	return readSchema(ctx, db, p)
 }
 
-func schemaOf(ctx context.Context, db *sql.DB, p *goose.Provider) (schema record.Schema, err error) {
+func readSchema(ctx context.Context, db *sql.DB, p *goose.Provider) (schema record.Schema, err error) {
 	if schema.Have, schema.Want, err = p.GetVersions(ctx); err != nil || !schema.Newer() {
 		return schema, err
 	}

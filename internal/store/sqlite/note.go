@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	putNote = `INSERT INTO notes (key, at) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = excluded.at`
-	getNote = `SELECT at FROM notes WHERE key = ?`
+	putNote    = `INSERT INTO notes (key, at) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = excluded.at`
+	selectNote = `SELECT at FROM notes WHERE key = ?`
 )
 
 // NoteDone stores a time, see fleet.Store. It uses the machine's clock, as leases do.
@@ -23,7 +23,7 @@ func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) err
 // LastDone returns the age of a time, see fleet.Store.
 func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		n, err := c.int64(ctx, getNote, key)
+		n, err := c.queryInt64(ctx, selectNote, key)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

@@ -18,14 +18,14 @@ func newPool(db *sql.DB, n int) *pool {
 	return &pool{db: db, conns: turn.NewQueue(make([]*conn, n)...)}
 }
 
-// take waits for a free connection, and opens it if it is used for the first time.
-func (p *pool) take(ctx context.Context) (*conn, error) {
-	c, err := p.conns.Take(ctx)
+// acquire waits for a free connection, and opens it if it is used for the first time.
+func (p *pool) acquire(ctx context.Context) (*conn, error) {
+	c, err := p.conns.Acquire(ctx)
 	if err != nil || c != nil {
 		return c, err
 	}
 	if c, err = newConn(ctx, p.db); err != nil {
-		p.conns.Give(ctx, nil)
+		p.conns.Release(ctx, nil)
 		return nil, contextError(ctx, err)
 	}
 	return c, nil
@@ -34,11 +34,11 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 // with calls f with a connection that nobody else uses meanwhile. It closes the connection if f has marked it as
 // broken.
 func (p *pool) with(ctx context.Context, f func(*conn) error) error {
-	c, err := p.take(ctx)
+	c, err := p.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { p.conns.Give(ctx, c) }()
+	defer func() { p.conns.Release(ctx, c) }()
 	defer func() {
 		if c.broken {
 			_ = c.close() // f has already returned the error that broke the connection
@@ -48,7 +48,7 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	return f(c)
 }
 
-// close closes every connection. take must not be called afterwards.
+// close closes every connection. acquire must not be called afterwards.
 func (p *pool) close() error {
 	var errs []error
 	for _, c := range p.conns.Close() {

@@ -16,7 +16,7 @@ func TestUpdatesPassLeases(t *testing.T) {
 	s := openTest(t)
 	_, err := s.Lease(t.Context(), "agent/1", "worker", time.Hour)
 	require.NoError(t, err)
-	c, err := s.writer.take(t.Context())
+	c, err := s.writer.acquire(t.Context())
 	require.NoError(t, err)
 	waiting := func(front, back int) {
 		waittest.Until(t, "a queue gives no signal", func() bool {
@@ -40,7 +40,7 @@ func TestUpdatesPassLeases(t *testing.T) {
 		})
 	}()
 	waiting(1, 2)
-	s.writer.conns.Give(t.Context(), c)
+	s.writer.conns.Release(t.Context(), c)
 	require.NoError(t, <-updated)
 	require.Equal(t, map[string]string{"agent/1": "worker"}, found)
 	require.NoError(t, <-leased)

@@ -72,30 +72,30 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 }
 
 const (
-	oldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+	deleteOldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
 		AND status NOT IN ('pending', 'running') AND ended_at < ? ORDER BY ended_at LIMIT ?) RETURNING name`
-	oldRemains  = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
-	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
-	markRemoved = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
+	deleteOldRemains   = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
+	selectOldPayloads  = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
+	markPayloadRemoved = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
 )
 
 // prunePayloads removes old payloads and attachments, and old remains of agents.
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := record.QueryAll(&t.readTx, record.ScanString, oldPayloads, micros(before), limit)
+		ids, err := record.QueryAll(&t.readTx, record.ScanString, selectOldPayloads, micros(before), limit)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			for _, query := range []string{record.DropPayload, markRemoved} {
+			for _, query := range []string{record.DropPayload, markPayloadRemoved} {
 				if _, err := t.exec(query, id); err != nil {
 					return t.fail(err)
 				}
 			}
 		}
 		removed = len(ids)
-		for _, query := range []string{oldAttachments, oldRemains} {
+		for _, query := range []string{deleteOldAttachments, deleteOldRemains} {
 			if err := t.forEachRow(func(row scanner) error {
 				removed++
 				return row.Scan(new(string))

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	putSecret = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
-	getSecret = `SELECT value FROM secrets WHERE name = ?`
+	putSecret    = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
+	selectSecret = `SELECT value FROM secrets WHERE name = ?`
 )
 
 // Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
@@ -17,7 +17,7 @@ func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []b
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return contextError(ctx, err)
 		}
-		kept, err = record.QueryFirst(&readTx{ctx: ctx, conn: c}, record.ScanBytes, getSecret, name)
+		kept, err = record.QueryFirst(&readTx{ctx: ctx, conn: c}, record.ScanBytes, selectSecret, name)
 		return err
 	})
 	return kept, err

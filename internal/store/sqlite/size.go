@@ -5,23 +5,25 @@ import (
 )
 
 const (
-	getSize   = `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
-	getSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+	selectSize   = `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
+	selectSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 )
 
 // Size returns the size of the database in bytes, without its log; see fleet.Store.
-func (s *Store) Size(ctx context.Context) (size int64, err error) { return s.queryNumber(ctx, getSize) }
+func (s *Store) Size(ctx context.Context) (size int64, err error) {
+	return s.queryInt64(ctx, selectSize)
+}
 
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	have, err = s.queryNumber(ctx, getSchema)
+	have, err = s.queryInt64(ctx, selectSchema)
 	return have, s.schema, err
 }
 
-// queryNumber returns the number that the query selects.
-func (s *Store) queryNumber(ctx context.Context, query string) (n int64, err error) {
+// queryInt64 returns the number that the query selects.
+func (s *Store) queryInt64(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		n, err = c.int64(ctx, query)
+		n, err = c.queryInt64(ctx, query)
 		return contextError(ctx, err)
 	})
 	return n, err

@@ -18,8 +18,8 @@ const (
 // that no other program can use this space. While the disk is nearly full, the store accepts only writes that end or
 // remove things.
 type space struct {
-	file *os.File
-	free func(dir string) (free, total uint64, err error)
+	file      *os.File
+	diskSpace func(dir string) (free, total uint64, err error)
 
 	mu         sync.Mutex
 	measuredAt time.Time // when the free space was last measured
@@ -32,7 +32,7 @@ func (s *space) full() (since time.Time, full bool) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.measuredAt) >= measureInterval {
 		s.measuredAt = now
-		switch free, total, err := s.free(filepath.Dir(s.file.Name())); {
+		switch free, total, err := s.diskSpace(filepath.Dir(s.file.Name())); {
 		case err != nil: // the free space is unknown; if the disk is full, writes fail
 			s.since = time.Time{}
 		case free >= min(maxMargin, total/(4*smallDiskFraction)):
@@ -47,7 +47,7 @@ func (s *space) full() (since time.Time, full bool) {
 // reserve allocates disk space beyond the ends of the store's files. It has no effect if the file system does not
 // support that or has no space left.
 func (s *space) reserve() {
-	_, total, err := s.free(filepath.Dir(s.file.Name()))
+	_, total, err := s.diskSpace(filepath.Dir(s.file.Name()))
 	if err != nil {
 		return
 	}

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	const total = 1 << 30
 	free.Store(total)
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{
-		Free: func(string) (uint64, uint64, error) { return free.Load(), total, nil },
+		DiskSpace: func(string) (uint64, uint64, error) { return free.Load(), total, nil },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -42,15 +42,15 @@ type Config struct {
 	BusyTimeout time.Duration
 	// MaxPages limits the file's size in pages; 0 means the disk is the limit.
 	MaxPages int
-	// CheckedFirst is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB.
+	// MaxSizeCheckedAtOpen is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB.
 	// A larger file is checked while it is used, or before its schema is upgraded.
-	CheckedFirst int64
+	MaxSizeCheckedAtOpen int64
 	// Logger gets the result of a check while the file is used; nil logs nothing.
 	Logger *slog.Logger
 	// Clock is this machine's clock; nil means time.Now.
 	Clock func() time.Time
-	// Free returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
-	Free func(dir string) (free, total uint64, err error)
+	// DiskSpace returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
+	DiskSpace func(dir string) (free, total uint64, err error)
 }
 
 // Store is a fleet.Store in a SQLite file. It is safe for concurrent use.
@@ -78,8 +78,8 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if cfg.BusyTimeout <= 0 {
 		cfg.BusyTimeout = 30 * time.Second
 	}
-	if cfg.CheckedFirst <= 0 {
-		cfg.CheckedFirst = defaultCheckedFirst
+	if cfg.MaxSizeCheckedAtOpen <= 0 {
+		cfg.MaxSizeCheckedAtOpen = defaultMaxSizeCheckedAtOpen
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -107,9 +107,9 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	path := s.file.Name()
-	s.space = &space{file: s.file, free: s.cfg.Free}
-	if s.space.free == nil {
-		s.space.free = diskSpace
+	s.space = &space{file: s.file, diskSpace: s.cfg.DiskSpace}
+	if s.space.diskSpace == nil {
+		s.space.diskSpace = diskSpace
 	}
 	writing := url.Values{
 		"_busy_timeout": {"250"}, // in ms; short, because SQLite's waiting cannot be interrupted; retry waits longer
@@ -139,7 +139,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.writer, s.reader = newPool(w, 1), newPool(r, readerCount())
 	if err := s.reader.with(ctx, func(c *conn) error {
-		seq, err := c.int64(ctx, lastSeq)
+		seq, err := c.queryInt64(ctx, selectLastSeq)
 		s.newestSeq.Store(seq)
 		return err
 	}); err != nil {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	listTasks = `SELECT ` + record.ReadColumns + `, NULL FROM tasks
+	selectAgentTasks = `SELECT ` + record.ReadColumns + `, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
-	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
+	selectSessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
-	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`
+	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`
 
 	putRest = `INSERT INTO task_descriptions (task_id, rest) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE rest <> excluded.rest`
-	dropRest = `DELETE FROM task_descriptions WHERE task_id = ?`
+	deleteRest = `DELETE FROM task_descriptions WHERE task_id = ?`
 )
 
 var (
@@ -40,7 +40,7 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := record.QueryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
+	tasks, err := record.QueryAll(t, record.ScanTask, selectAgentTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
 }
 
@@ -48,7 +48,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 	if limit <= 0 {
 		return nil, t.err
 	}
-	return record.QueryAll(t, record.ScanTask, sessionTasks, sessionID, limit)
+	return record.QueryAll(t, record.ScanTask, selectSessionTasks, sessionID, limit)
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -59,7 +59,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if err != nil {
 		return nil, t.fail(err)
 	}
-	return record.QueryAll(t, record.ScanTask, lastTasks, string(list))
+	return record.QueryAll(t, record.ScanTask, selectLastTasks, string(list))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {
@@ -84,7 +84,7 @@ func (t *tx) updateTask(task *fleet.Task) error {
 		if rest := task.Description[len(record.DescriptionHead(task.Description)):]; rest != "" {
 			_, err = t.exec(putRest, task.ID, rest)
 		} else {
-			_, err = t.exec(dropRest, task.ID)
+			_, err = t.exec(deleteRest, task.ID)
 		}
 	}
 	if err != nil {

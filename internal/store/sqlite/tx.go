@@ -117,9 +117,9 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 // run calls f between begin and COMMIT. It rolls back if f fails, panics or ends its goroutine, or if the context is
 // done before the commit.
 func (t *readTx) run(begin string, f func() error) error {
-	always := context.WithoutCancel(t.ctx)
+	uncancelled := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
-		_, _ = t.conn.exec(always, "ROLLBACK") // an interrupted BEGIN may have taken effect; otherwise this fails
+		_, _ = t.conn.exec(uncancelled, "ROLLBACK") // an interrupted BEGIN may have taken effect; otherwise this fails
 		return contextError(t.ctx, err)
 	}
 	committed := false
@@ -128,7 +128,7 @@ func (t *readTx) run(begin string, f func() error) error {
 		if committed {
 			return
 		}
-		if _, err := t.conn.exec(always, "ROLLBACK"); err != nil {
+		if _, err := t.conn.exec(uncancelled, "ROLLBACK"); err != nil {
 			t.conn.broken = true // for example, SQLite has rolled back by itself
 		}
 	}()
@@ -138,7 +138,7 @@ func (t *readTx) run(begin string, f func() error) error {
 	if err := cmp.Or(t.err, t.ctx.Err()); err != nil {
 		return err
 	}
-	if _, err := t.conn.exec(always, "COMMIT"); err != nil {
+	if _, err := t.conn.exec(uncancelled, "COMMIT"); err != nil {
 		return err
 	}
 	committed = true

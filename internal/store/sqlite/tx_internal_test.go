@@ -158,17 +158,17 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE agent_uid ` + inList + ` AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE true AND ` + record.RunningCondition, "SCAN tasks USING INDEX tasks_active"},
-		{ownedAgents, "SEARCH owned USING PRIMARY KEY (owner=?)"},
-		{ownedInToolset, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
-		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
-		{projectAgents, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},
-		{projectTasks, "SEARCH tasks USING COVERING INDEX tasks_project (project=? AND status=?)"},
-		{ownedBytes, "SEARCH stored USING PRIMARY KEY (owner=?)"},
-		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
+		{selectOwnedAgents, "SEARCH owned USING PRIMARY KEY (owner=?)"},
+		{selectOwnedInToolset, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
+		{countOwnedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
+		{countProjectAgents, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},
+		{countProjectTasks, "SEARCH tasks USING COVERING INDEX tasks_project (project=? AND status=?)"},
+		{selectOwnedBytes, "SEARCH stored USING PRIMARY KEY (owner=?)"},
+		{selectAgentTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
 		{selectTaskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
 		{record.SelectAgents + record.NewestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
-		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
+		{selectOldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
 		{record.DropEvents, "events_task (task_id=?)"},
 		{record.DropMessages, "messages_task (task_id=?)"},
 		{record.DropQuestions, "questions_task (task_id=?)"},
@@ -187,9 +187,9 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectDeliveries + `webhook = ?` + record.NewestDeliveries, "SEARCH deliveries USING INDEX deliveries_webhook (webhook=?)"},
 		{record.SelectDeliveries + `webhook = ?` + record.DueDeliveries, "SEARCH deliveries USING INDEX deliveries_waiting (webhook=?)"},
 		{pruneDeliveries, "SEARCH deliveries USING COVERING INDEX deliveries_created (created_at<?)"},
-		{lastSeq, "SEARCH events"},
-		{changedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
-		{changedAgents, "SEARCH leases USING PRIMARY KEY (key=?)"},
+		{selectLastSeq, "SEARCH events"},
+		{selectChangedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
+		{selectChangedAgents, "SEARCH leases USING PRIMARY KEY (key=?)"},
 		{where(fleet.EventFilter{}) + follow, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)"},
 		{where(fleet.EventFilter{Owner: "x"}) + follow, "SEARCH events USING INDEX events_owner (owner=? AND seq>?)"},
 		{where(fleet.EventFilter{AgentName: "x"}) + newest, "SEARCH events USING INDEX events_name (name_key=? AND seq>?)"},
@@ -255,7 +255,7 @@ func TestQueryPlanOfTexts(t *testing.T) {
 	q := taskConditions(fleet.TaskFilter{Toolset: &toolset, Owner: "x", Since: time.Unix(1, 0)}, true)
 	q.add(`tasks_text MATCH ?`)
 	q.addAfter(position{}, true)
-	plan := explain(t, s, q.numbersQuery(joinText, lastFirst))
+	plan := explain(t, s, q.numbersQuery(fromTextIndex, lastFirst))
 	assert.Contains(t, plan, "SCAN tasks_text VIRTUAL TABLE INDEX")
 	assert.Contains(t, plan, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)")
 	assert.NotContains(t, plan, "TEMP B-TREE")
@@ -287,7 +287,7 @@ func TestTextIsFound(t *testing.T) {
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
-			want, err := record.QueryAll(tx.(*readTx), record.ScanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
+			want, err := record.QueryAll(tx.(*readTx), record.ScanString, `SELECT id FROM tasks WHERE `+containsText+lastFirst, text, text)
 			require.NoError(t, err)
 			find := func(w fleet.TaskWindow) (got []string) {
 				w.Limit, w.Count = 10, 30

@@ -76,7 +76,7 @@ func usageConditions(part record.UsageTasks) (c *taskQuery) {
 		case indexed:
 			c.add(`n IN `+textRows, quotePhrase(text))
 		case text != "":
-			c.add(hasChars, text, text)
+			c.add(containsText, text, text)
 		}
 	}
 	if part.Status != "" {

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// inList passes the uids as one JSON list, so that the statement is the same for any number of them.
+// inList takes the values as one JSON list, so that the statement is the same for any number of them.
 const inList = `IN (SELECT value FROM json_each(?))`
 
 // inProjects selects rows that belong to agents of some projects. The query needs the list of projects twice.
@@ -28,12 +28,12 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 }
 
 // views returns the agents and their active tasks. Both conditions have the arguments.
-func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentView, error) {
-	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
+func (t *readTx) views(agentCondition, taskCondition string, args ...any) ([]*fleet.AgentView, error) {
+	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+agentCondition+record.ByName, args...)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := record.QueryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.RunningCondition, args...)
+	tasks, err := record.QueryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+taskCondition+` AND `+record.RunningCondition, args...)
 	return record.JoinTasks(views, tasks), err
 }
 

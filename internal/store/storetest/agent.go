@@ -19,7 +19,7 @@ var agentCases = []testCase{
 		words.Spec, words.Metadata = "日本語 'quotes' \"more\" -- ; \\ \t\r\n end", map[string]string{}
 		for _, a := range []*fleet.Agent{full, bare, words} {
 			want := *a
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 			require.Equal(t, int64(1), a.Revision)
 			want.Revision = 1
 			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
@@ -32,7 +32,7 @@ var agentCases = []testCase{
 		a.CreatedAt = time.Date(2025, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
 		a.RetryAt = time.Unix(0, 0) // this is not the zero time
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+		insertRows(t, s, a)
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
 		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
 		require.Equal(t, a.UpdatedAt, got.UpdatedAt)
@@ -58,7 +58,7 @@ var agentCases = []testCase{
 			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", name, "alice")) })
 			requireReason(t, err, fleet.ReasonAgentExists, name)
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "Papi", "bob")) })
+		insertRows(t, s, newAgent("u2", "Papi", "bob"))
 	}},
 
 	{"a deleted agent's name is free again", func(t *testing.T, s fleet.Store) {
@@ -67,7 +67,7 @@ var agentCases = []testCase{
 			a.State, a.DeletedAt = fleet.StateDeleted, noon
 			return tx.Update(a)
 		})
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "PAPI", "alice")) })
+		insertRows(t, s, newAgent("u2", "PAPI", "alice"))
 		view(t, s, func(tx fleet.ReadTx) error {
 			found, err := tx.Agents(fleet.AgentFilter{Name: "papi", Owner: "alice"})
 			require.NoError(t, err)
@@ -101,12 +101,7 @@ var agentCases = []testCase{
 	}},
 
 	{"found by name in any case, by owner", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error {
-			for i, owner := range []string{"carol", "alice", "bob"} {
-				require.NoError(t, tx.Insert(newAgent(id("u", i), "Papi", owner)))
-			}
-			return tx.Insert(newAgent("other", "papi2", "alice"))
-		})
+		insertRows(t, s, newAgent("u-0000", "Papi", "carol"), newAgent("u-0001", "Papi", "alice"), newAgent("u-0002", "Papi", "bob"), newAgent("other", "papi2", "alice"))
 		view(t, s, func(tx fleet.ReadTx) error {
 			found, err := tx.Agents(fleet.AgentFilter{Name: "pAPI"})
 			require.NoError(t, err)
@@ -142,18 +137,11 @@ var agentCases = []testCase{
 		}
 		other, none := newAgent("other", "other", "alice"), newAgent("none", "none", "alice")
 		none.WorkspaceID = ""
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(other))
-			require.NoError(t, tx.Insert(none))
-			return tx.Insert(all[0])
-		})
+		insertRows(t, s, other, none, all[0])
 		require.Equal(t, all[0], byWorkspace("ws"))
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(all[1]) })
+		insertRows(t, s, all[1])
 		require.Equal(t, all[0], byWorkspace("ws"))
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(all[2]))
-			return tx.Insert(all[3])
-		})
+		insertRows(t, s, all[2], all[3])
 		require.Equal(t, all[3], byWorkspace("ws"))
 		require.Nil(t, byWorkspace("WS"))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
@@ -163,17 +151,9 @@ var agentCases = []testCase{
 	}},
 
 	{"listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error {
-			gone := newAgent("u5", "aaa", "alice")
-			gone.DeletedAt = noon
-			for _, a := range []*fleet.Agent{
-				newAgent("u1", "Zed", "alice"), newAgent("u2", "bob", "carol"), newAgent("u3", "Bob", "alice"),
-				newAgent("u4", "alf", "carol"), gone,
-			} {
-				require.NoError(t, tx.Insert(a))
-			}
-			return nil
-		})
+		gone := newAgent("u5", "aaa", "alice")
+		gone.DeletedAt = noon
+		insertRows(t, s, newAgent("u1", "Zed", "alice"), newAgent("u2", "bob", "carol"), newAgent("u3", "Bob", "alice"), newAgent("u4", "alf", "carol"), gone)
 		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, liveAgents)))
 	}},
 
@@ -198,11 +178,7 @@ var agentCases = []testCase{
 			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Agent, error) { return tx.Agents(fleet.AgentFilter{Shared: true}) })
 		}
 		require.Empty(t, shared())
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(gone))
-			require.NoError(t, tx.Insert(two))
-			return tx.Insert(one)
-		})
+		insertRows(t, s, gone, two, one)
 		require.Equal(t, []*fleet.Agent{one, gone}, shared())
 		update(t, s, func(tx fleet.Tx) error {
 			one.Shares = nil

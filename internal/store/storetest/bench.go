@@ -14,7 +14,7 @@ import (
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	a := addAgent(b, s)
 	task := newTask("t1", a)
-	update(b, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+	insertRows(b, s, task)
 	b.ReportAllocs()
 	for b.Loop() {
 		update(b, s, func(tx fleet.Tx) error {

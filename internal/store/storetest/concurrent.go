@@ -121,7 +121,7 @@ var concurrentCases = []testCase{
 		both := []fleet.Store{s, reopen(t, s)}
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 			errs := runConcurrently(2, func(n int) error {
 				return both[n].Update(t.Context(), func(tx fleet.Tx) error {
 					agents, err := tx.Agents(fleet.AgentFilter{Name: a.Name, Owner: "alice"})
@@ -166,10 +166,7 @@ var concurrentCases = []testCase{
 	{"transactions that update rows in different order both succeed", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(one))
-			return tx.Insert(two)
-		})
+		insertRows(t, s, one, two)
 		require.Empty(t, runConcurrently(10, func(i int) error {
 			uids := []string{"u1", "u2"}
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
@@ -196,7 +193,7 @@ var concurrentCases = []testCase{
 		a := addAgent(t, s)
 		for i := range 20 {
 			task := newTask(id("t", i), a)
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+			insertRows(t, s, task)
 			done := make(chan error, 1)
 			go func() {
 				done <- s.Update(t.Context(), func(tx fleet.Tx) error {

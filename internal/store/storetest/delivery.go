@@ -23,7 +23,7 @@ var deliveryCases = []testCase{
 		all := []*fleet.Delivery{newDelivery("w1", 1), newDelivery("w1", 2), newDelivery("w1", 3), newDelivery("w2", 1)}
 		all[1].NextAt = noon
 		for _, d := range all {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(d) })
+			insertRows(t, s, d)
 		}
 		get := func(f fleet.DeliveryFilter) []*fleet.Delivery {
 			f.Limit = max(f.Limit, 2)
@@ -55,14 +55,14 @@ var deliveryCases = []testCase{
 	}},
 
 	{"an event has one delivery to a webhook", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) })
+		insertRows(t, s, newDelivery("w1", 1))
 		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) }))
 		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newDelivery("w1", 2)) }), "it does not exist")
 	}},
 
 	{"old deliveries are removed", func(t *testing.T, s fleet.Store) {
 		for seq := range int64(5) {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", seq)) })
+			insertRows(t, s, newDelivery("w1", seq))
 		}
 		removed := func() int {
 			n, err := s.Prune(t.Context(), fleet.PruneDeliveries, noon.Add(3*time.Second), 2)

@@ -49,7 +49,7 @@ var eventCases = []testCase{
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, seq)
-		require.Empty(t, changedAgents(t, s, 0))
+		require.Empty(t, changedUIDs(t, s, 0))
 	}},
 
 	{"LastSeq returns the Seq of the newest event", func(t *testing.T, s fleet.Store) {
@@ -146,10 +146,10 @@ var eventCases = []testCase{
 			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 			seqs = append(seqs, read(t, s, fleet.ReadTx.LastSeq))
 		}
-		require.ElementsMatch(t, []string{"u1", "u2"}, changedAgents(t, s, 0))
-		require.ElementsMatch(t, []string{"u1", "u2"}, changedAgents(t, s, seqs[1]))
-		require.ElementsMatch(t, []string{"u2"}, changedAgents(t, s, seqs[3]))
-		require.Empty(t, changedAgents(t, s, seqs[5]))
+		require.ElementsMatch(t, []string{"u1", "u2"}, changedUIDs(t, s, 0))
+		require.ElementsMatch(t, []string{"u1", "u2"}, changedUIDs(t, s, seqs[1]))
+		require.ElementsMatch(t, []string{"u2"}, changedUIDs(t, s, seqs[3]))
+		require.Empty(t, changedUIDs(t, s, seqs[5]))
 	}},
 
 	{"a changed agent is foreign while another owner has its lease", func(t *testing.T, s fleet.Store) {
@@ -169,14 +169,14 @@ var eventCases = []testCase{
 		lease("u2", "other", time.Hour)
 		lease("u3", "other", -time.Second)
 		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", LeasedElsewhere: true}, {UID: "u3"}}
-		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
+		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
 		require.NoError(t, s.Release(t.Context(), fleet.AgentLease+"u2", "other"))
 		all[1].LeasedElsewhere = false
-		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
-		require.Empty(t, changedFor(t, s, last, nil, "me"))
+		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
+		require.Empty(t, changedAgents(t, s, last, nil, "me"))
 		lease("u4", "other", time.Hour)
-		require.ElementsMatch(t, []fleet.ChangedAgent{{UID: "u1"}, {UID: "u4", LeasedElsewhere: true}}, changedFor(t, s, last, []string{"u1", "u4"}, "me"))
-		require.Len(t, changedFor(t, s, 0, []string{"u1"}, "me"), 3)
+		require.ElementsMatch(t, []fleet.ChangedAgent{{UID: "u1"}, {UID: "u4", LeasedElsewhere: true}}, changedAgents(t, s, last, []string{"u1", "u4"}, "me"))
+		require.Len(t, changedAgents(t, s, 0, []string{"u1"}, "me"), 3)
 	}},
 
 	{"a reader of the log misses nothing during concurrent writes", func(t *testing.T, s fleet.Store) {
@@ -279,17 +279,17 @@ func eventsBefore(t tb, s fleet.Store, f fleet.EventFilter, before int64, limit 
 	})
 }
 
-func changedAgents(t tb, s fleet.Store, after int64) []string {
+func changedUIDs(t tb, s fleet.Store, after int64) []string {
 	t.Helper()
 	var uids []string
-	for _, c := range changedFor(t, s, after, nil, "") {
+	for _, c := range changedAgents(t, s, after, nil, "") {
 		uids = append(uids, c.UID)
 	}
 	return uids
 }
 
-// changedFor returns what ChangedAgents returns. It also checks the Seq of the newest event.
-func changedFor(t tb, s fleet.Store, after int64, others []string, worker string) (changed []fleet.ChangedAgent) {
+// changedAgents calls ChangedAgents. It also checks the Seq of the newest event.
+func changedAgents(t tb, s fleet.Store, after int64, others []string, worker string) (changed []fleet.ChangedAgent) {
 	t.Helper()
 	last := read(t, s, func(tx fleet.ReadTx) (last int64, err error) {
 		changed, last, err = tx.ChangedAgents(after, others, worker)

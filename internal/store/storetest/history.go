@@ -19,10 +19,10 @@ var historyCases = []testCase{
 		add := func(uid, name, owner, project string, ts fleet.Toolset, tasks ...*fleet.Task) {
 			a := newAgent(uid, name, owner)
 			a.Project, a.Toolset = project, ts
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 			for _, task := range tasks {
 				task.AgentUID, task.AgentName, task.Owner = a.UID, a.Name, a.Owner
-				update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+				insertRows(t, s, task)
 			}
 			if strings.HasPrefix(uid, "gone") {
 				a.State, a.DeletedAt = fleet.StateDeleted, noon
@@ -110,11 +110,11 @@ var historyCases = []testCase{
 
 	{"ids by prefix", func(t *testing.T, s fleet.Store) {
 		a, b := addAgent(t, s), newAgent("u2", "sony", "bob")
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(b) })
+		insertRows(t, s, b)
 		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
 			done := newTask(id, of)
 			done.Status = fleet.TaskCompleted
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(done) })
+			insertRows(t, s, done)
 		}
 		var shared, projects []string
 		ids := func(prefix, owner string, limit int) []string {
@@ -132,10 +132,10 @@ var historyCases = []testCase{
 
 		elsewhere := newAgent("u3", "carl", "alice")
 		elsewhere.Project = "DataOne"
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(elsewhere) })
+		insertRows(t, s, elsewhere)
 		other := newTask("abc-0", elsewhere)
 		other.Status = fleet.TaskCompleted
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(other) })
+		insertRows(t, s, other)
 		shared = nil
 		for _, ref := range []string{a.Project, a.Place + "/" + a.Project} {
 			projects = []string{ref}
@@ -153,7 +153,7 @@ var historyCases = []testCase{
 		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
 			a := newAgent(uid, "Papi", owner)
 			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 		}
 		newest := func(name, owner string) string {
 			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
@@ -204,9 +204,7 @@ var historyCases = []testCase{
 		require.Nil(t, getChanges(t, s, task.ID))
 		require.Nil(t, getChecks(t, s, task.ID))
 		require.Empty(t, listEvents(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) {
-			return fleet.First(tx.Messages(fleet.MessageFilter{ID: "m1"}))
-		}))
+		require.Nil(t, getMessage(t, s, "m1"))
 		require.Nil(t, getQuestion(t, s, "t1-1"))
 		found, total := findTasks(t, s, fleet.TaskFilter{Text: "long description"}, 10, 0)
 		require.Empty(t, found)
@@ -218,7 +216,7 @@ var historyCases = []testCase{
 	{"the checks of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		require.Nil(t, getChecks(t, s, task.ID))
 		put := func(c *fleet.TaskChecks) {
 			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
@@ -245,7 +243,7 @@ var historyCases = []testCase{
 	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		require.Nil(t, getChanges(t, s, task.ID))
 		put := func(c *fleet.Changes) {
 			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
@@ -264,7 +262,7 @@ var historyCases = []testCase{
 	}},
 
 	{"remains of agents", func(t *testing.T, s fleet.Store) {
-		left := func(uid string) (r *fleet.Remains) {
+		getRemains := func(uid string) (r *fleet.Remains) {
 			view(t, s, func(tx fleet.ReadTx) error {
 				without, err := tx.Remains(uid, false)
 				require.NoError(t, err)
@@ -277,22 +275,22 @@ var historyCases = []testCase{
 			})
 			return r
 		}
-		require.Nil(t, left("u1"))
+		require.Nil(t, getRemains("u1"))
 		put := func(uid string, r *fleet.Remains) {
 			update(t, s, func(tx fleet.Tx) error { return tx.Put(uid, r) })
 		}
 		put("u1", &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"})
-		require.Equal(t, &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"}, left("u1"))
+		require.Equal(t, &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"}, getRemains("u1"))
 		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
 		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
-		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, left("u1"))
+		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, getRemains("u1"))
 		for _, want := range []int{1, 0} {
 			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 10)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		require.Nil(t, left("u2"))
-		require.NotNil(t, left("u1"))
+		require.Nil(t, getRemains("u2"))
+		require.NotNil(t, getRemains("u1"))
 	}},
 
 	{"windows of the tasks that match", func(t *testing.T, s fleet.Store) {

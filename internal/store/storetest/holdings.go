@@ -20,12 +20,12 @@ var holdingCases = []testCase{
 		for i, toolset := range []fleet.Toolset{fleet.ToolsetFleet, fleet.ToolsetFleet, fleet.ToolsetLifecycle} {
 			a := newAgent(id("u", i), id("a", i), "alice")
 			a.Toolset = toolset
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 		}
 		gone := newAgent("gone", "gone", "alice")
 		gone.State, gone.DeletedAt = fleet.StateDeleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(gone) })
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("bobs", "bobs", "bob")) })
+		insertRows(t, s, gone)
+		insertRows(t, s, newAgent("bobs", "bobs", "bob"))
 		h := holdings(t, s, "alice")
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
 		require.Equal(t, 3, h.AllAgents())
@@ -50,7 +50,7 @@ var holdingCases = []testCase{
 
 	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
 		task := newTask("t1", addAgent(t, s))
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
 			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.HoldingsScope{NewTask: true})
@@ -73,7 +73,7 @@ var holdingCases = []testCase{
 			a := newAgent(id("u", i), id("a", i), owner)
 			a.Project = "shop"
 			task := newTask(id("t", i), a)
-			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(task)) })
+			insertRows(t, s, a, task)
 			if i == 2 {
 				a.State, a.DeletedAt = fleet.StateDeleted, noon
 				task.Status, task.EndedAt = fleet.TaskCompleted, noon

@@ -14,7 +14,7 @@ var landingCases = []testCase{
 	{"landings, by task and by state", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		one, two, running := fullTask("t1", a), fullTask("t2", a), newTask("t3", a)
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(one), tx.Insert(two), tx.Insert(running)) })
+		insertRows(t, s, one, two, running)
 		landings := func(f fleet.LandingFilter) []*fleet.Landing {
 			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Landing, error) { return tx.Landings(f) })
 		}
@@ -50,7 +50,7 @@ var landingCases = []testCase{
 		require.Empty(t, found(fleet.LandingConflict))
 	}},
 
-	{"reviews of a task, which go with it", func(t *testing.T, s fleet.Store) {
+	{"the reviews and the landing of a task are deleted with it", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := fullTask("t1", a)
 		all := []*fleet.Review{

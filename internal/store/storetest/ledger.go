@@ -20,8 +20,8 @@ func settlement(budget, task string, begin time.Time, reserved, spent fleet.Micr
 	}
 }
 
-// totalOf returns the total of the window of the budget day.
-func totalOf(tx fleet.ReadTx, begin time.Time) (fleet.LedgerTotal, error) {
+// dayTotal returns the total of the window of the budget day.
+func dayTotal(tx fleet.ReadTx, begin time.Time) (fleet.LedgerTotal, error) {
 	key := fleet.LedgerKey{Budget: "day", Begin: begin}
 	l, err := tx.Ledger(fleet.LedgerFilter{Windows: []fleet.LedgerKey{key}})
 	return l.Total(key), err
@@ -37,7 +37,7 @@ var ledgerCases = []testCase{
 		}
 		written[5].Reserved = fleet.Amount{Micros: -550, Tokens: -20}
 		for _, e := range written {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(e) })
+			insertRows(t, s, e)
 		}
 		get := func(f fleet.LedgerFilter) fleet.Ledger {
 			return read(t, s, func(tx fleet.ReadTx) (fleet.Ledger, error) { return tx.Ledger(f) })
@@ -71,7 +71,7 @@ var ledgerCases = []testCase{
 		const limit, each = 1000, 150
 		errs := runConcurrently(20, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
-				total, err := totalOf(tx, noon)
+				total, err := dayTotal(tx, noon)
 				switch {
 				case err != nil:
 					return err
@@ -85,11 +85,11 @@ var ledgerCases = []testCase{
 		for _, err := range errs {
 			require.ErrorIs(t, err, errTest)
 		}
-		require.Equal(t, fleet.Micros(limit/each*each), read(t, s, func(tx fleet.ReadTx) (fleet.LedgerTotal, error) { return totalOf(tx, noon) }).Reserved.Micros)
+		require.Equal(t, fleet.Micros(limit/each*each), read(t, s, func(tx fleet.ReadTx) (fleet.LedgerTotal, error) { return dayTotal(tx, noon) }).Reserved.Micros)
 	}},
 
 	{"a window cannot have reserved less than nothing", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(reservation("day", "t1", noon, 5)) })
+		insertRows(t, s, reservation("day", "t1", noon, 5))
 		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(settlement("day", "t1", noon, 6, 1)) }))
 	}},
 }

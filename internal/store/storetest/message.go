@@ -15,13 +15,7 @@ var messageCases = []testCase{
 		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, DeliveredAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, RefusalReason: fleet.ReasonNoRunningTask, RefusalText: "too late"}
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			for _, m := range []*fleet.Message{open, given, refused} {
-				require.NoError(t, tx.Insert(m))
-			}
-			return nil
-		})
+		insertRows(t, s, newTask("t1", a), open, given, refused)
 		require.Equal(t, []*fleet.Message{open, given, refused}, getMessages(t, s, "t1"))
 		require.Empty(t, getMessages(t, s, "t2"))
 		require.Equal(t, open, getMessage(t, s, open.ID))
@@ -34,11 +28,7 @@ var messageCases = []testCase{
 		a := addAgent(t, s)
 		one := &fleet.Message{ID: "m1", TaskID: "t1", Text: "one", CreatedAt: noon}
 		two := &fleet.Message{ID: "m2", TaskID: "t1", Text: "two", CreatedAt: noon}
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			require.NoError(t, tx.Insert(one))
-			return tx.Insert(two)
-		})
+		insertRows(t, s, newTask("t1", a), one, two)
 		one.DeliveredAt = noon.Add(time.Minute)
 		two.RefusalReason, two.RefusalText = fleet.ReasonUnimplemented, "it takes none"
 		update(t, s, func(tx fleet.Tx) error {
@@ -56,10 +46,7 @@ var messageCases = []testCase{
 
 	{"a message needs a new id and an existing task", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			return tx.Insert(&fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
-		})
+		insertRows(t, s, newTask("t1", a), &fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
 		for _, m := range []fleet.Message{
 			{ID: "m1", TaskID: "t1"},
 			{ID: "m2", TaskID: "none"},

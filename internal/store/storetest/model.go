@@ -29,7 +29,7 @@ var modelCases = []testCase{
 		run := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			run++
-			m := &leaseModel{t: t, s: s, prefix: id("run", run), held: map[string]holder{}}
+			m := &leaseModel{t: t, s: s, prefix: id("run", run), holders: map[string]holder{}}
 			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 				rapid.SampledFrom([]func(*rapid.T){m.lease, m.lease, m.renew, m.release}).Draw(rt, "step")(rt)
 			}
@@ -154,11 +154,11 @@ func (m *taskModel) check(rt *rapid.T) {
 
 // leaseModel is the expected holder of each lease.
 type leaseModel struct {
-	t      *testing.T
-	s      fleet.Store
-	prefix string
-	held   map[string]holder
-	newest int64 // the newest epoch of any lease
+	t       *testing.T
+	s       fleet.Store
+	prefix  string
+	holders map[string]holder
+	newest  int64 // the newest epoch of any lease
 }
 
 type holder struct {
@@ -174,7 +174,7 @@ func (m *leaseModel) draw(rt *rapid.T) (key, owner string) {
 func (m *leaseModel) lease(rt *rapid.T) {
 	key, owner := m.draw(rt)
 	ttl := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "ttl")
-	before, ok := m.held[key]
+	before, ok := m.holders[key]
 	got, err := m.s.Lease(m.t.Context(), key, owner, ttl)
 	require.NoError(rt, err)
 	switch {
@@ -187,18 +187,18 @@ func (m *leaseModel) lease(rt *rapid.T) {
 		require.Greater(rt, got, m.newest)
 		m.newest = got
 	}
-	m.held[key] = holder{owner, ttl == 0, got}
+	m.holders[key] = holder{owner, ttl == 0, got}
 }
 
 func (m *leaseModel) renew(rt *rapid.T) {
 	_, owner := m.draw(rt)
 	want := map[string]int64{}
 	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(m.held)) {
+	for _, key := range slices.Sorted(maps.Keys(m.holders)) {
 		if rapid.Bool().Draw(rt, "renews "+key) {
 			keys = append(keys, key)
-			if m.held[key].owner == owner {
-				want[key] = m.held[key].epoch
+			if m.holders[key].owner == owner {
+				want[key] = m.holders[key].epoch
 			}
 		}
 	}
@@ -206,14 +206,14 @@ func (m *leaseModel) renew(rt *rapid.T) {
 	require.NoError(rt, err)
 	require.Equal(rt, want, got)
 	for key := range want {
-		m.held[key] = holder{owner, false, want[key]}
+		m.holders[key] = holder{owner, false, want[key]}
 	}
 }
 
 func (m *leaseModel) release(rt *rapid.T) {
 	key, owner := m.draw(rt)
 	require.NoError(rt, m.s.Release(m.t.Context(), key, owner))
-	if m.held[key].owner == owner {
-		delete(m.held, key)
+	if m.holders[key].owner == owner {
+		delete(m.holders, key)
 	}
 }

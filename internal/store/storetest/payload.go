@@ -32,7 +32,7 @@ var payloadCases = []testCase{
 
 	{"a missing payload is nil", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
+		insertRows(t, s, newTask("t1", a))
 		require.Nil(t, getPayload(t, s, "t1"))
 		require.Nil(t, getPayload(t, s, "nothing"))
 	}},
@@ -55,7 +55,7 @@ var payloadCases = []testCase{
 		a := addAgent(t, s)
 		noise := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
+		insertRows(t, s, newTask("t1", a))
 		var want []byte
 		for _, piece := range [][]byte{[]byte("begin\x00\xff"), noise, {0, 0}, []byte("end")} {
 			update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", fleet.PayloadPiece(piece)) })

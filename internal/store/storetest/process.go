@@ -15,11 +15,9 @@ var processCases = []testCase{
 		a := addAgent(t, s)
 		task, e := fullTask("t1", a), newEvent(fleet.EventTaskEnded, a, "done")
 		r, k := &fleet.Request{Principal: "alice", ID: "r1"}, newToken("alice", "h1")
+		insertRows(t, s, task, r, k)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(task))
 			require.NoError(t, tx.Put("t1", fleet.Payload("result")))
-			require.NoError(t, tx.Insert(r))
-			require.NoError(t, tx.Insert(k))
 			return tx.Append(e)
 		})
 		require.Positive(t, takeLease(t, s, "k", "one", time.Hour))

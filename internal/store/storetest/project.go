@@ -14,18 +14,8 @@ var projectCases = []testCase{
 		elsewhere.Place, other.Project, none.Project = "coder", "DataOne", ""
 		for _, a := range []*fleet.Agent{local, elsewhere, other, none} {
 			task := newTask("t-"+a.UID, a)
-			update(t, s, func(tx fleet.Tx) error {
-				if err := tx.Insert(a); err != nil {
-					return err
-				}
-				if err := tx.Insert(task); err != nil {
-					return err
-				}
-				if err := tx.Insert(newQuestion("q-"+a.UID, task.ID, a)); err != nil {
-					return err
-				}
-				return tx.Append(newEvent(fleet.EventAgentCreated, a, "made"))
-			})
+			insertRows(t, s, a, task, newQuestion("q-"+a.UID, task.ID, a))
+			update(t, s, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentCreated, a, "created")) })
 		}
 		for _, c := range []struct {
 			projects, want []string

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -27,9 +26,7 @@ var pruneCases = []testCase{
 		agents, revoked, mine := newToken("agent/1", "h1"), newToken("agent/2", "h2"), newToken("alice", "h3")
 		agents.AgentUID, revoked.AgentUID = "u1", "u1"
 		revoked.RevokedAt, mine.RevokedAt = at(-time.Hour), at(-time.Hour)
-		for _, k := range []*fleet.Token{agents, revoked, mine} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
-		}
+		insertRows(t, s, agents, revoked, mine)
 		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
 		require.Equal(t, 2, prune(t, s, noon, 2))
 		require.Zero(t, prune(t, s, noon, 2))
@@ -57,7 +54,7 @@ var pruneCases = []testCase{
 		e := newEvent(fleet.EventAgentChanged, a, "")
 		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 		require.Greater(t, read(t, s, fleet.ReadTx.LastSeq), before)
-		require.Equal(t, []string{a.UID}, changedAgents(t, s, before))
+		require.Equal(t, []string{a.UID}, changedUIDs(t, s, before))
 	}},
 
 	{"leases that expired long ago are removed", func(t *testing.T, s fleet.Store) {
@@ -71,14 +68,14 @@ var pruneCases = []testCase{
 	{"servers whose last sign of life is old are removed", func(t *testing.T, s fleet.Store) {
 		a, deleted := newAgent("u1", "one", "alice"), newAgent("u2", "two", "alice")
 		a.Place, deleted.Place, deleted.DeletedAt = "local@works", "local@old", noon
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(deleted)) })
-		hear := func(name string) bool {
+		insertRows(t, s, a, deleted)
+		record := func(name string) bool {
 			ok, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
 			require.NoError(t, err)
 			return ok
 		}
 		for _, name := range []string{"works", "runs", "old", "forgotten"} {
-			require.True(t, hear(name))
+			require.True(t, record(name))
 		}
 		takeLease(t, s, fleet.ReplicaLease+"runs", "one", 2*time.Hour)
 		takeLease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
@@ -89,8 +86,8 @@ var pruneCases = []testCase{
 		require.NoError(t, err)
 		require.Len(t, left, 2)
 		require.Equal(t, []string{"runs", "works"}, []string{left[0].Name, left[1].Name})
-		require.False(t, hear("forgotten"), "a forgotten server must not be recorded again")
-		require.True(t, hear("old"))
+		require.False(t, record("forgotten"), "a forgotten server must not be recorded again")
+		require.True(t, record("old"))
 	}},
 
 	{"old plans of bulk operations are removed", func(t *testing.T, s fleet.Store) {

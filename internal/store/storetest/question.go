@@ -29,16 +29,9 @@ var questionCases = []testCase{
 		waiting.Kind, waiting.ExpiresAt = fleet.AskBudget, time.Time{}
 		other := newQuestion("t2-1", "t2", a)
 		other.Status, other.AnsweredAt, other.Answer, other.Owner, other.AgentName = fleet.QuestionAnswered, noon, "tabs", "bob", "Other"
-		update(t, s, func(tx fleet.Tx) error {
-			ended := newTask("t2", a)
-			ended.Status, ended.EndedAt = fleet.TaskCompleted, noon
-			require.NoError(t, tx.Insert(ended))
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			for _, q := range []*fleet.Question{full, waiting, other} {
-				require.NoError(t, tx.Insert(q))
-			}
-			return nil
-		})
+		ended := newTask("t2", a)
+		ended.Status, ended.EndedAt = fleet.TaskCompleted, noon
+		insertRows(t, s, ended, newTask("t1", a), full, waiting, other)
 		require.Equal(t, full, getQuestion(t, s, "t1-1"))
 		require.Nil(t, getQuestion(t, s, "t1-3"))
 		for _, c := range []struct {
@@ -72,11 +65,7 @@ var questionCases = []testCase{
 		a := addAgent(t, s)
 		q := newQuestion("t1-1", "t1", a)
 		gone := newQuestion("t1-2", "t1", a)
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			require.NoError(t, tx.Insert(q))
-			return tx.Insert(gone)
-		})
+		insertRows(t, s, newTask("t1", a), q, gone)
 		q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, "tabs", "alice", noon
 		gone.Status = fleet.QuestionWithdrawn
 		update(t, s, func(tx fleet.Tx) error {
@@ -99,11 +88,11 @@ var questionCases = []testCase{
 
 	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
+		insertRows(t, s, newTask("t1", a))
 		for i, remember := range []fleet.RememberScope{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
 			q := newQuestion(fmt.Sprintf("t1-%d", i), "t1", a)
 			q.Kind, q.Rules = fleet.AskPermission, []string{"Bash(make *)"}
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(q) })
+			insertRows(t, s, q)
 			q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, fleet.AnswerAllow, "alice", noon, remember
 			update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
 			require.Equal(t, q, getQuestion(t, s, q.ID))
@@ -115,10 +104,7 @@ var questionCases = []testCase{
 
 	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(newTask("t1", a)))
-			return tx.Insert(newQuestion("t1-1", "t1", a))
-		})
+		insertRows(t, s, newTask("t1", a), newQuestion("t1-1", "t1", a))
 		odd := newQuestion("t1-2", "t1", a)
 		odd.Kind = "riddle"
 		for _, q := range []*fleet.Question{newQuestion("t1-1", "t1", a), newQuestion("t1-2", "none", a), newQuestion("", "t1", a), odd} {

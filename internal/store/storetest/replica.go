@@ -21,22 +21,22 @@ var replicaCases = []testCase{
 		require.WithinRange(t, all[0].HeartbeatAt, before.Add(-wrong), s.Now().Add(wrong))
 	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
-		hear := func(r fleet.Replica, fresh bool) bool {
+		record := func(r fleet.Replica, fresh bool) bool {
 			ok, err := s.RecordHeartbeat(t.Context(), r, fresh)
 			require.NoError(t, err)
 			return ok
 		}
-		heard := func() []fleet.Replica {
+		list := func() []fleet.Replica {
 			all, err := s.Replicas(t.Context())
 			require.NoError(t, err)
 			return all
 		}
-		require.Empty(t, heard())
+		require.Empty(t, list())
 		one := fleet.Replica{Name: "one", Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}
 		two := fleet.Replica{Name: "two", Machine: "m2"}
-		require.True(t, hear(two, true))
-		require.True(t, hear(one, true))
-		all := heard()
+		require.True(t, record(two, true))
+		require.True(t, record(one, true))
+		all := list()
 		require.Len(t, all, 2)
 		first := all[0]
 		require.False(t, first.StartedAt.IsZero())
@@ -46,24 +46,24 @@ var replicaCases = []testCase{
 		require.Equal(t, "two", all[1].Name)
 
 		one.Version, one.Stopped = "v2", true
-		require.True(t, hear(one, false))
-		again := heard()[0]
+		require.True(t, record(one, false))
+		again := list()[0]
 		require.Equal(t, all[0].StartedAt, again.StartedAt)
 		require.True(t, again.HeartbeatAt.After(all[0].HeartbeatAt))
 		require.Equal(t, "v2", again.Version)
 		require.True(t, again.Stopped)
-		require.True(t, hear(one, true))
-		require.True(t, heard()[0].StartedAt.After(again.HeartbeatAt), "a server that starts again must get a new start time")
+		require.True(t, record(one, true))
+		require.True(t, list()[0].StartedAt.After(again.HeartbeatAt), "a server that starts again must get a new start time")
 
 		for _, name := range []string{"one", "never"} {
 			require.NoError(t, s.ForgetReplica(t.Context(), name))
 		}
-		require.False(t, hear(one, false))
-		require.False(t, hear(one, true))
-		require.Len(t, heard(), 1)
+		require.False(t, record(one, false))
+		require.False(t, record(one, true))
+		require.Len(t, list(), 1)
 		one.Machine = "m3"
-		require.True(t, hear(one, true), "a server on another machine must be able to use the name of a forgotten server")
-		require.True(t, hear(fleet.Replica{Name: "never", Machine: "m4"}, true))
-		require.Len(t, heard(), 3)
+		require.True(t, record(one, true), "a server on another machine must be able to use the name of a forgotten server")
+		require.True(t, record(fleet.Replica{Name: "never", Machine: "m4"}, true))
+		require.Len(t, list(), 3)
 	}},
 }

@@ -16,10 +16,7 @@ var requestCases = []testCase{
 			TaskID: "t1", CreatedAt: noon,
 		}
 		bare := &fleet.Request{Principal: "bob", ID: "r/1 ✓"}
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(full))
-			return tx.Insert(bare)
-		})
+		insertRows(t, s, full, bare)
 		require.Equal(t, full, getRequest(t, s, "alice", "r/1 ✓"))
 		require.Equal(t, bare, getRequest(t, s, "bob", "r/1 ✓"))
 		require.Nil(t, getRequest(t, s, "carol", "r/1 ✓"))
@@ -28,7 +25,7 @@ var requestCases = []testCase{
 
 	{"a second request with the same id is an error", func(t *testing.T, s fleet.Store) {
 		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(first) })
+		insertRows(t, s, first)
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", BodyHash: "b", CreatedAt: noon.Add(time.Hour)})
 		}))

@@ -136,6 +136,19 @@ func update(t tb, s fleet.Store, fn func(tx fleet.Tx) error) {
 	require.NoError(t, s.Update(t.Context(), fn))
 }
 
+// insertRows inserts the rows in one transaction.
+func insertRows(t tb, s fleet.Store, rows ...fleet.Row) {
+	t.Helper()
+	update(t, s, func(tx fleet.Tx) error {
+		for _, r := range rows {
+			if err := tx.Insert(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // view runs fn in a View and fails the test on an error.
 func view(t tb, s fleet.Store, fn func(tx fleet.ReadTx) error) {
 	t.Helper()
@@ -157,7 +170,7 @@ func read[T any](t tb, s fleet.Store, get func(tx fleet.ReadTx) (T, error)) T {
 func addAgent(t tb, s fleet.Store) *fleet.Agent {
 	t.Helper()
 	a := newAgent("uid-papi", "papi", "alice")
-	update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+	insertRows(t, s, a)
 	return a
 }
 

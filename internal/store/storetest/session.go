@@ -12,7 +12,7 @@ import (
 var sessionCases = []testCase{
 	{"every field comes back, and the last write", func(t *testing.T, s fleet.Store) {
 		full := newSession("s1", "alice", "web-search")
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(full) })
+		insertRows(t, s, full)
 		require.EqualValues(t, 1, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
 		full.Turns, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
@@ -31,9 +31,7 @@ var sessionCases = []testCase{
 		first, second, bobs := newSession("s1", "alice", "k"), newSession("s2", "alice", "k"), newSession("s3", "bob", "k")
 		other := newSession("s4", "alice", "k")
 		other.Toolset = fleet.ToolsetSubagents
-		for _, x := range []*fleet.Session{first, bobs, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
-		}
+		insertRows(t, s, first, bobs, other)
 		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
 		require.Equal(t, fleet.ReasonSessionExists, fleet.ReasonOf(s.Update(t.Context(), insert)))
 		require.Equal(t, first, sessionByKey(t, s, "alice", "k"))
@@ -45,7 +43,7 @@ var sessionCases = []testCase{
 		update(t, s, insert)
 		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
 		for _, id := range []string{"s5", "s6"} { // an empty key is not a key
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(newSession(id, "alice", "")) })
+			insertRows(t, s, newSession(id, "alice", ""))
 		}
 	}},
 
@@ -54,9 +52,7 @@ var sessionCases = []testCase{
 			newSession("d", "bob", ""), newSession("e", "alice", "")
 		a.UsedAt, c.ClosedAt, other.Toolset = noon.Add(time.Hour), noon, fleet.ToolsetSubagents
 		bobs.UsedAt = noon.Add(time.Minute)
-		for _, x := range []*fleet.Session{a, b, c, bobs, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
-		}
+		insertRows(t, s, a, b, c, bobs, other)
 		require.Equal(t, []*fleet.Session{a, b}, openSessions(t, s, "alice"))
 		require.Equal(t, []*fleet.Session{a, bobs, b}, openSessions(t, s, ""))
 		require.Empty(t, openSessions(t, s, "carol"))
@@ -67,11 +63,11 @@ var sessionCases = []testCase{
 		for i, id := range []string{"t1", "t2", "t3"} {
 			task := fullTask(id, a)
 			task.CreatedAt = noon.Add(time.Duration(i) * time.Second)
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+			insertRows(t, s, task)
 		}
 		other := fullTask("t4", a)
 		other.SessionID = ""
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(other) })
+		insertRows(t, s, other)
 		turns := func(id string, limit int) []string {
 			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.SessionTasks(id, limit) }))
 		}
@@ -84,10 +80,8 @@ var sessionCases = []testCase{
 
 	{"the last task of each agent", func(t *testing.T, s fleet.Store) {
 		a, b := addAgent(t, s), newAgent("u2", "b", "alice")
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(b) })
-		for _, task := range []*fleet.Task{fullTask("t1", a), fullTask("t2", a), fullTask("t3", b)} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
-		}
+		insertRows(t, s, b)
+		insertRows(t, s, fullTask("t1", a), fullTask("t2", a), fullTask("t3", b))
 		last := func(uids ...string) []string {
 			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks(uids) }))
 		}
@@ -101,7 +95,7 @@ var toolCases = []testCase{
 	{"a tool comes back, and replaces a tool with the same name", func(t *testing.T, s fleet.Store) {
 		tool := newTool("calculate", "alice", "")
 		put := func(x *fleet.RegisteredTool) {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
+			insertRows(t, s, x)
 		}
 		put(tool)
 		put(newTool("calculate", "bob", ""))
@@ -115,14 +109,7 @@ var toolCases = []testCase{
 		require.Empty(t, tools(t, s, "carol"))
 	}},
 	{"only the named tool is removed", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error {
-			for _, x := range []*fleet.RegisteredTool{newTool("calculate", "alice", ""), newTool("calculate", "alice", "claude"), newTool("calculate", "bob", "")} {
-				if err := tx.Insert(x); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		insertRows(t, s, newTool("calculate", "alice", ""), newTool("calculate", "alice", "claude"), newTool("calculate", "bob", ""))
 		for range 2 { // the second time, the tool no longer exists
 			update(t, s, func(tx fleet.Tx) error { return tx.Delete(newTool("calculate", "alice", "")) })
 		}

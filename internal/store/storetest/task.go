@@ -21,7 +21,7 @@ var taskCases = []testCase{
 		full := fullTask("t2", a)
 		for _, task := range []*fleet.Task{bare, full} {
 			want := *task
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+			insertRows(t, s, task)
 			require.Equal(t, int64(1), task.Revision)
 			want.Revision = 1
 			require.Equal(t, &want, getTask(t, s, task.ID))
@@ -51,7 +51,7 @@ var taskCases = []testCase{
 			task.Status, task.Description = fleet.TaskPending, strings.Repeat("long ", 2000)
 			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(task), tx.Put(task.ID, entry(i))) })
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("started", a)) })
+		insertRows(t, s, newTask("started", a))
 		queue := func(f fleet.QueueFilter) (ids []string) {
 			for _, q := range read(t, s, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) { return tx.Queue(f) }) {
 				require.Equal(t, *getTask(t, s, q.ID), q.Task)
@@ -107,29 +107,18 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		waiting := newTask("waiting", a)
 		waiting.Status = fleet.TaskPending
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(waiting) })
-		for _, status := range []fleet.TaskStatus{fleet.TaskRunning} {
-			task := newTask("first-"+string(status), a)
-			task.Status = status
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
-			for _, second := range []fleet.TaskStatus{fleet.TaskRunning} {
-				err := s.Update(t.Context(), func(tx fleet.Tx) error {
-					task := newTask("second", a)
-					task.Status = second
-					return tx.Insert(task)
-				})
-				requireReason(t, err, fleet.ReasonAgentBusy, "papi")
-			}
-			past := newTask("past-"+string(status), a)
-			past.Status = fleet.TaskCompleted
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(past) })
-			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
-			require.Equal(t, task, got)
-			update(t, s, func(tx fleet.Tx) error {
-				task.Status = fleet.TaskStopped
-				return tx.Update(task)
-			})
-		}
+		insertRows(t, s, waiting)
+		task := newTask("first", a)
+		insertRows(t, s, task)
+		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("second", a)) })
+		requireReason(t, err, fleet.ReasonAgentBusy, "papi")
+		past := newTask("past", a)
+		past.Status = fleet.TaskCompleted
+		insertRows(t, s, past)
+		require.Equal(t, task, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
+		task.Status = fleet.TaskStopped
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		insertRows(t, s, newTask("second", a))
 	}},
 
 	{"one of a hundred concurrent starts succeeds", func(t *testing.T, s fleet.Store) {
@@ -165,7 +154,7 @@ var taskCases = []testCase{
 	{"an id is used once, and the agent must exist", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		done := fullTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(done) })
+		insertRows(t, s, done)
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) }))
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Insert(newTask("t2", newAgent("nobody", "nobody", "alice")))
@@ -175,7 +164,7 @@ var taskCases = []testCase{
 	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		full := fullTask("t1", a)
 		full.Status, full.EndedAt = fleet.TaskRunning, time.Time{}
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
@@ -197,7 +186,7 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		for _, status := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 			task := newTask("t-"+string(status), a)
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+			insertRows(t, s, task)
 			task.Status, task.EndedAt, task.Reason = status, noon, "so it ended"
 			update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
@@ -212,7 +201,7 @@ var taskCases = []testCase{
 	{"a task says whether it has messages, questions and checks", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		has := func() []bool {
 			now := getTask(t, s, "t1")
 			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
@@ -224,12 +213,10 @@ var taskCases = []testCase{
 		}
 		require.Equal(t, []bool{false, false, false}, has())
 		for _, id := range []string{"m1", "m2"} {
-			update(t, s, func(tx fleet.Tx) error {
-				return tx.Insert(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
-			})
+			insertRows(t, s, &fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
 			require.Equal(t, []bool{true, false, false}, has())
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newQuestion("q1", "t1", a)) })
+		insertRows(t, s, newQuestion("q1", "t1", a))
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) }) // task is older than the messages and questions
 		require.Equal(t, []bool{true, true, false}, has())
 		task.Status = fleet.TaskCompleted
@@ -274,7 +261,7 @@ var taskCases = []testCase{
 	{"a long description is complete, and shortened in lists", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+		insertRows(t, s, task)
 		for _, description := range []string{
 			strings.Repeat("x", 4096), strings.Repeat("x", 4097), strings.Repeat("x", 4094) + "🚀🚀", strings.Repeat("名", 100_000),
 			strings.Repeat("0123456789", 1<<20), "short again",
@@ -290,7 +277,7 @@ var taskCases = []testCase{
 		}
 		whole := newTask("t2", a)
 		whole.Status, whole.Description = fleet.TaskCompleted, strings.Repeat("名", 10_000)
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(whole) })
+		insertRows(t, s, whole)
 		require.Equal(t, whole, getTask(t, s, "t2"))
 	}},
 

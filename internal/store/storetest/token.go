@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ var tokenCases = []testCase{
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
 		agent.Kind, agent.CreatedAt = fleet.KindAgent, time.Time{}
 		for _, k := range []*fleet.Token{full, human, agent} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
+			insertRows(t, s, k)
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
 		require.Equal(t, human, getToken(t, s, human.Name))
@@ -33,9 +32,7 @@ var tokenCases = []testCase{
 			k.AgentUID = "u1"
 		}
 		revoked.RevokedAt = noon
-		for _, k := range []*fleet.Token{first, second, revoked, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
-		}
+		insertRows(t, s, first, second, revoked, other)
 		of := func(uid string) []*fleet.Token {
 			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{AgentUID: uid}) })
 		}
@@ -53,7 +50,7 @@ var tokenCases = []testCase{
 	{"a name is taken until it is revoked", func(t *testing.T, s fleet.Store) {
 		first, second := newToken("alice", "h1"), newToken("alice", "h2")
 		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(first) })
+		insertRows(t, s, first)
 		requireReason(t, s.Update(t.Context(), insert), fleet.ReasonTokenExists, "alice")
 		update(t, s, func(tx fleet.Tx) error {
 			first.RevokedAt = noon
@@ -66,7 +63,7 @@ var tokenCases = []testCase{
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
 		ofAgent, other := newToken("alice", "h3"), newToken("alicia", "h4")
 		ofAgent.AgentUID, ofAgent.RevokedAt = "u1", noon
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(ofAgent), tx.Insert(other)) })
+		insertRows(t, s, ofAgent, other)
 		require.Equal(t, []*fleet.Token{first, second, other}, read(t, s, tokens))
 		require.Equal(t, []*fleet.Token{first, second}, read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{Name: "alice"}) }))
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -89,7 +86,7 @@ var tokenCases = []testCase{
 	{"an update writes every field of an existing token", func(t *testing.T, s fleet.Store) {
 		k := newToken("alice", "h1")
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(k) }))
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
+		insertRows(t, s, k)
 		other := &fleet.Token{
 			Name: "bob", Kind: fleet.KindAgent, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
 			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
@@ -99,7 +96,7 @@ var tokenCases = []testCase{
 	}},
 
 	{"a secret belongs to one token, and no error contains its hash", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newToken("alice", "5ec4e7")) })
+		insertRows(t, s, newToken("alice", "5ec4e7"))
 		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("bob", "5ec4e7")) })
 		requireInternal(t, err)
 		require.NotContains(t, err.Error(), "5ec4e7")

@@ -16,10 +16,10 @@ var usageCases = []testCase{
 		add := func(uid, name, owner, project string, tasks ...*fleet.Task) {
 			a := newAgent(uid, name, owner)
 			a.Project = project
-			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
+			insertRows(t, s, a)
 			for _, task := range tasks {
 				task.AgentUID, task.AgentName, task.Owner, task.Source = a.UID, a.Name, a.Owner, fleet.SourceHuman
-				update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
+				insertRows(t, s, task)
 			}
 		}
 		day := noon.Add(24 * time.Hour)
@@ -101,7 +101,6 @@ var usageCases = []testCase{
 			g.Go(func() error {
 				for round := range rounds {
 					task := newTask(id(id("t", i), round), newAgent(id("u", i), id("a", i), "alice"))
-					task.Status = fleet.TaskRunning
 					if err := s.Update(ctx, func(tx fleet.Tx) error { return tx.Insert(task) }); err != nil {
 						return err
 					}

@@ -16,12 +16,12 @@ import (
 // usageModel computes the expected usage of tasks. It adds, changes and deletes tasks whose times are near the
 // beginning of a day.
 type usageModel struct {
-	t      *testing.T
-	s      fleet.Store
-	prefix string
-	agents []*fleet.Agent
-	tasks  []*fleet.Task
-	added  int
+	t        *testing.T
+	s        fleet.Store
+	prefix   string
+	agents   []*fleet.Agent
+	tasks    []*fleet.Task
+	nextTask int
 }
 
 func newUsageModel(t *testing.T, s fleet.Store, prefix string) *usageModel {
@@ -46,8 +46,8 @@ var usageTimes = rapid.Custom(func(t *rapid.T) time.Time {
 	return at.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "microseconds")) * time.Microsecond)
 })
 
-// spend sets a random usage and cost of the task.
-func (*usageModel) spend(rt *rapid.T, task *fleet.Task) {
+// setRandomUsage sets a random usage and cost of the task.
+func (*usageModel) setRandomUsage(rt *rapid.T, task *fleet.Task) {
 	task.CostUSD = rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.3, 1e-9, 1.0 / 3, 12.5}).Draw(rt, "cost")
 	task.Usage = fleet.Usage{
 		InputTokens: int64(rapid.IntRange(0, 1000).Draw(rt, "in")), OutputTokens: int64(rapid.IntRange(0, 9).Draw(rt, "out")),
@@ -60,13 +60,13 @@ func (*usageModel) spend(rt *rapid.T, task *fleet.Task) {
 
 func (m *usageModel) insert(rt *rapid.T) {
 	a := rapid.SampledFrom(m.agents).Draw(rt, "agent")
-	task := newTask(id(m.prefix+"-task", m.added), a)
-	m.added++
+	task := newTask(id(m.prefix+"-task", m.nextTask), a)
+	m.nextTask++
 	task.CreatedAt = usageTimes.Draw(rt, "created")
 	if task.Status = anyStatus.Draw(rt, "status"); task.Active() && slices.ContainsFunc(m.tasks, func(t *fleet.Task) bool { return t.AgentUID == a.UID && t.Active() }) {
 		task.Status = fleet.TaskCompleted
 	}
-	m.spend(rt, task)
+	m.setRandomUsage(rt, task)
 	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Insert(task) })
 	m.tasks = append(m.tasks, task)
 }
@@ -79,7 +79,7 @@ func (m *usageModel) change(rt *rapid.T) {
 	}
 	task := *m.tasks[i]
 	task.Status = anyStatus.Draw(rt, "status")
-	m.spend(rt, &task)
+	m.setRandomUsage(rt, &task)
 	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Update(&task) })
 	m.tasks[i] = &task
 }

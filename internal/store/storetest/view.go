@@ -12,20 +12,12 @@ import (
 
 var viewCases = []testCase{
 	{"an agent comes with its active task", func(t *testing.T, s fleet.Store) {
-		idle, busy, waiting, done := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "bob"), newAgent("u4", "d", "bob")
-		running, pending, ended := newTask("t2", busy), newTask("t3", waiting), newTask("t4", done)
-		running.Status, ended.Status = fleet.TaskRunning, fleet.TaskCompleted
+		idle, busy, other, done := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "bob"), newAgent("u4", "d", "bob")
+		running, others, ended := newTask("t2", busy), newTask("t3", other), newTask("t4", done)
+		ended.Status = fleet.TaskCompleted
 		running.Description = strings.Repeat("long ", 10_000)
-		update(t, s, func(tx fleet.Tx) error {
-			for _, a := range []*fleet.Agent{idle, busy, waiting, done} {
-				require.NoError(t, tx.Insert(a))
-			}
-			for _, task := range []*fleet.Task{running, pending, ended} {
-				require.NoError(t, tx.Insert(task))
-			}
-			return nil
-		})
-		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *waiting, Task: pending}, {Agent: *done}}
+		insertRows(t, s, idle, busy, other, done, running, others, ended)
+		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *other, Task: others}, {Agent: *done}}
 		require.ElementsMatch(t, want, read(t, s, liveViews))
 		require.ElementsMatch(t, want, agentViews(t, s, "u1", "u2", "u3", "u4"))
 		require.ElementsMatch(t, want[1:2], agentViews(t, s, "u2"))
@@ -34,10 +26,7 @@ var viewCases = []testCase{
 	{"live views leave out deleted agents, views by uid do not", func(t *testing.T, s fleet.Store) {
 		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		gone.DeletedAt = noon
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(gone))
-			return tx.Insert(here)
-		})
+		insertRows(t, s, gone, here)
 		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, liveViews))
 		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, agentViews(t, s, "u1", "u2"))
 	}},
@@ -94,9 +83,7 @@ func addAgents(t tb, s fleet.Store, n int) {
 			if i%2 == 0 {
 				continue
 			}
-			task := newTask(id("t", i), a)
-			task.Status = fleet.TaskRunning
-			if err := tx.Insert(task); err != nil {
+			if err := tx.Insert(newTask(id("t", i), a)); err != nil {
 				return err
 			}
 		}

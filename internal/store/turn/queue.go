@@ -10,11 +10,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// foregroundTurns is how many foreground calls may pass a waiting background call.
-const foregroundTurns = 4
+// maxPasses is how many foreground calls may pass a waiting background call.
+const maxPasses = 4
 
-// Queue hands out a fixed number of things, such as connections. It serves calls in order, but foreground calls pass
-// waiting background calls. Background calls have at most half of the things at the same time, rounded up. The other half
+// Queue hands out a fixed number of items, such as connections. It serves calls in order, but foreground calls pass
+// waiting background calls. Background calls have at most half of the items at the same time, rounded up. The other half
 // is left for foreground calls. A background call is a call whose context has a lease. It belongs to a worker, so nobody
 // waits for it.
 type Queue[T any] struct {
@@ -22,20 +22,20 @@ type Queue[T any] struct {
 	free                   []T
 	foreground, background []chan T
 	passed                 int // how many foreground calls have passed the first waiting background call
-	backgroundTaken        int // how many things background calls have
+	backgroundTaken        int // how many items background calls have
 	maxBackground          int // limit of backgroundTaken
 }
 
-// NewQueue returns a queue that hands out the things.
-func NewQueue[T any](things ...T) *Queue[T] {
-	return &Queue[T]{free: things, maxBackground: (len(things) + 1) / 2}
+// NewQueue returns a queue that hands out the items.
+func NewQueue[T any](items ...T) *Queue[T] {
+	return &Queue[T]{free: items, maxBackground: (len(items) + 1) / 2}
 }
 
-// Take waits for a thing. The caller must return it with Give, or give another thing in its place. Take returns the
+// Acquire waits for an item. The caller must return it with Release, or return another item in its place. Acquire returns the
 // error of ctx if ctx ends first.
-func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
+func (q *Queue[T]) Acquire(ctx context.Context) (item T, err error) {
 	if err := ctx.Err(); err != nil {
-		return thing, err
+		return item, err
 	}
 	waiting := make(chan T, 1)
 	q.mu.Lock()
@@ -47,11 +47,11 @@ func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
 	q.serve()
 	q.mu.Unlock()
 	select {
-	case thing = <-waiting:
-		return thing, nil
+	case item = <-waiting:
+		return item, nil
 	case <-ctx.Done():
 		q.withdraw(ctx, waiting)
-		return thing, ctx.Err()
+		return item, ctx.Err()
 	}
 }
 
@@ -60,36 +60,36 @@ func isBackground(ctx context.Context) bool {
 	return leased
 }
 
-// withdraw removes the call from its queue. If a thing has arrived meanwhile, withdraw returns it with Give.
+// withdraw removes the call from its queue. If an item has arrived meanwhile, withdraw returns it with Release.
 func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	q.mu.Lock()
 	isWaiting := func(w chan T) bool { return w == waiting }
 	q.foreground, q.background = slices.DeleteFunc(q.foreground, isWaiting), slices.DeleteFunc(q.background, isWaiting)
 	q.mu.Unlock()
 	select {
-	case thing := <-waiting:
-		q.Give(ctx, thing)
+	case item := <-waiting:
+		q.Release(ctx, item)
 	default:
 	}
 }
 
-// Give gives a thing back. ctx must be the context that Take got.
-func (q *Queue[T]) Give(ctx context.Context, thing T) {
+// Release gives a item back. ctx must be the context that Acquire got.
+func (q *Queue[T]) Release(ctx context.Context, item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if isBackground(ctx) {
 		q.backgroundTaken--
 	}
-	q.free = append(q.free, thing)
+	q.free = append(q.free, item)
 	q.serve()
 }
 
-// serve gives free things to waiting calls. The caller must hold mu.
+// serve gives free items to waiting calls. The caller must hold mu.
 func (q *Queue[T]) serve() {
 	for len(q.free) > 0 {
-		queue, backgroundMay := &q.foreground, len(q.background) > 0 && q.backgroundTaken < q.maxBackground
+		queue, backgroundAllowed := &q.foreground, len(q.background) > 0 && q.backgroundTaken < q.maxBackground
 		switch {
-		case backgroundMay && (len(q.foreground) == 0 || q.passed >= foregroundTurns):
+		case backgroundAllowed && (len(q.foreground) == 0 || q.passed >= maxPasses):
 			queue, q.passed = &q.background, 0
 			q.backgroundTaken++
 		case len(q.foreground) == 0:
@@ -110,7 +110,7 @@ func (q *Queue[T]) Waiting() (foreground, background int) {
 	return len(q.foreground), len(q.background)
 }
 
-// Close returns the free things. Take must not be called afterwards.
+// Close returns the free items. Acquire must not be called afterwards.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

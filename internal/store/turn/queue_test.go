@@ -16,19 +16,19 @@ import (
 func TestCallersPassWorkers(t *testing.T) {
 	t.Parallel()
 	q := turn.NewQueue("the pen")
-	pen, err := q.Take(t.Context())
+	pen, err := q.Acquire(t.Context())
 	require.NoError(t, err)
 	order := make(chan string)
 	wait := func(ctx context.Context, name string) {
 		f, b := q.Waiting()
 		go func() {
-			pen, err := q.Take(ctx)
+			pen, err := q.Acquire(ctx)
 			if err != nil {
 				name = err.Error()
 			}
 			order <- name
 			if err == nil {
-				q.Give(ctx, pen)
+				q.Release(ctx, pen)
 			}
 		}()
 		waittest.Until(t, "a queue gives no signal", func() bool {
@@ -46,44 +46,44 @@ func TestCallersPassWorkers(t *testing.T) {
 	}
 	leave()
 	require.Equal(t, context.Canceled.Error(), <-order)
-	q.Give(t.Context(), pen)
+	q.Release(t.Context(), pen)
 	var got []string
 	for range 8 {
 		got = append(got, <-order)
 	}
 	require.Equal(t, []string{"caller", "caller", "caller", "caller", "worker 1", "caller", "caller", "worker 2"}, got)
-	pen, err = q.Take(t.Context())
+	pen, err = q.Acquire(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, q.Close())
-	q.Give(t.Context(), pen)
+	q.Release(t.Context(), pen)
 	require.Equal(t, []string{"the pen"}, q.Close())
 }
 
-// TestWorkersLeaveHalfToCallers checks that background calls have at most half of the things at the same time.
+// TestWorkersLeaveHalfToCallers checks that background calls have at most half of the items at the same time.
 func TestWorkersLeaveHalfToCallers(t *testing.T) {
 	t.Parallel()
 	q := turn.NewQueue(1, 2, 3, 4)
 	worker := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/1", Epoch: 1})
-	first, err := q.Take(worker)
+	first, err := q.Acquire(worker)
 	require.NoError(t, err)
-	_, err = q.Take(worker)
+	_, err = q.Acquire(worker)
 	require.NoError(t, err)
 	third := make(chan error)
 	go func() {
-		_, err := q.Take(worker)
+		_, err := q.Acquire(worker)
 		third <- err
 	}()
 	waittest.Until(t, "a queue gives no signal", func() bool {
 		_, back := q.Waiting()
 		return back == 1
 	})
-	caller, err := q.Take(t.Context())
+	caller, err := q.Acquire(t.Context())
 	require.NoError(t, err)
-	_, err = q.Take(t.Context())
+	_, err = q.Acquire(t.Context())
 	require.NoError(t, err)
-	q.Give(t.Context(), caller)
+	q.Release(t.Context(), caller)
 	_, back := q.Waiting()
-	require.Equal(t, 1, back, "a worker has got the thing of a caller")
-	q.Give(worker, first)
+	require.Equal(t, 1, back, "a worker has got the item of a caller")
+	q.Release(worker, first)
 	require.NoError(t, <-third)
 }

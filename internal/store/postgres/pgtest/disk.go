@@ -54,7 +54,7 @@ func (s *Server) Free() error {
 	if err := os.Remove(s.ballast()); err != nil {
 		return err
 	}
-	err := s.await()
+	err := s.awaitReady()
 	select {
 	case <-s.done:
 		return s.Restart()

@@ -14,13 +14,13 @@ type Link struct {
 	listener net.Listener
 	target   func() string // the path of the server's socket
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool // connections to clients and to the server
-	refuse bool
-	delay  time.Duration
-	held   chan struct{} // data waits until this is closed
-	frozen chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
-	end    chan struct{} // closed at the end of the test
+	mu      sync.Mutex
+	conns   map[net.Conn]bool // connections to clients and to the server
+	refuse  bool
+	delay   time.Duration
+	release chan struct{} // data waits until this is closed
+	frozen  chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
+	end     chan struct{} // closed at the end of the test
 }
 
 // NewLink starts a proxy before a server. target returns the path of the server's socket.
@@ -29,7 +29,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 	require.NoError(t, err)
 	open := make(chan struct{})
 	close(open)
-	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, held: open, frozen: make(chan struct{}), end: make(chan struct{})}
+	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, release: open, frozen: make(chan struct{}), end: make(chan struct{})}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -47,7 +47,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 func (p *Link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
 
 func (p *Link) serve(client net.Conn) {
-	defer p.drop(client)
+	defer p.closeConn(client)
 	if !p.register(client) {
 		return
 	}
@@ -55,7 +55,7 @@ func (p *Link) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
-	defer p.drop(node)
+	defer p.closeConn(node)
 	if !p.register(node) {
 		return
 	}
@@ -99,8 +99,8 @@ func (p *Link) register(c net.Conn) bool {
 	return !p.refuse
 }
 
-// drop closes a connection.
-func (p *Link) drop(c net.Conn) {
+// closeConn closes a connection.
+func (p *Link) closeConn(c net.Conn) {
 	_ = c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Link) drop(c net.Conn) {
 // wait holds a piece of data back, as Hole and Delay say.
 func (p *Link) wait() {
 	p.mu.Lock()
-	hole, delay := p.held, p.delay
+	hole, delay := p.release, p.delay
 	p.mu.Unlock()
 	<-hole
 	time.Sleep(delay)
@@ -150,7 +150,7 @@ func (p *Link) Delay(d time.Duration) {
 func (p *Link) Hole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held = make(chan struct{})
+	p.release = make(chan struct{})
 }
 
 // Forget leaves all connections open, but no longer passes their data. On Linux it also drops their packets, as a
@@ -184,8 +184,8 @@ func (p *Link) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.held:
+	case <-p.release:
 	default:
-		close(p.held)
+		close(p.release)
 	}
 }

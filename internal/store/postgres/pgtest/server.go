@@ -136,11 +136,11 @@ func (s *Server) Restart() error {
 	if err := <-started; err != nil {
 		return err
 	}
-	return s.await()
+	return s.awaitReady()
 }
 
-// await waits until the server answers. It returns an error with the server's log if the server has ended.
-func (s *Server) await() error {
+// awaitReady waits until the server answers. It returns an error with the server's log if the server has ended.
+func (s *Server) awaitReady() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for {
