@@ -110,7 +110,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	require.NoError(t, cfg.Validate())
 	switch {
 	case cfg.Store != "":
-	case pgtest.Needed():
+	case pgtest.Enabled():
 		cfg.Store = pgtest.URL(t)
 	default:
 		require.NoError(t, sqlitetest.Create(cfg.sqlitePath()))

@@ -100,7 +100,7 @@ local:
 			c.Metrics, c.MetricsTokenFile = loaded.Metrics, loaded.MetricsTokenFile
 			oidcAuth(issuer, AuthTokens, AuthCoder, AuthOIDC)(c)
 			c.CoderAuth.URL = coder.URL
-			if pgtest.Needed() {
+			if pgtest.Enabled() {
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
 		},

@@ -147,7 +147,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "FLEET_DATA=" + filepath.Join(t.TempDir(), "data") },
-		"postgres": func(t *testing.T) string { return "FLEET_STORE=" + pgtest.Empty(t) },
+		"postgres": func(t *testing.T) string { return "FLEET_STORE=" + pgtest.EmptyURL(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,7 @@ func TestOldProgram(t *testing.T) {
 			}
 			driver, source := "sqlite", filepath.Join(data, "fleet.db")
 			if store == "postgres" {
-				driver, source = "pgx", pgtest.Empty(t)
+				driver, source = "pgx", pgtest.EmptyURL(t)
 				env = append(env, "FLEET_STORE="+source)
 			}
 			this := func(args ...string) string {

@@ -49,7 +49,7 @@ func TestBenchmarks(t *testing.T) {
 	benchmarks := []string{
 		"List/clients=1/MCP", "List/clients=2/REST-304", "Fleet/watchers", "Fleet/agent_start", "Fairness/calls_per_cpu=16/beside-heavy", "Store/SQLite/search_fleet/agent", "Caches/second-agent", "Queue/list_queue", "Queue/with-budgets/show_queue", "Queue/end-to-next-start", "QueueShell/agents=4",
 	}
-	if pgtest.Needed() {
+	if pgtest.Enabled() {
 		benchmarks = append(benchmarks, "Replicas/replicas=2/task-until-its-end", "Replicas/replicas=2/watchers", "Store/Postgres/show_usage")
 	}
 	for _, name := range benchmarks {

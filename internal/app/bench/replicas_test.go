@@ -66,7 +66,7 @@ func BenchmarkReplicas(b *testing.B) {
 // startPostgres starts a Postgres server for the benchmark. With -small, it does so only in `make test-postgres`.
 func startPostgres(b *testing.B, settings ...string) *pgtest.Server {
 	if *small {
-		pgtest.Need(b)
+		pgtest.SkipUnlessEnabled(b)
 	}
 	pg, err := pgtest.Start("", settings...)
 	if err != nil {

@@ -77,7 +77,7 @@ func random(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 
 // TestChaos lets faults happen to three servers on Postgres, to its primary and standby, and to one server on SQLite, while
 // callers create and delete agents, start, stop and watch tasks, and send messages, on all faces.
 func TestChaos(t *testing.T) {
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	length, err := parseRunLength(os.Getenv("CHAOS"))
 	require.NoError(t, err)
 	seed := seedOf(t)

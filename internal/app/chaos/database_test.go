@@ -31,7 +31,7 @@ type database struct {
 // startPostgres starts a server of Postgres without a standby, for a test that `make test-postgres` runs.
 func startPostgres(t *testing.T) *pgtest.Server {
 	t.Helper()
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	db, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Stop()) })
@@ -95,7 +95,7 @@ func (d *database) Restart(down time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return p.InStep(ctx)
+	return p.WaitForStandby(ctx)
 }
 
 // FillDisk fills the disk of the primary. If log is set, it also uses up the space that is left for the write-ahead
@@ -112,7 +112,7 @@ func (d *database) FillDisk(log bool, full time.Duration) error {
 	if err = errors.Join(err, p.Free()); err != nil {
 		return err
 	}
-	return p.InStep(ctx)
+	return p.WaitForStandby(ctx)
 }
 
 // FailOver ends the primary for good and promotes the standby. It calls served when the standby has become the primary,

@@ -78,7 +78,7 @@ func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *tes
 		test(t, f, store)
 	}
 	t.Run("Postgres", func(t *testing.T) {
-		pgtest.Need(t)
+		pgtest.SkipUnlessEnabled(t)
 		db := newDatabase(t, false)
 		f := newFleet(t, "Postgres", limits)
 		for i := range 3 {

@@ -54,7 +54,7 @@ type span struct{ begin, end time.Time }
 // dependencies, in the order of the queue, and never beside another one with its key. The pool must keep its limit, and none of its agents
 // may wait beside a task that could start. With CHAOS, it queues 10,000 tasks.
 func TestChaosQueue(t *testing.T) {
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	count := 150
 	if os.Getenv("CHAOS") != "" {
 		count = 10_000

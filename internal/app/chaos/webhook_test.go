@@ -25,7 +25,7 @@ import (
 // its answers, so that it gets events again. Each event of the log must reach both, with one id, and nothing else may reach them. Every
 // signature must be valid.
 func TestChaosWebhooks(t *testing.T) {
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	count := 300
 	if os.Getenv("CHAOS") != "" {
 		count = 1000

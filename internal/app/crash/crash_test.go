@@ -117,7 +117,7 @@ type supervisor struct {
 
 func supervise(t *testing.T, point string) *supervisor {
 	store := ""
-	if pgtest.Needed() {
+	if pgtest.Enabled() {
 		store = pgtest.URL(t)
 	}
 	return superviseOn(t, point, store)

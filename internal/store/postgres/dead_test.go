@@ -19,7 +19,7 @@ import (
 // TestDeadConnections uses connections that pass no data but do not fail. The store must notice that and replace them.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

@@ -22,7 +22,7 @@ import (
 // must have all acknowledged events, and no refused ones.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

@@ -29,7 +29,7 @@ func requireRefused(t *testing.T, url, want string) {
 // TestRights uses roles that may not do what a server must do, and a database that only allows reads.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
@@ -59,7 +59,7 @@ func TestPooler(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("PgBouncer is not installed: `make test-postgres` installs it together with Postgres")
 	}
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

@@ -50,7 +50,7 @@ func waitAlone(t *testing.T, conn *pgx.Conn) {
 // TestUnreachable kills the database's server while a store is used, and starts it again.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	pgtest.Need(t)
+	pgtest.SkipUnlessEnabled(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
@@ -417,7 +417,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 // newer program.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Empty(t)
+	url := pgtest.EmptyURL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -437,7 +437,7 @@ func TestNewerSchema(t *testing.T) {
 // TestSchemaOfABranch opens a database whose schema lacks a migration but has a later one. The store must refuse it.
 func TestSchemaOfABranch(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Empty(t)
+	url := pgtest.EmptyURL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -455,7 +455,7 @@ func TestSchemaOfABranch(t *testing.T) {
 // TestOpenTogether checks that many replicas can open stores in an empty database at the same time.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Empty(t)
+	url := pgtest.EmptyURL(t)
 	errs := make(chan error, 4)
 	for range cap(errs) {
 		go func() {

@@ -17,17 +17,17 @@ import (
 	"fleet/internal/store/postgres"
 )
 
-// needEnv names the environment variable that enables the tests with Postgres.
-const needEnv = "FLEET_TEST_POSTGRES"
+// enableEnv names the environment variable that enables the tests with Postgres.
+const enableEnv = "FLEET_TEST_POSTGRES"
 
-// Needed reports whether tests with Postgres are enabled. `make test-postgres` enables them.
-func Needed() bool { return os.Getenv(needEnv) != "" }
+// Enabled reports whether tests with Postgres are enabled. `make test-postgres` enables them.
+func Enabled() bool { return os.Getenv(enableEnv) != "" }
 
-// Need skips the test if tests with Postgres are not enabled. If they are enabled but Postgres is not installed, they
+// SkipUnlessEnabled skips the test if tests with Postgres are not enabled. If they are enabled but Postgres is not installed, they
 // fail.
-func Need(t testing.TB) {
+func SkipUnlessEnabled(t testing.TB) {
 	t.Helper()
-	if !Needed() {
+	if !Enabled() {
 		t.Skip("`make test-postgres` runs it")
 	}
 }
@@ -74,8 +74,8 @@ func URL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// Empty returns the URL of a new database without a schema. It calls Need.
-func Empty(t testing.TB) string {
+// EmptyURL returns the URL of a new database without a schema. It calls Need.
+func EmptyURL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
 	name := s.create(t, "template0")
@@ -132,7 +132,7 @@ func (s *Server) giveCleared(name string) {
 // start returns the server of this program, and starts it if it does not run yet.
 func start(t testing.TB) *Server {
 	t.Helper()
-	Need(t)
+	SkipUnlessEnabled(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil && shared.failed == nil {

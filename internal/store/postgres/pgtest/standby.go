@@ -49,14 +49,14 @@ func (s *Server) Standby() (_ *Server, err error) {
 			return standby, errors.Join(err, standby.Stop())
 		}
 	}
-	if err := s.InStep(ctx); err != nil {
+	if err := s.WaitForStandby(ctx); err != nil {
 		return nil, errors.Join(err, standby.Stop())
 	}
 	return standby, nil
 }
 
-// InStep waits until the server's standby has all of the server's data, and commits of the server wait for the standby.
-func (s *Server) InStep(ctx context.Context) error {
+// WaitForStandby waits until the server's standby has all of the server's data, and commits of the server wait for the standby.
+func (s *Server) WaitForStandby(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
