@@ -39,7 +39,7 @@ type memoryAudit struct {
 	entries []fleet.AuditEntry
 }
 
-func (k *memoryAudit) Add(e fleet.AuditEntry) { k.entries = append(k.entries, e) }
+func (m *memoryAudit) Add(e fleet.AuditEntry) { m.entries = append(m.entries, e) }
 
 // TestCallsThatChangeNothing checks that calls that succeed and change nothing cannot fill the audit log.
 func TestCallsThatChangeNothing(t *testing.T) {

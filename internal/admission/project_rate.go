@@ -47,33 +47,33 @@ func (r *Rates) takeForProject(ctx context.Context, project string) error {
 }
 
 // bucketOf returns the bucket of the principal.
-func (x *projectRate) bucketOf(principal string, now time.Time) *bucket {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	b := x.buckets[principal]
+func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.buckets[principal]
 	if b == nil {
-		b = newBucket(x.limit, x.serverRate/rate.Limit(len(x.buckets)+1))
-		if len(x.buckets) > 0 {
+		b = newBucket(p.limit, p.serverRate/rate.Limit(len(p.buckets)+1))
+		if len(p.buckets) > 0 {
 			b.AllowN(now, b.Burst()-1)
 		}
-		x.buckets[principal] = b
-		x.divide(now)
+		p.buckets[principal] = b
+		p.divide(now)
 	}
 	return b
 }
 
 // divide gives each principal an even part of what this server allows. The caller holds x.mu.
-func (x *projectRate) divide(now time.Time) {
-	for _, b := range x.buckets {
-		b.setLimit(now, x.limit, x.serverRate/rate.Limit(len(x.buckets)))
+func (p *projectRate) divide(now time.Time) {
+	for _, b := range p.buckets {
+		b.setLimit(now, p.limit, p.serverRate/rate.Limit(len(p.buckets)))
 	}
 }
 
 // update sets what this server allows. It forgets principals that have not called lately, and shares the limit among the others.
-func (x *projectRate) update(now time.Time, serverRate rate.Limit) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.serverRate = serverRate
-	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.isFull(now) })
-	x.divide(now)
+func (p *projectRate) update(now time.Time, serverRate rate.Limit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serverRate = serverRate
+	maps.DeleteFunc(p.buckets, func(_ string, b *bucket) bool { return b.isFull(now) })
+	p.divide(now)
 }

@@ -37,46 +37,46 @@ func newThrottledLog(log *slog.Logger, lines AuditLog) *throttledLog {
 }
 
 // recordLogin writes a failed login to the log and to the audit log, or counts it.
-func (f *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
-	f.mu.Lock()
-	f.totalLogins++
-	total := f.totalLogins
-	alone := f.logOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
-	f.mu.Unlock()
+func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
+	t.mu.Lock()
+	t.totalLogins++
+	total := t.totalLogins
+	alone := t.logOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
+	t.mu.Unlock()
 	if alone {
-		f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
-		f.auditLog.Add(e)
+		t.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
+		t.auditLog.Add(e)
 	}
 }
 
 // recordCall reports whether the call, which has changed nothing in the store, is logged by itself. Otherwise it counts the call.
-func (f *throttledLog) recordCall(e fleet.AuditEntry) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
+func (t *throttledLog) recordCall(e fleet.AuditEntry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
 }
 
 // logOrCount reports whether fewer than limit failures of the principal were logged in this window. Otherwise it counts the
 // failure as one of the kind. The caller holds the lock.
-func (f *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
-	if f.timer == nil {
-		f.timer = time.AfterFunc(f.window, f.endWindow)
+func (t *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
+	if t.timer == nil {
+		t.timer = time.AfterFunc(t.window, t.endWindow)
 	}
-	if f.logged[principal] >= limit {
-		f.counted[kind]++
+	if t.logged[principal] >= limit {
+		t.counted[kind]++
 		return false
 	}
-	f.logged[principal]++
+	t.logged[principal]++
 	return true
 }
 
 // endWindow ends a window and logs the failures that were only counted.
-func (f *throttledLog) endWindow() {
-	f.mu.Lock()
-	counted := f.counted
-	f.timer = nil
-	f.logged, f.counted = map[string]int{}, map[fleet.AuditEntry]int{}
-	f.mu.Unlock()
+func (t *throttledLog) endWindow() {
+	t.mu.Lock()
+	counted := t.counted
+	t.timer = nil
+	t.logged, t.counted = map[string]int{}, map[fleet.AuditEntry]int{}
+	t.mu.Unlock()
 	for e, count := range counted {
 		message := "calls failed, not logged one by one"
 		switch {
@@ -85,19 +85,19 @@ func (f *throttledLog) endWindow() {
 		case e.Outcome == fleet.OutcomeOK:
 			message = "calls changed nothing, not logged one by one"
 		}
-		f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
+		t.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
 			slog.String("method", e.Method), slog.String("principal", e.Principal), slog.String("outcome", e.Outcome))
-		e.Time, e.Count = f.auditLog.Now(), count
-		f.auditLog.Add(e)
+		e.Time, e.Count = t.auditLog.Now(), count
+		t.auditLog.Add(e)
 	}
 }
 
 // close logs the failures that were only counted so far.
-func (f *throttledLog) close() {
-	f.mu.Lock()
-	if f.timer != nil {
-		f.timer.Stop()
+func (t *throttledLog) close() {
+	t.mu.Lock()
+	if t.timer != nil {
+		t.timer.Stop()
 	}
-	f.mu.Unlock()
-	f.endWindow()
+	t.mu.Unlock()
+	t.endWindow()
 }

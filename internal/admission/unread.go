@@ -175,4 +175,4 @@ type releasingPool struct{ *countedResponse }
 func (releasingPool) Get(n int) *[]byte { return new(make([]byte, n)) }
 
 // Put implements mem.BufferPool.
-func (c releasingPool) Put(*[]byte) { c.release() }
+func (r releasingPool) Put(*[]byte) { r.release() }

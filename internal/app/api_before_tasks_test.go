@@ -106,25 +106,25 @@ type exchanges struct {
 }
 
 // record sends a request, and keeps and returns the whole response.
-func (x *exchanges) record(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) string {
+func (e *exchanges) record(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "r", "method": method, "params": params})
 	require.NoError(t, err)
-	all := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": x.authorization("alice")}
+	all := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": e.authorization("alice")}
 	maps.Copy(all, header)
-	resp, text := x.send(t, http.MethodPost, x.url(path), string(body), all)
-	x.add(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
+	resp, text := e.send(t, http.MethodPost, e.url(path), string(body), all)
+	e.add(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
 	return text
 }
 
-func (x *exchanges) add(name, answer string) {
-	for n := 2; slices.Contains(x.keys, name); n++ {
+func (e *exchanges) add(name, answer string) {
+	for n := 2; slices.Contains(e.keys, name); n++ {
 		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
 	}
-	x.keys, x.answers = append(x.keys, name), append(x.answers, strings.TrimSpace(answer))
+	e.keys, e.answers = append(e.keys, name), append(e.answers, strings.TrimSpace(answer))
 }
 
-func (x *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
+func (e *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
 	t.Helper()
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities)}
@@ -132,14 +132,14 @@ func (x *exchanges) modern(t *testing.T, name, path, method, header string, para
 	if header != "" {
 		h["Mcp-Name"] = header
 	}
-	x.record(t, name, path, h, method, params)
+	e.record(t, name, path, h, method, params)
 }
 
 // tools lists the tools, and keeps those that can be answered with a task, and which members tools have.
-func (x *exchanges) tools(t *testing.T, path string) {
+func (e *exchanges) tools(t *testing.T, path string) {
 	t.Helper()
-	text := x.record(t, "unused", path, nil, "tools/list", map[string]any{})
-	x.keys, x.answers = x.keys[:len(x.keys)-1], x.answers[:len(x.answers)-1]
+	text := e.record(t, "unused", path, nil, "tools/list", map[string]any{})
+	e.keys, e.answers = e.keys[:len(e.keys)-1], e.answers[:len(e.answers)-1]
 	var r struct {
 		Result map[string]json.RawMessage
 	}
@@ -156,13 +156,13 @@ func (x *exchanges) tools(t *testing.T, path string) {
 		var name string
 		require.NoError(t, json.Unmarshal(tool["name"], &name))
 		if slices.Contains([]string{"run_subagent", "execute_agent_request", "invoke_agent", "send_message", "review_task", "land_tasks"}, name) {
-			x.add("tool "+name+" at "+path, string(raw[i]))
+			e.add("tool "+name+" at "+path, string(raw[i]))
 		}
 	}
 	delete(r.Result, "tools")
 	frame, err := json.Marshal(map[string]any{"result": r.Result, "members of tools": members})
 	require.NoError(t, err)
-	x.add("tools/list at "+path, string(frame))
+	e.add("tools/list at "+path, string(frame))
 }
 
 // withoutVariables replaces what differs between two recordings.
@@ -180,12 +180,12 @@ func withoutVariables(answer string) string {
 }
 
 // check compares the exchanges with the golden file.
-func (x *exchanges) check(t *testing.T) {
+func (e *exchanges) check(t *testing.T) {
 	t.Helper()
 	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
 	got := map[string]string{}
-	for i, name := range x.keys {
-		got[name] = withoutVariables(x.answers[i])
+	for i, name := range e.keys {
+		got[name] = withoutVariables(e.answers[i])
 	}
 	if *recordGolden {
 		b, err := json.MarshalIndent(got, "", " ")

@@ -69,7 +69,7 @@ type App struct {
 	coderUsers *coderusers.Users // nil if Coder session tokens are not accepted
 	limits     inbound.Limits
 	heartbeat  time.Duration    // Options.Heartbeat
-	recent     *recent          // the last lines of the log; nil without a log
+	recent     *recentLog       // the last lines of the log; nil without a log
 	rates      *admission.Rates // nil if requests are not limited
 	slots      *admission.Slots // nil if the number of concurrent calls is not limited
 	reloader   reloader
@@ -114,9 +114,9 @@ type Options struct {
 // Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch
 // agents: Start does.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
-	var kept *recent
+	var kept *recentLog
 	if o.Log != nil {
-		kept = &recent{next: o.Log}
+		kept = &recentLog{next: o.Log}
 		o.Log = kept
 	}
 	log, err := newLogger(cfg, o.Log)

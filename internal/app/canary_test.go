@@ -88,7 +88,7 @@ local:
       checks: ["curl -H 'X-Key: SECRET-check' 127.0.0.1:1"]
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
-	log, kept := &lockedBuffer{}, &spans{}
+	log, kept := &lockedBuffer{}, &spanExporter{}
 	issuer, coder := oidctest.New(t, oidcUsers...), codertest.New(t)
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
@@ -395,7 +395,7 @@ func TestCassettesHaveNoTokens(t *testing.T) {
 // TestRecent checks that the last lines of the log are kept, in order.
 func TestRecent(t *testing.T) {
 	t.Parallel()
-	r := &recent{next: io.Discard}
+	r := &recentLog{next: io.Discard}
 	for i := range recentLines + 3 {
 		_, err := fmt.Fprintf(r, "line %d\n", i)
 		require.NoError(t, err)

@@ -52,7 +52,7 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, errClosing
 	}
 	if client := inprocgrpc.ClientContext(ctx); client != nil {
-		ctx = metadata.NewOutgoingContext(inherited{ctx, client}, nil)
+		ctx = metadata.NewOutgoingContext(streamContext{ctx, client}, nil)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.closed, func() { cancel(fleet.ErrShutdown) })
@@ -60,19 +60,19 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { g.openCalls.Add(-1); stop(); cancel(nil); g.mu.RUnlock() }, nil
 }
 
-// inherited is the context of a stream of the in-process channel, with the values of its client's context. The channel
+// streamContext is the context of a stream of the in-process channel, with the values of its client's context. The channel
 // itself passes on only the end of that context.
-type inherited struct {
+type streamContext struct {
 	context.Context                 //nolint:containedctx // it is one
 	client          context.Context //nolint:containedctx // only for its values
 }
 
 // Value returns the value of the stream's context, or else of the client's.
-func (c inherited) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
+func (i streamContext) Value(key any) any {
+	if v := i.Context.Value(key); v != nil {
 		return v
 	}
-	return c.client.Value(key)
+	return i.client.Value(key)
 }
 
 // Unary is the interceptor of unary calls.

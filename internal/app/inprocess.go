@@ -70,21 +70,21 @@ type ownKey struct{}
 // isOwn reports whether the call is this process's own.
 func isOwn(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
 
-func (c inProcess) mark(ctx context.Context) context.Context {
-	if c.own {
+func (i inProcess) mark(ctx context.Context) context.Context {
+	if i.own {
 		return context.WithValue(ctx, ownKey{}, true)
 	}
 	return ctx
 }
 
 // Invoke makes a unary call.
-func (c inProcess) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
-	return c.channel.Invoke(c.mark(ctx), method, req, resp, opts...)
+func (i inProcess) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+	return i.channel.Invoke(i.mark(ctx), method, req, resp, opts...)
 }
 
 // NewStream begins a stream.
-func (c inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := c.Channel.NewStream(c.mark(ctx), desc, method, opts...)
+func (i inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := i.Channel.NewStream(i.mark(ctx), desc, method, opts...)
 	if err == nil && !desc.ClientStreams {
 		s = oneRequest{s}
 	}
@@ -95,8 +95,8 @@ func (c inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 type oneRequest struct{ grpc.ClientStream }
 
 // SendMsg sends the request. If the server refuses it, RecvMsg returns the reason.
-func (s oneRequest) SendMsg(m any) error {
-	if err := s.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
+func (o oneRequest) SendMsg(m any) error {
+	if err := o.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil

@@ -93,17 +93,17 @@ func (p *program) logWith(a *App) {
 type noDebug struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
-func (h noDebug) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelInfo && h.Handler.Enabled(ctx, l)
+func (n noDebug) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelInfo && n.Handler.Enabled(ctx, l)
 }
 
 // WithAttrs implements slog.Handler.
-func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return noDebug{h.Handler.WithAttrs(attrs)}
+func (n noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noDebug{n.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h noDebug) WithGroup(name string) slog.Handler { return noDebug{h.Handler.WithGroup(name)} }
+func (n noDebug) WithGroup(name string) slog.Handler { return noDebug{n.Handler.WithGroup(name)} }
 
 // closeWith calls c and joins its error to *err.
 func closeWith(err *error, c func() error) { *err = errors.Join(*err, c()) }

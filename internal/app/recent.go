@@ -12,8 +12,8 @@ const (
 	recentLine  = 2 << 10
 )
 
-// recent is a writer that passes the log on and keeps its last lines, for `fleet support-bundle`.
-type recent struct {
+// recentLog is a writer that passes the log on and keeps its last lines, for `fleet support-bundle`.
+type recentLog struct {
 	next io.Writer
 
 	mu    sync.Mutex
@@ -22,7 +22,7 @@ type recent struct {
 }
 
 // Write keeps a record of the log and passes it on. The handlers of slog write each record with a single call.
-func (r *recent) Write(record []byte) (int, error) {
+func (r *recentLog) Write(record []byte) (int, error) {
 	line := bytes.Clone(record[:min(len(record), recentLine)])
 	if len(record) > recentLine {
 		line = append(line, "...\n"...)
@@ -39,7 +39,7 @@ func (r *recent) Write(record []byte) (int, error) {
 }
 
 // text returns the lines that are kept, the oldest first. If r is nil, it returns nil.
-func (r *recent) text() []byte {
+func (r *recentLog) text() []byte {
 	if r == nil {
 		return nil
 	}

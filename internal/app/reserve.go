@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserved is a listener at 127.0.0.1 or ::1 that also reserves its port at the other address. Clients that connect to localhost try
+// reservedListener is a listener at 127.0.0.1 or ::1 that also reserves its port at the other address. Clients that connect to localhost try
 // both addresses, so otherwise an agent that listens at the other one could pass for the server.
-type reserved struct {
+type reservedListener struct {
 	net.Listener
 
 	other *os.File // nil if the other address does not exist, or if another program has its port already
@@ -39,8 +39,8 @@ func reserve(l net.Listener) net.Listener {
 		_ = unix.Close(fd)
 		return l
 	}
-	return reserved{l, os.NewFile(uintptr(fd), "reserved")}
+	return reservedListener{l, os.NewFile(uintptr(fd), "reserved")}
 }
 
 // Close closes the listener and releases the other address.
-func (r reserved) Close() error { return errors.Join(r.Listener.Close(), r.other.Close()) }
+func (r reservedListener) Close() error { return errors.Join(r.Listener.Close(), r.other.Close()) }

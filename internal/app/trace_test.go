@@ -31,29 +31,29 @@ const (
 	traceparent  = "00-" + callersTrace + "-" + callersSpan + "-01"
 )
 
-// spans is an exporter that keeps the spans of a server. Unlike the exporter of tracetest, it keeps them after the
+// spanExporter is an exporter that keeps the spans of a server. Unlike the exporter of tracetest, it keeps them after the
 // server has ended.
-type spans struct {
+type spanExporter struct {
 	mu  sync.Mutex
 	all tracetest.SpanStubs
 }
 
-func (s *spans) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
+func (s *spanExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, tracetest.SpanStubsFromReadOnlySpans(more)...)
 	return nil
 }
 
-func (s *spans) Shutdown(context.Context) error { return nil }
+func (s *spanExporter) Shutdown(context.Context) error { return nil }
 
-func (s *spans) exporter(context.Context) (trace.SpanExporter, error) { return s, nil }
+func (s *spanExporter) exporter(context.Context) (trace.SpanExporter, error) { return s, nil }
 
 // runTask starts a server, calls start, which starts a task, and waits for the end of the task. Then it closes the
 // server and returns the spans.
 func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.SpanStubs {
 	t.Helper()
-	kept := &spans{}
+	kept := &spanExporter{}
 	f := newTestFleet(t, fleetConfig{
 		Tokens:  map[string]tokenConfig{"alice": {}},
 		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },

@@ -24,7 +24,7 @@ type AgentPage struct {
 
 // Derive returns the result of make, for example an encoding of the rows. Only the first call runs make; later calls get
 // the same result.
-func (r *AgentPage) Derive(make func() any) any {
-	r.once.Do(func() { r.derived = make() })
-	return r.derived
+func (a *AgentPage) Derive(make func() any) any {
+	a.once.Do(func() { a.derived = make() })
+	return a.derived
 }

@@ -86,9 +86,9 @@ func (p Project) parameterNames() string {
 }
 
 // meaning returns the description in parentheses; "" if there is none.
-func (q Parameter) meaning() string {
-	for _, text := range []string{q.Description, q.DisplayName} {
-		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" && line != q.Name {
+func (p Parameter) meaning() string {
+	for _, text := range []string{p.Description, p.DisplayName} {
+		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" && line != p.Name {
 			return " (" + Shorten(line, 120) + ")"
 		}
 	}
@@ -96,69 +96,69 @@ func (q Parameter) meaning() string {
 }
 
 // accepts describes the valid values.
-func (q Parameter) accepts() string {
+func (p Parameter) accepts() string {
 	switch {
-	case len(q.Options) > 0 && q.Type == ParameterList:
-		return "give a JSON list with any of " + JoinNames(q.Options)
-	case len(q.Options) > 0:
-		return "give one of " + JoinNames(q.Options)
-	case q.Type == ParameterBool:
+	case len(p.Options) > 0 && p.Type == ParameterList:
+		return "give a JSON list with any of " + JoinNames(p.Options)
+	case len(p.Options) > 0:
+		return "give one of " + JoinNames(p.Options)
+	case p.Type == ParameterBool:
 		return "give true or false"
-	case q.Type == ParameterList:
+	case p.Type == ParameterList:
 		return "give a JSON list of texts"
-	case q.Type == ParameterNumber:
-		return "give " + q.numbers()
-	case q.Pattern != "" && q.PatternError != "":
-		return Shorten(q.PatternError, 200)
-	case q.Pattern != "":
-		return "give a text that matches " + Shorten(q.Pattern, 200)
+	case p.Type == ParameterNumber:
+		return "give " + p.numbers()
+	case p.Pattern != "" && p.PatternError != "":
+		return Shorten(p.PatternError, 200)
+	case p.Pattern != "":
+		return "give a text that matches " + Shorten(p.Pattern, 200)
 	}
 	return "give a text"
 }
 
-func (q Parameter) numbers() string {
+func (p Parameter) numbers() string {
 	switch {
-	case q.Min != nil && q.Max != nil:
-		return "a number from " + strconv.FormatInt(*q.Min, 10) + " to " + strconv.FormatInt(*q.Max, 10)
-	case q.Min != nil:
-		return "a number of at least " + strconv.FormatInt(*q.Min, 10)
-	case q.Max != nil:
-		return "a number of at most " + strconv.FormatInt(*q.Max, 10)
+	case p.Min != nil && p.Max != nil:
+		return "a number from " + strconv.FormatInt(*p.Min, 10) + " to " + strconv.FormatInt(*p.Max, 10)
+	case p.Min != nil:
+		return "a number of at least " + strconv.FormatInt(*p.Min, 10)
+	case p.Max != nil:
+		return "a number of at most " + strconv.FormatInt(*p.Max, 10)
 	}
 	return "a number"
 }
 
 // reject returns why the value is not valid; "" if it is valid.
-func (q Parameter) reject(value string) string {
+func (p Parameter) reject(value string) string {
 	valid := true
-	switch q.Type {
+	switch p.Type {
 	case ParameterBool:
 		valid = value == "true" || value == "false"
 	case ParameterNumber:
 		n, err := strconv.ParseInt(value, 10, 64)
-		valid = err == nil && (q.Min == nil || n >= *q.Min) && (q.Max == nil || n <= *q.Max)
+		valid = err == nil && (p.Min == nil || n >= *p.Min) && (p.Max == nil || n <= *p.Max)
 	case ParameterList:
 		var list []string
 		valid = json.Unmarshal([]byte(value), &list) == nil
 		for _, item := range list {
-			valid = valid && (len(q.Options) == 0 || slices.Contains(q.Options, item))
+			valid = valid && (len(p.Options) == 0 || slices.Contains(p.Options, item))
 		}
 		if valid {
 			return ""
 		}
-		return q.accepts()
+		return p.accepts()
 	}
-	if valid && len(q.Options) > 0 {
-		valid = slices.Contains(q.Options, value)
+	if valid && len(p.Options) > 0 {
+		valid = slices.Contains(p.Options, value)
 	}
-	if valid && q.Pattern != "" {
+	if valid && p.Pattern != "" {
 		// The host checks the value too. A pattern that Go does not know is left to it.
-		if pattern, err := regexp.Compile(q.Pattern); err == nil {
+		if pattern, err := regexp.Compile(p.Pattern); err == nil {
 			valid = pattern.MatchString(value)
 		}
 	}
 	if valid {
 		return ""
 	}
-	return q.accepts()
+	return p.accepts()
 }

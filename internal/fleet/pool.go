@@ -43,8 +43,8 @@ type Authorization struct {
 }
 
 // Principal returns the principal, which has the name.
-func (b Authorization) Principal(name string) Principal {
-	return Principal{Name: name, Kind: b.Kind, Scope: b.Scope}
+func (a Authorization) Principal(name string) Principal {
+	return Principal{Name: name, Kind: a.Kind, Scope: a.Scope}
 }
 
 // ReusePolicy says which agent of a pool a task may get.

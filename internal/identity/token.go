@@ -16,19 +16,19 @@ type Tokens struct {
 }
 
 // Credentials implements Source.
-func (s Tokens) Credentials() string {
-	if s.AgentsOnly {
+func (t Tokens) Credentials() string {
+	if t.AgentsOnly {
 		return ""
 	}
 	return "Fleet tokens (" + fleet.TokenPrefix + "...)"
 }
 
 // Recognizes implements Source.
-func (s Tokens) Recognizes(secret string) bool {
-	return fleet.IsAgentSecret(secret) || !s.AgentsOnly && strings.HasPrefix(secret, fleet.TokenPrefix)
+func (t Tokens) Recognizes(secret string) bool {
+	return fleet.IsAgentSecret(secret) || !t.AgentsOnly && strings.HasPrefix(secret, fleet.TokenPrefix)
 }
 
 // Authenticate implements Source.
-func (s Tokens) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
-	return s.Lookup(ctx, secret)
+func (t Tokens) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
+	return t.Lookup(ctx, secret)
 }

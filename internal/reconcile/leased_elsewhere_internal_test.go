@@ -21,9 +21,9 @@ type leaseCounter struct {
 	requests atomic.Int64
 }
 
-func (s *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
-	s.requests.Add(1)
-	return s.Store.Lease(ctx, key, owner, ttl)
+func (l *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
+	l.requests.Add(1)
+	return l.Store.Lease(ctx, key, owner, ttl)
 }
 
 // TestAgentLeasedElsewhere changes an agent while another process has its lease. The reconciler requests the lease after

@@ -114,8 +114,8 @@ func TestAdoption(t *testing.T) {
 // anonymousLister is a place whose listings do not say which agents the workspaces were made for, as after a restart.
 type anonymousLister struct{ *fake.Place }
 
-func (p anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
-	all, err := p.Place.List(ctx)
+func (a anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
+	all, err := a.Place.List(ctx)
 	for i := range all {
 		all[i].AgentUID = ""
 	}

@@ -47,9 +47,9 @@ type failingTidier struct {
 	tidied chan struct{} // receives after a call of Tidy; has room for one value
 }
 
-func (p failingTidier) Tidy(context.Context, time.Time) error {
+func (f failingTidier) Tidy(context.Context, time.Time) error {
 	select {
-	case p.tidied <- struct{}{}:
+	case f.tidied <- struct{}{}:
 	default: // a value is pending
 	}
 	return errors.New("the disk is read-only")

@@ -31,11 +31,11 @@ func newClock(c *state.Config) *clock {
 }
 
 // pass sets the clock forward, and lets the fleet notice.
-func (k *clock) pass(h *servicetest.Harness, d time.Duration) {
+func (c *clock) pass(h *servicetest.Harness, d time.Duration) {
 	h.T.Helper()
-	k.at.Store(new(k.at.Load().Add(d)))
+	c.at.Store(new(c.at.Load().Add(d)))
 	require.NoError(h.T, h.Store.Update(h.T.Context(), func(tx fleet.Tx) error {
-		return tx.Append(&fleet.Event{Time: *k.at.Load(), Type: fleet.EventFleetChanged, Text: "time passes"})
+		return tx.Append(&fleet.Event{Time: *c.at.Load(), Type: fleet.EventFleetChanged, Text: "time passes"})
 	}))
 }
 
@@ -52,13 +52,13 @@ func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 }
 
 // settled waits until the schedule has dealt with the ticks up to now, and returns it.
-func (k *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
+func (c *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
 	h.T.Helper()
 	h.WaitStored(func() bool {
 		var err error
 		v, err = h.ShowSchedule(h.Context(), name)
 		require.NoError(h.T, err)
-		return v.NextTick.IsZero() || v.NextTick.After(*k.at.Load())
+		return v.NextTick.IsZero() || v.NextTick.After(*c.at.Load())
 	})
 	return v
 }

@@ -53,12 +53,12 @@ func checksOf(v *fleet.AgentView) []fleet.CheckResult {
 // endTimePlace is a place whose runs report the time of their end.
 type endTimePlace struct{ *fake.Place }
 
-func (d endTimePlace) Connect(a fleet.Agent) fleet.Runner { return endTimeRunner{d.Place.Connect(a)} }
+func (e endTimePlace) Connect(a fleet.Agent) fleet.Runner { return endTimeRunner{e.Place.Connect(a)} }
 
 type endTimeRunner struct{ fleet.Runner }
 
-func (d endTimeRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	o, err := d.Runner.Follow(ctx, r, cursor, sink)
+func (e endTimeRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	o, err := e.Runner.Follow(ctx, r, cursor, sink)
 	o.EndedAt = time.Now()
 	return o, err
 }

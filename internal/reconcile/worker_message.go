@@ -17,10 +17,10 @@ type delivery struct {
 
 // end ends the delivery and waits until it has ended. A message that is being sent may or may not arrive; sending it again
 // with the same id is safe.
-func (p *delivery) end() {
-	if p != nil {
-		p.cancel()
-		<-p.done
+func (d *delivery) end() {
+	if d != nil {
+		d.cancel()
+		<-d.done
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 )
 
 // runToEnd dispatches a run and waits for its end.
-func (x *bench) runToEnd(ctx context.Context, id string) fleet.Run {
-	x.t.Helper()
+func (b *bench) runToEnd(ctx context.Context, id string) fleet.Run {
+	b.t.Helper()
 	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: waittest.Limit}
-	require.NoError(x.t, x.agent.Dispatch(ctx, r))
-	_, err := x.follow(ctx, r)
-	require.NoError(x.t, err)
+	require.NoError(b.t, b.agent.Dispatch(ctx, r))
+	_, err := b.follow(ctx, r)
+	require.NoError(b.t, err)
 	return r
 }
 

@@ -56,14 +56,14 @@ func newBench(t *testing.T) (*bench, context.Context) {
 	return x, ctx
 }
 
-func (x *bench) Ready() error { return nil }
+func (b *bench) Ready() error { return nil }
 
-func (x *bench) Tree() (*Tree, error) { return nil, nil }
+func (b *bench) Tree() (*Tree, error) { return nil, nil }
 
-func (x *bench) Work(r fleet.Run) (Work, error) {
+func (b *bench) Work(r fleet.Run) (Work, error) {
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return Work{
-		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: x.permissions}},
+		Driver: d, Dir: string(b.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: b.permissions}},
 		Environ: func(own map[string]string) []string {
 			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
 			for k, v := range own {
@@ -74,20 +74,20 @@ func (x *bench) Work(r fleet.Run) (Work, error) {
 	}, err
 }
 
-func (x *bench) prepare(r fleet.Run) ([]string, error) {
-	w, err := x.Work(r)
-	require.NoError(x.t, err)
-	return x.host.prepare(w, r, x.home)
+func (b *bench) prepare(r fleet.Run) ([]string, error) {
+	w, err := b.Work(r)
+	require.NoError(b.t, err)
+	return b.host.prepare(w, r, b.home)
 }
 
-func (x *bench) follow(ctx context.Context, r fleet.Run) (fleet.Outcome, error) {
-	return x.agent.Follow(ctx, r, "", func(fleet.Output) error { return nil })
+func (b *bench) follow(ctx context.Context, r fleet.Run) (fleet.Outcome, error) {
+	return b.agent.Follow(ctx, r, "", func(fleet.Output) error { return nil })
 }
 
-func (x *bench) times() string {
-	x.t.Helper()
-	out, err := os.ReadFile(filepath.Join(string(x.home), "times"))
-	require.NoError(x.t, err)
+func (b *bench) times() string {
+	b.t.Helper()
+	out, err := os.ReadFile(filepath.Join(string(b.home), "times"))
+	require.NoError(b.t, err)
 	return string(out)
 }
 

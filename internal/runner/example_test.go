@@ -11,21 +11,21 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// papi is an agent whose tasks are shell scripts. A place implements runner.Workspace in the same way, and derives the
+// scriptWorkspace is an agent whose tasks are shell scripts. A place implements runner.Workspace in the same way, and derives the
 // results from its own agents.
-type papi struct{ dir string }
+type scriptWorkspace struct{ dir string }
 
 // Ready implements runner.Workspace.
-func (p papi) Ready() error { return nil }
+func (p scriptWorkspace) Ready() error { return nil }
 
 // Work implements runner.Workspace.
-func (p papi) Work(fleet.Run) (runner.Work, error) {
+func (p scriptWorkspace) Work(fleet.Run) (runner.Work, error) {
 	shell, err := driver.New(driver.Options{Kind: "shell"})
 	return runner.Work{Driver: shell, Dir: p.dir, Job: driver.Job{Agent: "papi", Spec: "Try things"}}, err
 }
 
 // Tree implements runner.Workspace. The agent works in no repository.
-func (p papi) Tree() (*runner.Tree, error) { return nil, nil }
+func (p scriptWorkspace) Tree() (*runner.Tree, error) { return nil, nil }
 
 // A place on this machine gives its agents' runs to a Host. Each run has a supervisor. The supervisor is the same
 // program, whose main calls Main first.
@@ -39,7 +39,7 @@ func Example() {
 	defer host.Close()
 	home := runner.Home(dir)
 	check(home.Make())
-	agent := host.Agent("papi", home, papi{dir})
+	agent := host.Agent("papi", home, scriptWorkspace{dir})
 
 	ctx := context.Background()
 	run := fleet.Run{TaskID: "1", Prompt: "echo working\necho 'The answer is 42' >\"$FLEET_SUMMARY\"", Timeout: fleet.DefaultCheckTimeout}

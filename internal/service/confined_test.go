@@ -15,10 +15,10 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// bare is a place that confines only agents of projects.
-type bare struct{ *fake.Place }
+// projectConfiningPlace is a place that confines only agents of projects.
+type projectConfiningPlace struct{ *fake.Place }
 
-func (bare) Unconfined(a fleet.Agent) string {
+func (projectConfiningPlace) Unconfined(a fleet.Agent) string {
 	if a.Project == "" {
 		return "use Linux 6.12 or later"
 	}
@@ -34,7 +34,7 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	defer store.Close()
 	world := fake.New(fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "here"), Drivers: []fleet.Driver{{Name: "fake"}}}})
 	defer world.Destroy()
-	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{Replica: "here"}))
+	s := service.New(state.New(store, []fleet.Place{projectConfiningPlace{world}}, state.Config{Replica: "here"}))
 	as := func(scope fleet.Scope) context.Context {
 		return fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
 	}

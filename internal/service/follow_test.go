@@ -19,15 +19,15 @@ type restarting struct {
 	failed chan struct{} // gets a value when a View has failed
 }
 
-func (s *restarting) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	if s.down.Load() {
+func (r *restarting) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	if r.down.Load() {
 		select {
-		case s.failed <- struct{}{}:
+		case r.failed <- struct{}{}:
 		default:
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the database does not answer")
 	}
-	return s.Store.View(ctx, fn)
+	return r.Store.View(ctx, fn)
 }
 
 // TestFollowDuringARestartOfTheStore checks that FollowTask goes on after the store has not answered for a moment.

@@ -240,7 +240,7 @@ func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error
 }
 
 // setPages sets the fields of h that depend on the total.
-func (h *TaskPage) setPages(offset int) {
-	h.Next = fleet.NextCursor(offset, len(h.Tasks), h.Total)
-	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
+func (t *TaskPage) setPages(offset int) {
+	t.Next = fleet.NextCursor(offset, len(t.Tasks), t.Total)
+	t.Pages = (t.Total + t.PageSize - 1) / t.PageSize
 }

@@ -41,8 +41,8 @@ func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]
 }
 
 // Scarce reports whether the budget has less than a fifth left.
-func (r *BudgetBalance) Scarce() bool {
-	return r.Limit > 0 && r.Left.Micros < r.Limit/5 || r.TokenLimit > 0 && r.Left.Tokens < r.TokenLimit/5
+func (b *BudgetBalance) Scarce() bool {
+	return b.Limit > 0 && b.Left.Micros < b.Limit/5 || b.TokenLimit > 0 && b.Left.Tokens < b.TokenLimit/5
 }
 
 // BudgetsOf returns the budgets that are for the task of the agent.

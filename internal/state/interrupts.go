@@ -40,4 +40,4 @@ func (i *Interrupts) Send(ctx context.Context, a *fleet.Agent, t *fleet.Task) er
 func (i *Interrupts) Requests() <-chan Interrupt { return i.requests }
 
 // Reply reports the result to the caller of Send.
-func (r Interrupt) Reply(err error) { r.reply <- err }
+func (i Interrupt) Reply(err error) { i.reply <- err }

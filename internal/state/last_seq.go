@@ -17,4 +17,4 @@ func newLastSeqReader(store fleet.Store) lastSeqReader {
 }
 
 // last returns the Seq of the newest event, from a read that begins after last was called.
-func (n lastSeqReader) last(ctx context.Context) (int64, error) { return n.Get(ctx, struct{}{}) }
+func (l lastSeqReader) last(ctx context.Context) (int64, error) { return l.Get(ctx, struct{}{}) }

@@ -25,8 +25,8 @@ type countingTx struct {
 	counter *loadCounter
 }
 
-func (s *loadCounter) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	return s.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, s}) })
+func (l *loadCounter) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	return l.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, l}) })
 }
 
 func (t countingTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {

@@ -41,8 +41,8 @@ agents:
   helper: {model: stub, description: Helps., instruction: You help., toolsets: [{type: todo}]}
 `
 
-// biller is a model that bills its responses. It bills a response when it has thought of it, if the client still waits.
-type biller struct {
+// billingModel is a model that bills its responses. It bills a response when it has thought of it, if the client still waits.
+type billingModel struct {
 	stub *modelstub.Server
 
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ type biller struct {
 	unread int // responses that were billed, and could not be written
 }
 
-func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *billingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	thinks := between(b.random, 100*time.Millisecond, 800*time.Millisecond)
 	b.mu.Unlock()
@@ -81,7 +81,7 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (b *biller) figures() (billed, broken, unread int) {
+func (b *billingModel) figures() (billed, broken, unread int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.billed, b.broken, b.unread
@@ -98,7 +98,7 @@ func TestChaosBill(t *testing.T) {
 	stub, err := modelstub.Listen("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(stub.Close)
-	bill := &biller{stub: stub, random: random(seed, 0)}
+	bill := &billingModel{stub: stub, random: random(seed, 0)}
 	endpoint := httptest.NewServer(bill)
 	t.Cleanup(endpoint.Close)
 	dir := t.TempDir()

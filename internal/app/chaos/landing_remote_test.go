@@ -26,7 +26,7 @@ import (
 )
 
 // Repository implements fleet.Integrator, with the runner of the place, as the place coder does with that of a workspace.
-func (s *shared) Repository(project string) (fleet.Repository, error) {
+func (s *sharedPlace) Repository(project string) (fleet.Repository, error) {
 	a := fleet.Agent{UID: "host", Name: "host", Project: project}
 	return sharedRepository{s.client.Repository(a, remote.Source{})}, nil
 }

@@ -209,9 +209,9 @@ type idleTracker struct {
 }
 
 // startable reports whether a task could start.
-func (w *idleTracker) startable() bool {
-	for key, n := range w.ready {
-		if n > 0 && (key == "" || w.running[key] == "") {
+func (i *idleTracker) startable() bool {
+	for key, n := range i.ready {
+		if n > 0 && (key == "" || i.running[key] == "") {
 			return true
 		}
 	}
@@ -219,27 +219,27 @@ func (w *idleTracker) startable() bool {
 }
 
 // change calls f, which changes what could start, at the time.
-func (w *idleTracker) change(at time.Time, f func()) {
-	before := w.startable()
+func (i *idleTracker) change(at time.Time, f func()) {
+	before := i.startable()
 	f()
-	after := w.startable()
-	for uid, since := range w.idle {
+	after := i.startable()
+	for uid, since := range i.idle {
 		switch {
 		case !before && after:
-			w.idle[uid] = at
+			i.idle[uid] = at
 		case before && !after:
-			w.addWait(uid, since, at)
-			w.idle[uid] = time.Time{}
+			i.addWait(uid, since, at)
+			i.idle[uid] = time.Time{}
 		}
 	}
 }
 
 // addWait adds the part of the time that counts.
-func (w *idleTracker) addWait(agent string, since, until time.Time) {
+func (i *idleTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
 	}
-	for _, s := range w.calm {
+	for _, s := range i.calm {
 		begin, end := since, until
 		if s.begin.After(begin) {
 			begin = s.begin
@@ -248,48 +248,48 @@ func (w *idleTracker) addWait(agent string, since, until time.Time) {
 			end = s.end
 		}
 		if end.After(begin) {
-			w.waits = append(w.waits, end.Sub(begin))
-			if end.Sub(begin) == slices.Max(w.waits) {
-				w.worst = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end)
+			i.waits = append(i.waits, end.Sub(begin))
+			if end.Sub(begin) == slices.Max(i.waits) {
+				i.worst = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end)
 			}
 		}
 	}
 }
 
-func (w *idleTracker) taskReady(o *queuedOutcome, at time.Time) {
-	w.change(at, func() { w.ready[o.exclusive]++ })
+func (i *idleTracker) taskReady(o *queuedOutcome, at time.Time) {
+	i.change(at, func() { i.ready[o.exclusive]++ })
 }
 
-func (w *idleTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
-	w.agentGone(agent, at)
-	w.busy[agent] = true
-	w.change(at, func() {
-		w.ready[o.exclusive]--
+func (i *idleTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
+	i.agentGone(agent, at)
+	i.busy[agent] = true
+	i.change(at, func() {
+		i.ready[o.exclusive]--
 		if o.exclusive != "" {
-			w.running[o.exclusive] = o.id
+			i.running[o.exclusive] = o.id
 		}
 	})
 }
 
-func (w *idleTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
-	w.change(at, func() { delete(w.running, o.exclusive) })
-	delete(w.busy, agent)
-	w.agentFree(agent, at)
+func (i *idleTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
+	i.change(at, func() { delete(i.running, o.exclusive) })
+	delete(i.busy, agent)
+	i.agentFree(agent, at)
 }
 
 // agentFree says that the agent can take a task, unless it has one.
-func (w *idleTracker) agentFree(agent string, at time.Time) {
-	if _, is := w.idle[agent]; is || w.busy[agent] {
+func (i *idleTracker) agentFree(agent string, at time.Time) {
+	if _, is := i.idle[agent]; is || i.busy[agent] {
 		return
 	}
-	w.idle[agent] = time.Time{}
-	if w.startable() {
-		w.idle[agent] = at
+	i.idle[agent] = time.Time{}
+	if i.startable() {
+		i.idle[agent] = at
 	}
 }
 
 // agentGone says that the agent has a task, or is not there any more.
-func (w *idleTracker) agentGone(agent string, at time.Time) {
-	w.addWait(agent, w.idle[agent], at)
-	delete(w.idle, agent)
+func (i *idleTracker) agentGone(agent string, at time.Time) {
+	i.addWait(agent, i.idle[agent], at)
+	delete(i.idle, agent)
 }

@@ -19,9 +19,9 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// shared is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
+// sharedPlace is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
 // servers. Its runners are called as those of workspaces are, and its other methods by name.
-type shared struct {
+type sharedPlace struct {
 	http   *http.Client
 	client *remote.Client
 }
@@ -84,15 +84,15 @@ func callMethod(p fleet.Place, r *http.Request) (a answer) {
 }
 
 // dialShared returns the place that serveShared serves at the path.
-func dialShared(path string) *shared {
+func dialShared(path string) *sharedPlace {
 	h := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
-	return &shared{h, remote.NewClient(remote.ClientConfig{URL: "http://shared", Key: sharedKey, HTTP: h})}
+	return &sharedPlace{h, remote.NewClient(remote.ClientConfig{URL: "http://shared", Key: sharedKey, HTTP: h})}
 }
 
 // call calls the method of the place with the argument.
-func call[T any](ctx context.Context, s *shared, method string, arg any) (result T, err error) {
+func call[T any](ctx context.Context, s *sharedPlace, method string, arg any) (result T, err error) {
 	body, err := json.Marshal(arg)
 	if err != nil {
 		return result, err
@@ -118,46 +118,46 @@ func call[T any](ctx context.Context, s *shared, method string, arg any) (result
 	return result, nil
 }
 
-func (s *shared) Traits() fleet.Traits { return sharedTraits }
+func (s *sharedPlace) Traits() fleet.Traits { return sharedTraits }
 
-func (s *shared) Projects(ctx context.Context) ([]fleet.Project, error) {
+func (s *sharedPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return call[[]fleet.Project](ctx, s, "Projects", nil)
 }
 
-func (s *shared) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+func (s *sharedPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	return call[[]fleet.Role](ctx, s, "Roles", project)
 }
 
-func (s *shared) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+func (s *sharedPlace) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	return call[fleet.Workspace](ctx, s, "Provision", a)
 }
 
-func (s *shared) Start(ctx context.Context, a fleet.Agent) error {
+func (s *sharedPlace) Start(ctx context.Context, a fleet.Agent) error {
 	_, err := call[any](ctx, s, "Start", a)
 	return err
 }
 
-func (s *shared) Stop(ctx context.Context, a fleet.Agent) error {
+func (s *sharedPlace) Stop(ctx context.Context, a fleet.Agent) error {
 	_, err := call[any](ctx, s, "Stop", a)
 	return err
 }
 
-func (s *shared) Delete(ctx context.Context, a fleet.Agent) (string, error) {
+func (s *sharedPlace) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return call[string](ctx, s, "Delete", a)
 }
 
-func (s *shared) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+func (s *sharedPlace) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	return call[fleet.Workspace](ctx, s, "Inspect", a)
 }
 
-func (s *shared) List(ctx context.Context) ([]fleet.Workspace, error) {
+func (s *sharedPlace) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return call[[]fleet.Workspace](ctx, s, "List", nil)
 }
 
-func (s *shared) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
+func (s *sharedPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
 	return nil, false, nil
 }
 
-func (s *shared) Connect(a fleet.Agent) fleet.Runner { return s.client.Connect(a) }
+func (s *sharedPlace) Connect(a fleet.Agent) fleet.Runner { return s.client.Connect(a) }
 
-func (s *shared) Close() error { return nil }
+func (s *sharedPlace) Close() error { return nil }

@@ -63,15 +63,15 @@ type bundleFetch struct {
 }
 
 // bundle returns the content of the agent's bundle.
-func (r *bundleFetch) bundle(ctx context.Context) *downloadReader {
-	return r.newDownloadReader(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
+func (b *bundleFetch) bundle(ctx context.Context) *downloadReader {
+	return b.newDownloadReader(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: b.agent}, nil)
 }
 
 // fetch fetches the bundle into the repository.
-func (r *bundleFetch) fetch(ctx context.Context) error {
-	gitDir, err := r.git(ctx, "rev-parse", "--absolute-git-dir")
+func (b *bundleFetch) fetch(ctx context.Context) error {
+	gitDir, err := b.git(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
-		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
+		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", b.dir)
 	}
 	tmp, err := scratch.Open(filepath.Join(strings.TrimSpace(gitDir), "fleet-rescue"))
 	if err != nil {
@@ -79,27 +79,27 @@ func (r *bundleFetch) fetch(ctx context.Context) error {
 	}
 	defer func() { _ = tmp.Close() }()
 	file := filepath.Join(tmp.Path(), "bundle")
-	if _, err := writeFile(file, r.bundle(ctx)); err != nil {
+	if _, err := writeFile(file, b.bundle(ctx)); err != nil {
 		return downloadError(err)
 	}
-	heads, err := r.git(ctx, "bundle", "list-heads", file)
+	heads, err := b.git(ctx, "bundle", "list-heads", file)
 	if err != nil {
 		return Fail(ExitError, "write the bundle to a file with -o FILE to inspect it", "git cannot read the bundle: %v", err)
 	}
-	specs, branches := rescueRefspecs(r.agent, heads)
+	specs, branches := rescueRefspecs(b.agent, heads)
 	// The agent's git objects are not trusted, so git checks them.
 	args := append([]string{"-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", file}, specs...)
-	if _, err := r.git(ctx, args...); err != nil {
+	if _, err := b.git(ctx, args...); err != nil {
 		return Fail(ExitError, "run git fetch first in a clone of the agent's project, or write the bundle with -o FILE", "git refused the bundle: %v", err)
 	}
 	if len(branches) == 0 {
-		r.note("The bundle has no branches. Its other refs are below refs/fleet: git for-each-ref refs/fleet")
+		b.note("The bundle has no branches. Its other refs are below refs/fleet: git for-each-ref refs/fleet")
 		return nil
 	}
 	for _, branch := range branches {
-		r.screen.print(printable(branch) + "\n")
+		b.screen.print(printable(branch) + "\n")
 	}
-	r.hint("Look at it: git log -p %s", branches[len(branches)-1])
+	b.hint("Look at it: git log -p %s", branches[len(branches)-1])
 	return nil
 }
 
@@ -128,8 +128,8 @@ func rescueRefspecs(agent, heads string) (specs, branches []string) {
 
 // git runs git in the repository and returns its standard output. If git fails, the error is what git wrote to standard
 // error.
-func (r *bundleFetch) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, r.gitPath, append([]string{"-C", r.dir}, args...)...)
+func (b *bundleFetch) git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, b.gitPath, append([]string{"-C", b.dir}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -97,8 +97,8 @@ type tokenCredentials struct {
 }
 
 // GetRequestMetadata returns the header that carries the token.
-func (b tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
-	token, err := b.target.token(ctx)
+func (t tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := t.target.token(ctx)
 	if err != nil {
 		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
@@ -106,4 +106,4 @@ func (b tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (
 }
 
 // RequireTransportSecurity reports whether the token may only be sent over TLS.
-func (b tokenCredentials) RequireTransportSecurity() bool { return !b.plaintext }
+func (t tokenCredentials) RequireTransportSecurity() bool { return !t.plaintext }

@@ -82,26 +82,26 @@ func (s *session) newDownloadReader(ctx context.Context, method string, req prot
 	return &downloadReader{next: s.conn.newAttempts(method, req).receive(ctx, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
 }
 
-func (c *downloadReader) Read(b []byte) (int, error) {
-	for len(c.pending) == 0 {
-		m, err := c.next()
-		if isEnd(err) && c.wantSum != "" && hex.EncodeToString(c.sum.Sum(nil)) != c.wantSum {
+func (d *downloadReader) Read(b []byte) (int, error) {
+	for len(d.pending) == 0 {
+		m, err := d.next()
+		if isEnd(err) && d.wantSum != "" && hex.EncodeToString(d.sum.Sum(nil)) != d.wantSum {
 			err = errDamaged
 		}
 		if err != nil {
 			return 0, err
 		}
 		body, _ := m.(*httpbody.HttpBody)
-		c.pending = body.GetData()
+		d.pending = body.GetData()
 		for _, extension := range body.GetExtensions() {
 			if info := new(fleetv1.PayloadInfo); extension.UnmarshalTo(info) == nil {
-				c.wantSum = info.GetSha256()
+				d.wantSum = info.GetSha256()
 			}
 		}
 	}
-	n := copy(b, c.pending)
-	c.sum.Write(b[:n])
-	c.pending = c.pending[n:]
+	n := copy(b, d.pending)
+	d.sum.Write(b[:n])
+	d.pending = d.pending[n:]
 	return n, nil
 }
 

@@ -162,17 +162,17 @@ func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
 // keyValues are the values of a flag that takes NAME=VALUE, such as --param and --label.
 type keyValues []string
 
-func (p *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
+func (k *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringArrayVar((*[]string)(k), "param", nil, usage)
 }
 
 // parse returns the values by name. what is the flag that gives them, or what they are.
-func (p keyValues) parse(what string) (map[string]string, error) {
-	if len(p) == 0 {
+func (k keyValues) parse(what string) (map[string]string, error) {
+	if len(k) == 0 {
 		return nil, nil
 	}
 	values := map[string]string{}
-	for _, text := range p {
+	for _, text := range k {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return nil, usagef("%s is %q: write NAME=VALUE", what, text)

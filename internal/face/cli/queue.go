@@ -258,22 +258,22 @@ func parseTarget(target string) (agent, pool, project string) {
 }
 
 // queueRequest returns the request with what the target and the flags name.
-func (o *taskFlags) queueRequest(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
+func (t *taskFlags) queueRequest(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
 	agent, pool, project := parseTarget(target)
-	if _, err := o.request(s, agent, description); err != nil {
+	if _, err := t.request(s, agent, description); err != nil {
 		return nil, err
 	}
-	req := o.copyToQueueRequest()
+	req := t.copyToQueueRequest()
 	req.Pool, req.Project = pool, project
 	return req, nil
 }
 
 // copyToQueueRequest returns the request for a task that may wait. QueueTaskRequest has all fields of StartAgentTaskRequest, under the
 // same names.
-func (o *taskFlags) copyToQueueRequest() *fleetv1.QueueTaskRequest {
+func (t *taskFlags) copyToQueueRequest() *fleetv1.QueueTaskRequest {
 	req := &fleetv1.QueueTaskRequest{}
 	to := req.ProtoReflect()
-	o.req.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	t.req.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		to.Set(to.Descriptor().Fields().ByName(f.Name()), v)
 		return true
 	})

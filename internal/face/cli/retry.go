@@ -260,14 +260,14 @@ type retryPause struct {
 
 // wait waits before the next try. It returns false when the limit is reached or ctx is done. A negative limit is never
 // reached.
-func (b *retryPause) wait(ctx context.Context, limit time.Duration) bool {
-	if b.tries == 0 {
-		b.since = time.Now()
+func (r *retryPause) wait(ctx context.Context, limit time.Duration) bool {
+	if r.tries == 0 {
+		r.since = time.Now()
 	}
-	length := min(50*time.Millisecond<<min(b.tries, 6), 2*time.Second)
+	length := min(50*time.Millisecond<<min(r.tries, 6), 2*time.Second)
 	length = length*3/4 + rand.N(length/2)
-	b.tries++
-	if limit >= 0 && time.Since(b.since)+length > limit {
+	r.tries++
+	if limit >= 0 && time.Since(r.since)+length > limit {
 		return false
 	}
 	return sleep(ctx, length) == nil

@@ -63,83 +63,83 @@ const (
 const maxSequence = 32
 
 // clean returns the part of the text that may be written to the terminal.
-func (f *sanitizer) clean(text string) string {
+func (s *sanitizer) clean(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		f.step(&b, r)
+		s.step(&b, r)
 	}
 	return b.String()
 }
 
-func (f *sanitizer) step(b *strings.Builder, r rune) {
-	if f.afterCR && r != '\r' {
-		f.afterCR = false
+func (s *sanitizer) step(b *strings.Builder, r rune) {
+	if s.afterCR && r != '\r' {
+		s.afterCR = false
 		if r != '\n' {
 			b.WriteByte('\n')
 		}
 	}
-	switch f.state {
+	switch s.state {
 	case afterEscape:
-		f.state = inPlain
+		s.state = inPlain
 		switch r {
 		case '[':
-			f.beginSequence()
+			s.beginSequence()
 		case ']', 'P', 'X', '^', '_':
-			f.state = inString
+			s.state = inString
 		}
 	case inCSI:
-		f.stepCSI(b, r)
+		s.stepCSI(b, r)
 	case inString:
 		switch r {
 		case 0x1b:
-			f.state = inStringEscape
+			s.state = inStringEscape
 		case 0x07, 0x9c, '\n': // an unterminated string must not hide the rest
-			f.state = inPlain
+			s.state = inPlain
 		}
 	case inStringEscape:
-		if f.state = inPlain; r != '\\' {
-			f.state = afterEscape
-			f.step(b, r)
+		if s.state = inPlain; r != '\\' {
+			s.state = afterEscape
+			s.step(b, r)
 		}
 	default:
-		f.stepText(b, r)
+		s.stepText(b, r)
 	}
 }
 
-func (f *sanitizer) beginSequence() {
-	f.state = inCSI
-	f.pending.Reset()
+func (s *sanitizer) beginSequence() {
+	s.state = inCSI
+	s.pending.Reset()
 }
 
-func (f *sanitizer) stepCSI(b *strings.Builder, r rune) {
+func (s *sanitizer) stepCSI(b *strings.Builder, r rune) {
 	switch {
 	case r >= '0' && r <= '9' || r == ';' || r == ':':
-		if f.pending.Len() < maxSequence {
-			f.pending.WriteRune(r)
+		if s.pending.Len() < maxSequence {
+			s.pending.WriteRune(r)
 			return
 		}
-		f.state = inPlain
-	case r == 'm' && f.colors:
-		f.state = inPlain
-		b.WriteString("\x1b[" + f.pending.String() + "m")
+		s.state = inPlain
+	case r == 'm' && s.colors:
+		s.state = inPlain
+		b.WriteString("\x1b[" + s.pending.String() + "m")
 	case r >= 0x40 && r <= 0x7e:
-		f.state = inPlain
+		s.state = inPlain
 	case r < 0x20 || r > 0x7e:
-		f.state = inPlain
-		f.stepText(b, r)
+		s.state = inPlain
+		s.stepText(b, r)
 	}
 }
 
-func (f *sanitizer) stepText(b *strings.Builder, r rune) {
+func (s *sanitizer) stepText(b *strings.Builder, r rune) {
 	switch {
 	case r == 0x1b:
-		f.state = afterEscape
+		s.state = afterEscape
 	case r == 0x9b:
-		f.beginSequence()
+		s.beginSequence()
 	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
-		f.state = inString
+		s.state = inString
 	case r == '\r':
-		f.afterCR = true
+		s.afterCR = true
 	case r == '\n' || r == '\t' || !unicode.IsControl(r) && !isDirectional(r):
 		b.WriteRune(r)
 	}

@@ -38,13 +38,13 @@ type scheduleFlags struct {
 	at                          *timestamppb.Timestamp
 }
 
-func (o *scheduleFlags) addTo(p *program, cmd *cobra.Command) {
+func (s *scheduleFlags) addTo(p *program, cmd *cobra.Command) {
 	f := cmd.Flags()
-	addOptional(f, &o.cron, "cron", "queue the task at each tick of this `EXPRESSION`, such as \"0 3 * * *\"")
-	p.addLaterTime(cmd, &o.at, "at", "queue the task once, at `TIME` or after a duration such as 2h")
-	addOptional(f, &o.zone, "time-zone", "the `ZONE` of --cron, such as Europe/Berlin (default UTC)")
-	addOptional(f, &o.missed, "missed", "`WHAT` to do about ticks at which no server ran: skip, latest or all (default latest)")
-	addOptional(f, &o.overlap, "overlap", "`WHAT` to do while the last task has not ended: skip or queue (default skip)")
+	addOptional(f, &s.cron, "cron", "queue the task at each tick of this `EXPRESSION`, such as \"0 3 * * *\"")
+	p.addLaterTime(cmd, &s.at, "at", "queue the task once, at `TIME` or after a duration such as 2h")
+	addOptional(f, &s.zone, "time-zone", "the `ZONE` of --cron, such as Europe/Berlin (default UTC)")
+	addOptional(f, &s.missed, "missed", "`WHAT` to do about ticks at which no server ran: skip, latest or all (default latest)")
+	addOptional(f, &s.overlap, "overlap", "`WHAT` to do while the last task has not ended: skip or queue (default skip)")
 }
 
 // scheduledTaskFlags are the flags of the task of a schedule.

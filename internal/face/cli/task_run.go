@@ -20,46 +20,46 @@ type taskFlags struct {
 	queue       bool // queue the task if the agent cannot start it now
 }
 
-func (o *taskFlags) addTo(cmd *cobra.Command) {
+func (t *taskFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
-	addOptional(f, &o.req.Retries, "retries", "the agent may try again `N` times if checks fail (default 1)")
-	addOptional(f, &o.req.Model, "model", "the `MODEL` for this task")
-	addOptional(f, &o.req.Effort, "effort", "how much the model thinks, such as low, medium or high: `LEVEL`")
-	addOptional(f, &o.req.MaxTurns, "max-turns", "the task fails after `N` turns")
-	addOptional(f, &o.req.MaxCostUsd, "max-cost", "the task fails when it has cost `USD`")
-	addOptional(f, &o.req.AppendSystemPrompt, "append-system-prompt", "instructions for this task, after those of the role: `TEXT`")
-	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
-	f.StringArrayVar(&o.attachments, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
-	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
-	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
-	addLabels(cmd, &o.labels, "the task")
-	addRequestID(cmd, &o.req)
+	f.StringArrayVar(&t.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
+	addOptional(f, &t.req.Retries, "retries", "the agent may try again `N` times if checks fail (default 1)")
+	addOptional(f, &t.req.Model, "model", "the `MODEL` for this task")
+	addOptional(f, &t.req.Effort, "effort", "how much the model thinks, such as low, medium or high: `LEVEL`")
+	addOptional(f, &t.req.MaxTurns, "max-turns", "the task fails after `N` turns")
+	addOptional(f, &t.req.MaxCostUsd, "max-cost", "the task fails when it has cost `USD`")
+	addOptional(f, &t.req.AppendSystemPrompt, "append-system-prompt", "instructions for this task, after those of the role: `TEXT`")
+	f.StringVar(&t.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
+	f.StringArrayVar(&t.attachments, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
+	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { t.req.CheckTimeoutSeconds = &n })
+	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { t.req.TimeoutSeconds = &n })
+	addLabels(cmd, &t.labels, "the task")
+	addRequestID(cmd, &t.req)
 }
 
 // addQueue adds the flag for a task that may wait.
-func (o *taskFlags) addQueue(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.queue, "queue", false, "if the agent is busy or offline, queue the task, which starts when the agent is idle")
+func (t *taskFlags) addQueue(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.queue, "queue", false, "if the agent is busy or offline, queue the task, which starts when the agent is idle")
 }
 
 // readFiles puts the files that the flags name into the request.
-func (o *taskFlags) readFiles(s *session) error {
+func (t *taskFlags) readFiles(s *session) error {
 	if s.cmd.Flags().Changed("output-schema") {
-		text, err := s.readArgument(o.schema, "output schema")
+		text, err := s.readArgument(t.schema, "output schema")
 		if err != nil {
 			return err
 		}
-		o.req.OutputSchema = &structpb.Struct{}
-		if err := o.req.OutputSchema.UnmarshalJSON([]byte(text)); err != nil {
+		t.req.OutputSchema = &structpb.Struct{}
+		if err := t.req.OutputSchema.UnmarshalJSON([]byte(text)); err != nil {
 			return usagef("--output-schema is not a JSON object; write {\"type\": \"object\", \"properties\": ...}, or @FILE")
 		}
 	}
-	for _, file := range o.attachments {
+	for _, file := range t.attachments {
 		data, err := s.readFile(maxAttachmentSize, file, "attachment")
 		if err != nil {
 			return err
 		}
-		o.req.Attachments = append(o.req.Attachments, &fleetv1.NewAttachment{Name: filepath.Base(file), Content: []byte(data)})
+		t.req.Attachments = append(t.req.Attachments, &fleetv1.NewAttachment{Name: filepath.Base(file), Content: []byte(data)})
 	}
 	return nil
 }
@@ -68,27 +68,27 @@ func (o *taskFlags) readFiles(s *session) error {
 const maxAttachmentSize = 20 << 20
 
 // request returns the request with what the flags name.
-func (o *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
+func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
-	if o.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {
+	if t.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {
 		return nil, err
 	}
-	if o.req.Labels, err = o.labels.parse("--label"); err != nil {
+	if t.req.Labels, err = t.labels.parse("--label"); err != nil {
 		return nil, err
 	}
-	o.req.AgentName = agent
-	return &o.req, o.readFiles(s)
+	t.req.AgentName = agent
+	return &t.req, t.readFiles(s)
 }
 
 // start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
-func (o *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
-	if _, err := o.request(s, agent, description); err != nil {
+func (t *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
+	if _, err := t.request(s, agent, description); err != nil {
 		return nil, err
 	}
 	for {
-		resp, err := s.fleet.StartAgentTask(ctx, &o.req)
-		if reason := reasonOf(err); o.queue && (reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()) {
-			return o.enqueue(ctx, s)
+		resp, err := s.fleet.StartAgentTask(ctx, &t.req)
+		if reason := reasonOf(err); t.queue && (reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()) {
+			return t.enqueue(ctx, s)
 		}
 		if err == nil || !wait {
 			return resp, err
@@ -108,8 +108,8 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 	}
 }
 
-func (o *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
-	resp, err := s.fleet.QueueTask(ctx, o.copyToQueueRequest())
+func (t *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
+	resp, err := s.fleet.QueueTask(ctx, t.copyToQueueRequest())
 	if err != nil {
 		return nil, err
 	}

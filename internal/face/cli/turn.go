@@ -69,54 +69,54 @@ type turnDisplay struct {
 	lineOpen   bool   // the last line is not ended yet
 }
 
-func (l *turnDisplay) show(m protoreflect.Message) {
+func (t *turnDisplay) show(m protoreflect.Message) {
 	agent, text, action, details := splitMessage(m)
-	if agent != "" && l.speaker != "" && agent != l.speaker && l.s.printsEvents() {
-		l.endLine()
-		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(agent+":")))
+	if agent != "" && t.speaker != "" && agent != t.speaker && t.s.printsEvents() {
+		t.endLine()
+		t.s.screen.line(paint(t.s.screen.colors, cyan, printable(agent+":")))
 	}
 	if agent != "" {
-		l.speaker = agent
+		t.speaker = agent
 	}
 	if text != "" {
-		l.showText(text)
+		t.showText(text)
 	}
 	if action == "" {
 		return
 	}
-	l.progress.setLabel(action)
-	if l.s.verbose && details != "" {
+	t.progress.setLabel(action)
+	if t.s.verbose && details != "" {
 		action += " " + details
 	}
-	if l.s.printsEvents() {
-		l.endLine()
-		l.s.screen.line(paint(l.s.screen.colors, cyan, printable("· "+action)))
+	if t.s.printsEvents() {
+		t.endLine()
+		t.s.screen.line(paint(t.s.screen.colors, cyan, printable("· "+action)))
 	}
 }
 
 // showText shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
 // program, the text goes to standard error.
-func (l *turnDisplay) showText(text string) {
-	switch s := l.s; {
+func (t *turnDisplay) showText(text string) {
+	switch s := t.s; {
 	case s.quiet:
 		return
 	case s.output.forPeople() && s.screen.outTerminal.isTerminal():
 		s.screen.output(text)
-		l.answerText.WriteString(l.sanitizer.clean(text))
+		t.answerText.WriteString(t.sanitizer.clean(text))
 		return // the screen tracks where its line ends
 	case !s.printsEvents():
 		return
 	default:
 		s.screen.outputErr(text)
 	}
-	l.lineOpen = !strings.HasSuffix(text, "\n")
+	t.lineOpen = !strings.HasSuffix(text, "\n")
 }
 
 // endLine ends the line of the last text.
-func (l *turnDisplay) endLine() {
-	if l.lineOpen {
-		l.s.screen.outputErr("\n")
-		l.lineOpen = false
+func (t *turnDisplay) endLine() {
+	if t.lineOpen {
+		t.s.screen.outputErr("\n")
+		t.lineOpen = false
 	}
 }
 

@@ -58,29 +58,29 @@ type JSON struct {
 func (j *JSON) Data() []byte { end := len(j.Line) - 1; return j.Line[:end:end] }
 
 // JSON returns the response as JSON. It reuses the JSON of the previous response unless the live fields have changed since.
-func (a *Response) JSON() (*JSON, error) {
-	if a.json != nil {
-		return a.json, nil
+func (r *Response) JSON() (*JSON, error) {
+	if r.json != nil {
+		return r.json, nil
 	}
-	l, err := a.Part.list()
+	l, err := r.Part.list()
 	if err != nil {
 		return nil, err
 	}
-	m := proto.Clone(a.Live)
+	m := proto.Clone(r.Live)
 	proto.Merge(m, l.rest.Interface())
 	rest, err := wire.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	if last := a.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
-		a.json = last
+	if last := r.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
+		r.json = last
 		return last, nil
 	}
 	j := &JSON{rest: rest, Line: slices.Concat([]byte(l.prefix), l.json, rest[len(l.prefix)+len("[]"):], []byte("\n"))}
 	j.Text = sync.OnceValue(func() []byte { return wire.AppendString(make([]byte, 0, len(j.Line)*3/2), string(j.Data())) })
 	j.Tag = sync.OnceValue(func() string { return Tag(j.Line) })
 	j.Gzip = sync.OnceValue(func() []byte { return Gzip(j.Line) })
-	a.Part.last.Store(j)
-	a.json = j
+	r.Part.last.Store(j)
+	r.json = j
 	return j, nil
 }

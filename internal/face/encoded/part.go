@@ -34,8 +34,8 @@ type Response struct {
 }
 
 // Message returns the whole response as a new message.
-func (a *Response) Message() proto.Message {
-	m := proto.Clone(a.Part.message)
-	proto.Merge(m, a.Live)
+func (r *Response) Message() proto.Message {
+	m := proto.Clone(r.Part.message)
+	proto.Merge(m, r.Live)
 	return m
 }

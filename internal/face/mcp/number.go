@@ -51,17 +51,17 @@ func isInexact(value json.RawMessage) bool {
 }
 
 // replace returns a text in place of the value if mcp-go would change it.
-func (x exactNumbersByText) replace(value json.RawMessage) json.RawMessage {
+func (e exactNumbersByText) replace(value json.RawMessage) json.RawMessage {
 	if !isInexact(value) {
 		return value
 	}
 	text := json.RawMessage(`"` + exactPrefix + string(value) + `"`)
-	x[string(text)] = value
+	e[string(text)] = value
 	return text
 }
 
 // replaceMembers returns the JSON object with some of its members replaced. It returns other values unchanged.
-func (x exactNumbersByText) replaceMembers(object json.RawMessage, members map[string]func(json.RawMessage) json.RawMessage) json.RawMessage {
+func (e exactNumbersByText) replaceMembers(object json.RawMessage, members map[string]func(json.RawMessage) json.RawMessage) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(object, &m) != nil {
 		return object
@@ -79,8 +79,8 @@ func (x exactNumbersByText) replaceMembers(object json.RawMessage, members map[s
 }
 
 // restore puts the numbers back into what mcp-go has written: the id of a response, and the token of a progress notification.
-func (x exactNumbersByText) restore(written []byte) []byte {
-	for text, number := range x {
+func (e exactNumbersByText) restore(written []byte) []byte {
+	for text, number := range e {
 		for _, member := range []string{`"id":`, `"progressToken":`} {
 			written = bytes.Replace(written, []byte(member+text), append([]byte(member), number...), 1)
 		}

@@ -38,32 +38,32 @@ type responseWriter struct {
 }
 
 // notify sends a notification before it returns, so that progress is not lost: see tool.Notify.
-func (s *responseWriter) notify(n mcp.JSONRPCNotification) error {
+func (r *responseWriter) notify(n mcp.JSONRPCNotification) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("mcp: marshal notification: %w", err)
 	}
-	b = s.exact.restore(b)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isEventStream {
-		s.isEventStream = true
-		h := s.w.Header()
+	b = r.exact.restore(b)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.isEventStream {
+		r.isEventStream = true
+		h := r.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // otherwise a proxy buffers the events
-		s.w.WriteHeader(http.StatusOK)
+		r.w.WriteHeader(http.StatusOK)
 	}
-	return s.writeEvent(b)
+	return r.writeEvent(b)
 }
 
 // writeEvent writes one event and flushes it. It gives up on a client that does not read within the timeout, so that the
 // client cannot hold a call forever.
-func (s *responseWriter) writeEvent(data []byte) error {
-	control := http.NewResponseController(s.w)
-	_ = control.SetWriteDeadline(time.Now().Add(s.timeout)) // a writer without deadlines needs none
+func (r *responseWriter) writeEvent(data []byte) error {
+	control := http.NewResponseController(r.w)
+	_ = control.SetWriteDeadline(time.Now().Add(r.timeout)) // a writer without deadlines needs none
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	if _, err := fmt.Fprintf(s.w, "event: message\ndata: %s\n\n", data); err != nil {
+	if _, err := fmt.Fprintf(r.w, "event: message\ndata: %s\n\n", data); err != nil {
 		return fmt.Errorf("mcp: write event: %w", err)
 	}
 	if err := control.Flush(); err != nil {
@@ -73,70 +73,70 @@ func (s *responseWriter) writeEvent(data []byte) error {
 }
 
 // finish sends what mcp-go wrote after the first notification, as the last event.
-func (s *responseWriter) finish() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.releaseSlot()
-	s.sendStatus()
-	if last := bytes.TrimSpace(s.lastEvent.Bytes()); len(last) > 0 {
-		_ = s.writeEvent(s.result.Append(nil, s.exact.restore(last))) // the client has disconnected
+func (r *responseWriter) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.releaseSlot()
+	r.sendStatus()
+	if last := bytes.TrimSpace(r.lastEvent.Bytes()); len(last) > 0 {
+		_ = r.writeEvent(r.result.Append(nil, r.exact.restore(last))) // the client has disconnected
 	}
 }
 
 // Header returns the header of the response. Changing it has no effect after the stream has begun.
-func (s *responseWriter) Header() http.Header { return s.w.Header() }
+func (r *responseWriter) Header() http.Header { return r.w.Header() }
 
 // WriteHeader sets the status, which is sent before the body. The answer that begins a session carries the new session's
 // id.
-func (s *responseWriter) WriteHeader(code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isEventStream {
+func (r *responseWriter) WriteHeader(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isEventStream {
 		return
 	}
-	if s.newSession != nil && code == http.StatusOK {
-		s.w.Header().Set(server.HeaderKeySessionID, s.newSession())
+	if r.newSession != nil && code == http.StatusOK {
+		r.w.Header().Set(server.HeaderKeySessionID, r.newSession())
 	}
-	s.status = code
+	r.status = code
 }
 
 // sendStatus sends the status, if it was set and not sent.
-func (s *responseWriter) sendStatus() {
-	if s.status != 0 && !s.isEventStream {
-		s.w.WriteHeader(s.status)
+func (r *responseWriter) sendStatus() {
+	if r.status != 0 && !r.isEventStream {
+		r.w.WriteHeader(r.status)
 	}
-	s.status = 0
+	r.status = 0
 }
 
 // Write sends what mcp-go writes. After the first notification, it keeps the bytes for the last event instead.
-func (s *responseWriter) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *responseWriter) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	written := len(b)
-	b = s.refusal.replace(b, s.id)
-	if s.isEventStream {
-		_, err := s.lastEvent.Write(b)
+	b = r.refusal.replace(b, r.id)
+	if r.isEventStream {
+		_, err := r.lastEvent.Write(b)
 		return written, err
 	}
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	*buffer = s.result.Append((*buffer)[:0], s.exact.restore(b))
-	s.releaseSlot()
+	*buffer = r.result.Append((*buffer)[:0], r.exact.restore(b))
+	r.releaseSlot()
 	response := *buffer
-	if s.status != 0 && len(response) > written {
-		s.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only
+	if r.status != 0 && len(response) > written {
+		r.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only
 	}
-	s.sendStatus()
-	if _, err := s.w.Write(response); err != nil {
+	r.sendStatus()
+	if _, err := r.w.Write(response); err != nil {
 		return 0, err
 	}
 	return written, nil
 }
 
 // Flush flushes the response. mcp-go streams only through an http.Flusher.
-func (s *responseWriter) Flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sendStatus()
-	_ = http.NewResponseController(s.w).Flush()
+func (r *responseWriter) Flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sendStatus()
+	_ = http.NewResponseController(r.w).Flush()
 }

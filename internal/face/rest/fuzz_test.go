@@ -36,22 +36,22 @@ func newFuzzFace(f *testing.F) *fuzzFace {
 // serve sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
 // has the form of the contract, and that the service is not called after an error or with a request that gRPC could not
 // carry.
-func (z *fuzzFace) serve(t *testing.T, method, target, body string) {
+func (f *fuzzFace) serve(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)
 	if err != nil {
 		t.Skip("net/http refuses it by itself")
 	}
-	before := z.stub.calls
+	before := f.stub.calls
 	r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
 	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = address.Path, address.RawPath, address.RawQuery
 	w := httptest.NewRecorder()
-	z.ServeHTTP(w, r)
-	require.NoError(t, z.marshalErr)
+	f.ServeHTTP(w, r)
+	require.NoError(t, f.marshalErr)
 	if w.Code >= http.StatusBadRequest {
 		require.Less(t, w.Code, http.StatusInternalServerError, w.Body.String())
 		require.True(t, utf8.Valid(w.Body.Bytes()))
 		readError(t, w)
-		require.Equal(t, before, z.stub.calls)
+		require.Equal(t, before, f.stub.calls)
 	}
 }
 

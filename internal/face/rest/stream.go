@@ -185,8 +185,8 @@ type streamWriter struct {
 
 // run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
 // time, it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
-func (p *streamWriter) run(ctx context.Context, items <-chan streamItem, opening, heartbeat time.Duration) {
-	_ = p.control.SetReadDeadline(noDeadline) // the request is read; its deadline must not end the stream
+func (s *streamWriter) run(ctx context.Context, items <-chan streamItem, opening, heartbeat time.Duration) {
+	_ = s.control.SetReadDeadline(noDeadline) // the request is read; its deadline must not end the stream
 	silence := time.NewTimer(opening)
 	defer silence.Stop()
 	for {
@@ -195,16 +195,16 @@ func (p *streamWriter) run(ctx context.Context, items <-chan streamItem, opening
 		case <-ctx.Done():
 			return
 		case <-silence.C:
-			if p.opened {
-				err = p.write(p.format.idle())
+			if s.opened {
+				err = s.write(s.format.idle())
 			} else {
-				err = p.write(nil)
+				err = s.write(nil)
 			}
 		case next, ok := <-items:
-			if !ok || p.writeEnd(next) {
+			if !ok || s.writeEnd(next) {
 				return
 			}
-			err = p.writeMessage(next.message)
+			err = s.writeMessage(next.message)
 		}
 		if err != nil {
 			return
@@ -214,52 +214,52 @@ func (p *streamWriter) run(ctx context.Context, items <-chan streamItem, opening
 }
 
 // writeEnd writes the end of the stream if next ends it, and reports whether it does.
-func (p *streamWriter) writeEnd(next streamItem) bool {
+func (s *streamWriter) writeEnd(next streamItem) bool {
 	switch {
 	case next.err == nil:
 		return false
 	case errors.Is(next.err, io.EOF):
-		_ = p.write(p.format.end(p.cursor))
-	case p.opened:
-		_ = p.write(p.format.fail(next.err))
+		_ = s.write(s.format.end(s.cursor))
+	case s.opened:
+		_ = s.write(s.format.fail(next.err))
 	default:
-		writeError(p.w, next.err)
+		writeError(s.w, next.err)
 	}
 	return true
 }
 
-func (p *streamWriter) writeMessage(m proto.Message) error {
-	data, err := p.format.encode(m)
+func (s *streamWriter) writeMessage(m proto.Message) error {
+	data, err := s.format.encode(m)
 	if err != nil {
-		_ = p.write(p.format.fail(err))
+		_ = s.write(s.format.fail(err))
 		return err
 	}
 	if c, ok := m.(interface{ GetCursor() string }); ok && c.GetCursor() != "" {
-		p.cursor = c.GetCursor()
+		s.cursor = c.GetCursor()
 	}
-	return p.write(data)
+	return s.write(data)
 }
 
 // write sends a piece at once. It sends the opening before the first piece.
-func (p *streamWriter) write(piece []byte) error {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.timeout)) // replaces the server's deadline, which is too short for a stream
-	if !p.opened {
-		p.opened = true
-		p.w.Header().Set("Content-Type", p.format.mediaType())
-		p.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
-		p.w.WriteHeader(http.StatusOK)
-		piece = append(p.format.open(), piece...)
+func (s *streamWriter) write(piece []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // replaces the server's deadline, which is too short for a stream
+	if !s.opened {
+		s.opened = true
+		s.w.Header().Set("Content-Type", s.format.mediaType())
+		s.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
+		s.w.WriteHeader(http.StatusOK)
+		piece = append(s.format.open(), piece...)
 	}
 	if len(piece) > 0 {
-		if _, err := p.w.Write(piece); err != nil {
+		if _, err := s.w.Write(piece); err != nil {
 			return err
 		}
 	}
-	if err := p.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil
 }
 
 // close removes the deadline from the connection, since other requests may use it.
-func (p *streamWriter) close() { _ = p.control.SetWriteDeadline(noDeadline) }
+func (s *streamWriter) close() { _ = s.control.SetWriteDeadline(noDeadline) }

@@ -24,8 +24,8 @@ type Providers struct {
 func NewProviders(svc *providers.Service) *Providers { return &Providers{svc: svc} }
 
 // ExecuteAgentRequest gives a request to a provider's agent and waits for the result.
-func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteAgentRequestRequest) (*fleetv1.ExecuteAgentRequestResponse, error) {
-	a, err := s.svc.Execute(ctx, providers.ExecuteRequest{
+func (p *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteAgentRequestRequest) (*fleetv1.ExecuteAgentRequestResponse, error) {
+	a, err := p.svc.Execute(ctx, providers.ExecuteRequest{
 		Agent: r.GetAgentName(), Prompt: r.GetPrompt(), Context: r.GetContext().AsMap(), Capabilities: r.GetCapabilities(),
 		Timeout: intIn(r.Timeout), Config: r.GetConfig().AsMap(), RequestID: r.GetRequestId(),
 	})
@@ -47,8 +47,8 @@ func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteA
 }
 
 // ListAvailableAgents lists the providers.
-func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvailableAgentsRequest) (*fleetv1.ListAvailableAgentsResponse, error) {
-	list, err := s.svc.List(ctx, r.GetCapabilityFilter(), r.GetIncludeStatus())
+func (p *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvailableAgentsRequest) (*fleetv1.ListAvailableAgentsResponse, error) {
+	list, err := p.svc.List(ctx, r.GetCapabilityFilter(), r.GetIncludeStatus())
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +57,13 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 		return nil, err
 	}
 	return &fleetv1.ListAvailableAgentsResponse{
-		Agents: listOf(part, availableOf), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(), NextCursor: optional(next),
+		Agents: listOf(part, availableOf), TotalCount: int32Of(len(list)), Capabilities: p.svc.Capabilities(), NextCursor: optional(next),
 	}, nil
 }
 
 // ProbeAgentStatus checks a provider.
-func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentStatusRequest) (*fleetv1.ProbeAgentStatusResponse, error) {
-	f, err := s.svc.Probe(ctx, r.GetAgentName())
+func (p *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentStatusRequest) (*fleetv1.ProbeAgentStatusResponse, error) {
+	f, err := p.svc.Probe(ctx, r.GetAgentName())
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentS
 }
 
 // RegisterToolWithAgent registers a tool for providers.
-func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
+func (p *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
 	spec, err := toolSpecJSON(r.GetToolSpec())
 	if err != nil {
 		return nil, err
 	}
-	registered, err := s.svc.Register(ctx, providers.RegisterRequest{
+	registered, err := p.svc.Register(ctx, providers.RegisterRequest{
 		Name: r.GetToolName(), Spec: spec, Agent: r.GetAgentName(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.Regist
 }
 
 // GetRegisteredTools lists the caller's tools.
-func (s *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegisteredToolsRequest) (*fleetv1.GetRegisteredToolsResponse, error) {
-	all, err := s.svc.Tools(ctx, r.GetAgentName())
+func (p *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegisteredToolsRequest) (*fleetv1.GetRegisteredToolsResponse, error) {
+	all, err := p.svc.Tools(ctx, r.GetAgentName())
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (s *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegist
 }
 
 // RemoveRegisteredTool removes one of the caller's tools.
-func (s *Providers) RemoveRegisteredTool(ctx context.Context, r *fleetv1.RemoveRegisteredToolRequest) (*fleetv1.RemoveRegisteredToolResponse, error) {
-	from, err := s.svc.RemoveTool(ctx, r.GetToolName(), r.GetAgentName())
+func (p *Providers) RemoveRegisteredTool(ctx context.Context, r *fleetv1.RemoveRegisteredToolRequest) (*fleetv1.RemoveRegisteredToolResponse, error) {
+	from, err := p.svc.RemoveTool(ctx, r.GetToolName(), r.GetAgentName())
 	if err != nil {
 		return nil, err
 	}

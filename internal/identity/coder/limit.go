@@ -30,24 +30,24 @@ func newUnknownTokenLimiter() *unknownTokenLimiter {
 }
 
 // allow reports whether a token from the network may be checked.
-func (f *unknownTokenLimiter) allow(now time.Time, network netip.Prefix) bool {
-	return f.limiter(network).AllowN(now, 1) && f.total.AllowN(now, 1)
+func (u *unknownTokenLimiter) allow(now time.Time, network netip.Prefix) bool {
+	return u.limiter(network).AllowN(now, 1) && u.total.AllowN(now, 1)
 }
 
 // limiter returns the limit of the network.
-func (f *unknownTokenLimiter) limiter(network netip.Prefix) *rate.Limiter {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := f.perNetwork[network]
+func (u *unknownTokenLimiter) limiter(network netip.Prefix) *rate.Limiter {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	l := u.perNetwork[network]
 	if l == nil {
-		for other := range f.perNetwork { // in random order
-			if len(f.perNetwork) < maxNetworks {
+		for other := range u.perNetwork { // in random order
+			if len(u.perNetwork) < maxNetworks {
 				break
 			}
-			delete(f.perNetwork, other)
+			delete(u.perNetwork, other)
 		}
 		l = rate.NewLimiter(networkRate, networkBurst)
-		f.perNetwork[network] = l
+		u.perNetwork[network] = l
 	}
 	return l
 }

@@ -110,20 +110,20 @@ func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principa
 }
 
 // isExpired reports whether the answer is outdated, so that Coder must be asked again.
-func (a *cacheEntry) isExpired(now time.Time) bool {
+func (c *cacheEntry) isExpired(now time.Time) bool {
 	select {
-	case <-a.done:
-		return !now.Before(a.expires)
+	case <-c.done:
+		return !now.Before(c.expires)
 	default:
 		return false
 	}
 }
 
 // wasRefused reports whether the answer is known and does not accept the token.
-func (a *cacheEntry) wasRefused() bool {
+func (c *cacheEntry) wasRefused() bool {
 	select {
-	case <-a.done:
-		return !a.valid
+	case <-c.done:
+		return !c.valid
 	default:
 		return false
 	}

@@ -57,33 +57,33 @@ type aliasSizes struct {
 }
 
 // Visit implements ast.Visitor.
-func (w *aliasSizes) Visit(n ast.Node) ast.Visitor {
+func (a *aliasSizes) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
 		inner := &aliasFinder{}
 		ast.Walk(inner, n.Value)
 		if inner.alias {
-			w.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
+			a.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
 		}
-		w.sizes[n.Name.String()] = len(n.Value.String())
+		a.sizes[n.Name.String()] = len(n.Value.String())
 	case *ast.AliasNode:
-		if w.total += w.sizes[n.Value.String()]; w.total > maxExpanded {
-			w.err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpanded)
+		if a.total += a.sizes[n.Value.String()]; a.total > maxExpanded {
+			a.err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpanded)
 		}
 	}
-	if w.err != nil {
+	if a.err != nil {
 		return nil
 	}
-	return w
+	return a
 }
 
 // aliasFinder finds out whether a node contains an alias.
 type aliasFinder struct{ alias bool }
 
 // Visit implements ast.Visitor.
-func (w *aliasFinder) Visit(n ast.Node) ast.Visitor {
+func (a *aliasFinder) Visit(n ast.Node) ast.Visitor {
 	if _, ok := n.(*ast.AliasNode); ok {
-		w.alias = true
+		a.alias = true
 	}
-	return w
+	return a
 }

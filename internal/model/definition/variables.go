@@ -70,7 +70,7 @@ func (d *Definition) variables(c *fleet.AgentConfig, toolEnv []string, lookup fu
 type environment func(name string) (string, bool)
 
 // Get implements environment.Provider.
-func (v environment) Get(_ context.Context, name string) (string, bool) { return v(name) }
+func (e environment) Get(_ context.Context, name string) (string, bool) { return e(name) }
 
 var (
 	referencePattern  = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)

@@ -68,44 +68,44 @@ func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Co
 	return d
 }
 
-func (d *fixture) open() {
-	d.t.Helper()
-	p, err := local.New(d.cfg)
-	require.NoError(d.t, err)
-	d.b = p.Models()
+func (f *fixture) open() {
+	f.t.Helper()
+	p, err := local.New(f.cfg)
+	require.NoError(f.t, err)
+	f.b = p.Models()
 }
 
 // begin dispatches a task with the prompt to the agent.
-func (d *fixture) begin(prompt string) fleet.Run {
-	d.t.Helper()
+func (f *fixture) begin(prompt string) fleet.Run {
+	f.t.Helper()
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
-	require.NoError(d.t, d.b.Connect(d.agent).Dispatch(d.t.Context(), r))
+	require.NoError(f.t, f.b.Connect(f.agent).Dispatch(f.t.Context(), r))
 	return r
 }
 
 // end waits for the end of the task, and returns its outputs and outcome.
-func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
-	d.t.Helper()
+func (f *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+	f.t.Helper()
 	var all []fleet.Output
-	ctx, cancel := context.WithTimeout(d.t.Context(), waittest.Limit)
+	ctx, cancel := context.WithTimeout(f.t.Context(), waittest.Limit)
 	defer cancel()
-	o, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(out fleet.Output) error {
+	o, err := f.b.Connect(f.agent).Follow(ctx, r, "", func(out fleet.Output) error {
 		all = append(all, out)
 		return nil
 	})
-	require.NoError(d.t, err)
+	require.NoError(f.t, err)
 	return all, o
 }
 
 // does runs a task with the prompt, and returns its outputs and outcome.
-func (d *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
-	d.t.Helper()
-	return d.end(d.begin(prompt))
+func (f *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
+	f.t.Helper()
+	return f.end(f.begin(prompt))
 }
 
 // results returns the tool results in the latest request to the model.
-func (d *fixture) results() (texts []string) {
-	asked := d.model.Requests()
+func (f *fixture) results() (texts []string) {
+	asked := f.model.Requests()
 	for _, m := range asked[len(asked)-1].Results() {
 		texts = append(texts, m.Text)
 	}

@@ -34,8 +34,8 @@ func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
 }
 
 // apply makes the changes in the request's body if the body is a JSON object.
-func (c bodyEdits) apply(r *http.Request) error {
-	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
+func (b bodyEdits) apply(r *http.Request) error {
+	if r.Body == nil || len(b.Set)+len(b.Drop) == 0 {
 		return nil
 	}
 	raw, err := io.ReadAll(r.Body)
@@ -45,10 +45,10 @@ func (c bodyEdits) apply(r *http.Request) error {
 	}
 	var body map[string]json.RawMessage
 	if json.Unmarshal(raw, &body) == nil && body != nil {
-		for _, key := range c.Drop {
+		for _, key := range b.Drop {
 			delete(body, key)
 		}
-		for key, v := range c.Set {
+		for key, v := range b.Set {
 			if body[key], err = json.Marshal(v); err != nil {
 				return err
 			}

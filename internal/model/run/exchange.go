@@ -21,39 +21,39 @@ type exchangeKey struct{}
 
 // setError records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
 // last attempt counts. A nil error means that the attempt succeeded.
-func (x *exchange) setError(err error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.err = err
+func (e *exchange) setError(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
 	return err
 }
 
 // state returns a copy of the usage, which is nil if the usage is unknown, and the recorded error.
-func (x *exchange) state() (usage *tokens, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.usage != nil {
-		usage = new(*x.usage)
+func (e *exchange) state() (usage *tokens, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.usage != nil {
+		usage = new(*e.usage)
 	}
-	return usage, x.err
+	return usage, e.err
 }
 
 // setTruncated records that the answer ended at the limit of tokens, if cut is true.
-func (x *exchange) setTruncated(cut bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.truncated = x.truncated || cut
+func (e *exchange) setTruncated(cut bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.truncated = e.truncated || cut
 }
 
-func (x *exchange) isTruncated() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.truncated
+func (e *exchange) isTruncated() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.truncated
 }
 
 // mergeUsage updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
 // mergeUsage keeps the largest.
-func (x *exchange) mergeUsage(u messagesUsage) {
+func (e *exchange) mergeUsage(u messagesUsage) {
 	if len(u.Steps) > 0 {
 		var sum tokens
 		for _, step := range u.Steps {
@@ -65,10 +65,10 @@ func (x *exchange) mergeUsage(u messagesUsage) {
 				}
 			}
 		}
-		x.replaceUsage(sum)
+		e.replaceUsage(sum)
 		return
 	}
-	x.updateUsage(func(t *tokens) {
+	e.updateUsage(func(t *tokens) {
 		for _, f := range []struct{ to, said *int64 }{
 			{&t.input, u.Input}, {&t.output, u.Output}, {&t.cached, u.Cached}, {&t.written, u.Written},
 		} {
@@ -81,9 +81,9 @@ func (x *exchange) mergeUsage(u messagesUsage) {
 
 // replaceUsage sets the usage of the exchange to the totals in an event, unless an earlier event has reported more output.
 // The last event is the most precise: some servers count the prompt again for it.
-func (x *exchange) replaceUsage(u tokens) {
+func (e *exchange) replaceUsage(u tokens) {
 	u = tokens{max(0, u.input), max(0, u.output), max(0, u.cached), max(0, u.written)}
-	x.updateUsage(func(t *tokens) {
+	e.updateUsage(func(t *tokens) {
 		if u.inputTotal()+u.output > 0 && u.output >= t.output {
 			*t = u
 		}
@@ -91,16 +91,16 @@ func (x *exchange) replaceUsage(u tokens) {
 }
 
 // updateUsage calls change with the usage of the exchange.
-func (x *exchange) updateUsage(change func(*tokens)) {
+func (e *exchange) updateUsage(change func(*tokens)) {
 	defer func() {
-		if x.onUsage != nil {
-			x.onUsage()
+		if e.onUsage != nil {
+			e.onUsage()
 		}
 	}()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.usage == nil {
-		x.usage = &tokens{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.usage == nil {
+		e.usage = &tokens{}
 	}
-	change(x.usage)
+	change(e.usage)
 }

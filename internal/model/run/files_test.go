@@ -24,17 +24,17 @@ permissions: {allow: [write_file, edit_file]}
 `
 
 // use makes the agent call tools, and returns their results. calls are names of tools and arguments in turn.
-func (d *fixture) use(calls ...any) []string {
-	d.t.Helper()
+func (f *fixture) use(calls ...any) []string {
+	f.t.Helper()
 	var list []map[string]any
 	for i := 0; i < len(calls); i += 2 {
 		list = append(list, map[string]any{"name": calls[i], "input": calls[i+1]})
 	}
 	b, err := json.Marshal(list)
-	require.NoError(d.t, err)
-	_, o := d.does("model: tools " + string(b) + "\nmodel: say ok")
-	require.Equal(d.t, "ok", o.Summary, o.Reason)
-	results := d.results()
+	require.NoError(f.t, err)
+	_, o := f.does("model: tools " + string(b) + "\nmodel: say ok")
+	require.Equal(f.t, "ok", o.Summary, o.Reason)
+	results := f.results()
 	return results[len(results)-len(list):]
 }
 

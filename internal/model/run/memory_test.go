@@ -16,13 +16,13 @@ const rememberDoc = worker + `    toolsets: [{type: todo, shared: SHARED}, {type
 `
 
 // another creates another agent, which the next tasks of the fixture use.
-func (d *fixture) another(owner, name string) {
-	d.t.Helper()
-	agentConfig := *d.agent.Config
+func (f *fixture) another(owner, name string) {
+	f.t.Helper()
+	agentConfig := *f.agent.Config
 	agentConfig.Name = name
-	d.agent.UID, d.agent.Owner, d.agent.Config = uuid.NewString(), owner, &agentConfig
-	_, err := d.b.Provision(d.t.Context(), d.agent)
-	require.NoError(d.t, err)
+	f.agent.UID, f.agent.Owner, f.agent.Config = uuid.NewString(), owner, &agentConfig
+	_, err := f.b.Provision(f.t.Context(), f.agent)
+	require.NoError(f.t, err)
 }
 
 // TestTodosAndMemories checks that todos last as long as the session, and that memories are shared by sessions of the

@@ -30,13 +30,13 @@ permissions: {allow: [shell]}
 `
 
 // shell makes the agent run commands, and returns their outputs.
-func (d *fixture) shell(commands ...string) []string {
-	d.t.Helper()
+func (f *fixture) shell(commands ...string) []string {
+	f.t.Helper()
 	var calls []any
 	for _, c := range commands {
 		calls = append(calls, "shell", map[string]any{"cmd": c, "cwd": ""})
 	}
-	return d.use(calls...)
+	return f.use(calls...)
 }
 
 // TestSwappedDirectory replaces a directory that a caller has named by a symbolic link, as a program of another agent
@@ -134,21 +134,21 @@ func TestKillReportsUsage(t *testing.T) {
 }
 
 // run returns the directory of the run.
-func (d *fixture) run(r fleet.Run) string {
-	return filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "runs", r.TaskID)
+func (f *fixture) run(r fleet.Run) string {
+	return filepath.Join(f.cfg.Dir, "agents", f.agent.UID, "runs", r.TaskID)
 }
 
 // supervisor returns the pid of the run's supervisor.
-func (d *fixture) supervisor(r fleet.Run) int {
-	d.t.Helper()
+func (f *fixture) supervisor(r fleet.Run) int {
+	f.t.Helper()
 	var claim struct {
 		Shim struct {
 			PID int `json:"pid"`
 		} `json:"shim"`
 	}
-	text, err := os.ReadFile(filepath.Join(d.run(r), "claim"))
-	require.NoError(d.t, err)
-	require.NoError(d.t, json.Unmarshal(text, &claim))
+	text, err := os.ReadFile(filepath.Join(f.run(r), "claim"))
+	require.NoError(f.t, err)
+	require.NoError(f.t, json.Unmarshal(text, &claim))
 	return claim.Shim.PID
 }
 

@@ -132,11 +132,11 @@ type sse struct {
 	data []byte
 }
 
-func (e sse) write(w *bytes.Buffer) {
-	if e.name != "" {
-		w.WriteString("event: " + e.name + "\n")
+func (s sse) write(w *bytes.Buffer) {
+	if s.name != "" {
+		w.WriteString("event: " + s.name + "\n")
 	}
 	w.WriteString("data: ")
-	w.Write(bytes.ReplaceAll(e.data, []byte("\n"), []byte("\ndata: ")))
+	w.Write(bytes.ReplaceAll(s.data, []byte("\n"), []byte("\ndata: ")))
 	w.WriteString("\n\n")
 }

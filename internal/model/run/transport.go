@@ -60,7 +60,7 @@ func withoutPrefix(text string) string { return strings.ReplaceAll(text, schemeP
 type modelTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
+func (m modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	r := q.Clone(q.Context())
 	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, schemePrefix)
 	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
@@ -71,7 +71,7 @@ func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	_ = x.setError(nil)
-	res, err := w.base.RoundTrip(r)
+	res, err := m.base.RoundTrip(r)
 	if err != nil {
 		return nil, x.setError(networkError(r, err))
 	}

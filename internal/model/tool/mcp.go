@@ -63,14 +63,14 @@ type headerTransport struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Hostname() == w.host {
+func (h *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == h.host {
 		r = r.Clone(r.Context())
-		for k, v := range w.headers {
+		for k, v := range h.headers {
 			r.Header.Set(k, v)
 		}
 	}
-	return w.base.RoundTrip(r)
+	return h.base.RoundTrip(r)
 }
 
 // Start implements tools.ToolSet. If ctx ends during the start, no program and no connection stays open.

@@ -31,7 +31,7 @@ func (reporter) Instructions() string {
 }
 
 // Tools implements tools.ToolSet.
-func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
+func (r *reporter) Tools(context.Context) ([]tools.Tool, error) {
 	return []tools.Tool{{
 		Name:        reportTool,
 		Description: "Reports that your task is done, with its result, and ends your work.",
@@ -57,10 +57,10 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 				return tools.ResultError("The arguments do not match the tool's parameters: " + err.Error()), nil
 			case strings.TrimSpace(in.Summary) == "":
 				return tools.ResultError("summary is required: say what was done."), nil
-			case in.AgentID != "" && in.AgentID != t.uid:
-				return tools.ResultError("agent_id is not yours: your id is " + t.uid + "."), nil
+			case in.AgentID != "" && in.AgentID != r.uid:
+				return tools.ResultError("agent_id is not yours: your id is " + r.uid + "."), nil
 			}
-			t.report(in.Summary, payload(in.Payload))
+			r.report(in.Summary, payload(in.Payload))
 			return tools.ResultSuccess("Your report was received. Your work has ended."), nil
 		},
 	}}, nil

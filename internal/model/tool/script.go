@@ -24,8 +24,8 @@ func NewScripts(s tools.ToolSet, scripts map[string]latest.ScriptShellToolConfig
 }
 
 // Tools implements tools.ToolSet.
-func (d *scriptTools) Tools(ctx context.Context) ([]tools.Tool, error) {
-	all, err := d.ToolSet.Tools(ctx)
+func (s *scriptTools) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := s.ToolSet.Tools(ctx)
 	for i, t := range all {
 		all[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 			var args map[string]any
@@ -33,7 +33,7 @@ func (d *scriptTools) Tools(ctx context.Context) ([]tools.Tool, error) {
 				return tools.ResultError("The arguments are not a JSON object: " + err.Error()), nil
 			}
 			for name := range args {
-				if _, ok := d.scripts[t.Name].Args[name]; !ok {
+				if _, ok := s.scripts[t.Name].Args[name]; !ok {
 					return tools.ResultError(fmt.Sprintf("There is no argument %q.", name)), nil
 				}
 			}

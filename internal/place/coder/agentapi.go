@@ -16,9 +16,9 @@ type agentAPIWorkspace struct {
 }
 
 // Facts implements agentapi.Workspace.
-func (s agentAPIWorkspace) Facts() agentapi.Facts {
-	f := s.place.agentAPIFacts(s.w)
-	f.OfflineErr = s.place.offlineError(s.agent, s.w)
+func (a agentAPIWorkspace) Facts() agentapi.Facts {
+	f := a.place.agentAPIFacts(a.w)
+	f.OfflineErr = a.place.offlineError(a.agent, a.w)
 	return f
 }
 
@@ -47,15 +47,15 @@ func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 }
 
 // Refresh implements agentapi.Workspace.
-func (s agentAPIWorkspace) Refresh(ctx context.Context) (bool, error) { return s.w.refresh(ctx) }
+func (a agentAPIWorkspace) Refresh(ctx context.Context) (bool, error) { return a.w.refresh(ctx) }
 
 // Spec implements agentapi.Workspace.
-func (s agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
-	version, err := s.place.version(ctx, s.w.ws.LatestBuild.TemplateVersionID)
-	if err != nil || s.w.findSpecParameter(version) != nil {
+func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
+	version, err := a.place.version(ctx, a.w.ws.LatestBuild.TemplateVersionID)
+	if err != nil || a.w.findSpecParameter(version) != nil {
 		return "", err
 	}
-	return s.agent.Spec, nil
+	return a.agent.Spec, nil
 }
 
 // Translate implements agentapi.Workspace.

@@ -13,7 +13,7 @@ import (
 )
 
 // shell returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
-func (x *rig) shell(suffix string) fleet.Agent {
+func (x *recordedPlace) shell(suffix string) fleet.Agent {
 	a := x.agentOf("Runner", suffix)
 	x.prepare(func() {
 		_, err := x.live.Provision(x.ctx, a)
@@ -30,13 +30,13 @@ func script(id, text string) fleet.Run {
 }
 
 // runToEnd dispatches the run and follows it to its end.
-func (x *rig) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+func (x *recordedPlace) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	return x.follow(a, r)
 }
 
 // runnerCreate creates an agent whose workspace gets Fleet's public key.
-func runnerCreate(x *rig) {
+func runnerCreate(x *recordedPlace) {
 	a := x.agentOf("Runner", "made")
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
@@ -48,7 +48,7 @@ func runnerCreate(x *rig) {
 	x.delete(a)
 }
 
-func runnerCompletes(x *rig) {
+func runnerCompletes(x *recordedPlace) {
 	a := x.shell("shell")
 	r := script("exact", "cat <<'END'\n"+wideText+"END")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -65,7 +65,7 @@ func runnerCompletes(x *rig) {
 	x.Equal(o, same)
 }
 
-func runnerFails(x *rig) {
+func runnerFails(x *recordedPlace) {
 	a := x.shell("bad")
 	_, o := x.runToEnd(a, script("fails", "echo no compiler >&2; exit 3"))
 	x.Equal(fleet.TaskFailed, o.Status)
@@ -74,14 +74,14 @@ func runnerFails(x *rig) {
 }
 
 // runnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
-func runnerWorks(x *rig) {
+func runnerWorks(x *recordedPlace) {
 	a := x.shell("long")
 	text, o := x.runToEnd(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
 	x.Equal("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n", text)
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-func runnerMessage(x *rig) {
+func runnerMessage(x *recordedPlace) {
 	a := x.shell("hears")
 	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -93,7 +93,7 @@ func runnerMessage(x *rig) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
 }
 
-func runnerInterrupt(x *rig) {
+func runnerInterrupt(x *recordedPlace) {
 	a := x.shell("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
@@ -106,7 +106,7 @@ func runnerInterrupt(x *rig) {
 	x.Equal("still here", o.Summary)
 }
 
-func runnerBusy(x *rig) {
+func runnerBusy(x *recordedPlace) {
 	a := x.shell("one")
 	r := script("first", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -114,14 +114,14 @@ func runnerBusy(x *rig) {
 	x.Equal(r.TaskID, x.requireReason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
-func runnerNeverGiven(x *rig) {
+func runnerNeverGiven(x *recordedPlace) {
 	a := x.shell("none")
 	_, err := x.place.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
 // runnerChanges reads the changes of a run, and runs a check.
-func runnerChanges(x *rig) {
+func runnerChanges(x *recordedPlace) {
 	a := x.shell("git")
 	r := script("changes", "echo one line >made")
 	_, o := x.runToEnd(a, r)
@@ -140,7 +140,7 @@ func runnerChanges(x *rig) {
 }
 
 // runnerLands brings the work of an agent into the branch of the repository from which its clone comes.
-func runnerLands(x *rig) {
+func runnerLands(x *recordedPlace) {
 	a := x.shell("lands")
 	r := script("lands", "echo one line >made")
 	_, o := x.runToEnd(a, r)
@@ -170,7 +170,7 @@ func runnerLands(x *rig) {
 }
 
 // runnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
-func runnerCrashed(x *rig) {
+func runnerCrashed(x *recordedPlace) {
 	a := x.shell("crash")
 	r := script("survives", "echo before; sleep 5; echo after")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -186,7 +186,7 @@ func runnerCrashed(x *rig) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-func runnerStopped(x *rig) {
+func runnerStopped(x *recordedPlace) {
 	a := x.shell("halt")
 	r := script("ends", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -203,7 +203,7 @@ func runnerStopped(x *rig) {
 }
 
 // runnerOtherKey signs requests with another key. The runner must refuse them.
-func runnerOtherKey(x *rig) {
+func runnerOtherKey(x *recordedPlace) {
 	a := x.shell("safe")
 	config := x.config
 	config.RunnerKey = ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))

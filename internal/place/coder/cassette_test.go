@@ -19,7 +19,7 @@ import (
 // the cassettes.
 func TestCassettes(t *testing.T) {
 	for name, c := range map[string]struct {
-		run    func(*rig)
+		run    func(*recordedPlace)
 		config func(*coder.Config)
 	}{
 		"projects":                  {run: projects},
@@ -131,7 +131,7 @@ func forOwners(c *coder.Config) {
 	c.Owner, c.Prefix = coder.OwnerPrincipal, &prefix
 }
 
-func projects(x *rig) {
+func projects(x *recordedPlace) {
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	names := map[string]fleet.Project{}
@@ -147,7 +147,7 @@ func projects(x *rig) {
 	x.True(names["Setup"].Matches("SETUP-devcontainer"))
 }
 
-func projectsConfigured(x *rig) {
+func projectsConfigured(x *recordedPlace) {
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	var names []string
@@ -166,7 +166,7 @@ func projectsConfigured(x *rig) {
 	x.Equal("coder", only[0].Name)
 }
 
-func roles(x *rig) {
+func roles(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
@@ -180,7 +180,7 @@ func roles(x *rig) {
 	x.requireReason(err, fleet.ReasonProjectNotFound)
 }
 
-func rolesOfPresets(x *rig) {
+func rolesOfPresets(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Len(all, 3)
@@ -189,7 +189,7 @@ func rolesOfPresets(x *rig) {
 	x.True(all[2].Default, "the default preset in Coder must be the default role")
 }
 
-func create(x *rig) {
+func create(x *recordedPlace) {
 	a := x.agent("create")
 	a.Role = "Manager" // the role is written "manager" in Coder
 	w, err := x.place.Provision(x.ctx, a)
@@ -209,7 +209,7 @@ func create(x *rig) {
 // afterRecordings is a time after any recording.
 var afterRecordings = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func createTaken(x *rig) {
+func createTaken(x *recordedPlace) {
 	a := x.ready("taken")
 	a.UID, a.CreatedAt = "another", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
@@ -220,19 +220,19 @@ func createTaken(x *rig) {
 	x.prepare(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
 }
 
-func createOtherCase(x *rig) {
+func createOtherCase(x *recordedPlace) {
 	a := x.ready("case")
 	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
 	x.requireReason(err, fleet.ReasonAgentExists)
 }
 
-func createLongName(x *rig) {
+func createLongName(x *recordedPlace) {
 	_, err := x.place.Provision(x.ctx, x.agent("much-too-long"))
 	x.Equal("name", x.requireReason(err, fleet.ReasonInvalidName).Field)
 }
 
-func createRefused(x *rig) {
+func createRefused(x *recordedPlace) {
 	a := x.agent("refused")
 	a.Role = "Software Engineer"
 	_, err := x.place.Provision(x.ctx, a)
@@ -241,21 +241,21 @@ func createRefused(x *rig) {
 	x.Contains(e.Message, "role", "the message must have the name that the parameter has in Coder")
 }
 
-func createUnknownProject(x *rig) {
+func createUnknownProject(x *recordedPlace) {
 	a := x.agent("lost")
 	a.Project = "plain"
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
 }
 
-func createUnknownRole(x *rig) {
+func createUnknownRole(x *recordedPlace) {
 	a := x.agent("pilot")
 	a.Role = "pilot"
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
 }
 
-func createByPreset(x *rig) {
+func createByPreset(x *recordedPlace) {
 	a := x.agent("preset")
 	a.Role = "operations engineer"
 	w, err := x.place.Provision(x.ctx, a)
@@ -267,7 +267,7 @@ func createByPreset(x *rig) {
 	x.Equal("Operations Engineer", requireOnly(x, all, "cas-preset").Role)
 }
 
-func createAfterCrash(x *rig) {
+func createAfterCrash(x *recordedPlace) {
 	a := x.ready("crash")
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
@@ -277,7 +277,7 @@ func createAfterCrash(x *rig) {
 	x.Equal(w.ID, again.ID)
 }
 
-func createFails(x *rig) {
+func createFails(x *recordedPlace) {
 	a := x.agentOf(x.projectOfTemplate("fail-echo"), "fails")
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
@@ -292,7 +292,7 @@ func createFails(x *rig) {
 }
 
 // projectOfTemplate returns the name of the template's project.
-func (x *rig) projectOfTemplate(template string) string {
+func (x *recordedPlace) projectOfTemplate(template string) string {
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	for _, p := range all {
@@ -304,7 +304,7 @@ func (x *rig) projectOfTemplate(template string) string {
 	return ""
 }
 
-func requireOnly(x *rig, all []fleet.Workspace, name string) fleet.Workspace {
+func requireOnly(x *recordedPlace, all []fleet.Workspace, name string) fleet.Workspace {
 	for _, w := range all {
 		if w.Name == name {
 			return w
@@ -314,7 +314,7 @@ func requireOnly(x *rig, all []fleet.Workspace, name string) fleet.Workspace {
 	return fleet.Workspace{}
 }
 
-func list(x *rig) {
+func list(x *recordedPlace) {
 	running := x.ready("one")
 	stopped := x.agent("two")
 	x.prepare(func() {
@@ -343,13 +343,13 @@ func list(x *rig) {
 	x.Nil(w.Metadata)
 }
 
-func listNone(x *rig) {
+func listNone(x *recordedPlace) {
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Empty(all)
 }
 
-func metadata(x *rig) {
+func metadata(x *recordedPlace) {
 	a := x.ready("meta")
 	x.prepare(func() {
 		x.script("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
@@ -368,7 +368,7 @@ func metadata(x *rig) {
 }
 
 // stoppedAgent returns an agent whose workspace is stopped.
-func (x *rig) stoppedAgent(suffix string) fleet.Agent {
+func (x *recordedPlace) stoppedAgent(suffix string) fleet.Agent {
 	a := x.ready(suffix)
 	x.prepare(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
@@ -377,7 +377,7 @@ func (x *rig) stoppedAgent(suffix string) fleet.Agent {
 	return a
 }
 
-func start(x *rig) {
+func start(x *recordedPlace) {
 	a := x.stoppedAgent("start")
 	w := x.inspect(a)
 	x.Equal(fleet.StateStopped, w.State)
@@ -390,7 +390,7 @@ func start(x *rig) {
 	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
 }
 
-func startOtherRole(x *rig) {
+func startOtherRole(x *recordedPlace) {
 	a := x.stoppedAgent("role")
 	a.Role, a.Next.Role = "manager", true
 	x.NoError(x.place.Start(x.ctx, a))
@@ -400,7 +400,7 @@ func startOtherRole(x *rig) {
 	x.Equal("manager", requireOnly(x, all, "cas-role").Role)
 }
 
-func stop(x *rig) {
+func stop(x *recordedPlace) {
 	a := x.ready("stop")
 	x.NoError(x.place.Stop(x.ctx, a))
 	w := x.inspect(a)
@@ -410,7 +410,7 @@ func stop(x *rig) {
 	x.NoError(x.place.Stop(x.ctx, x.agent("nobody")))
 }
 
-func stopStarting(x *rig) {
+func stopStarting(x *recordedPlace) {
 	a := x.agent("hasty")
 	_, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
@@ -418,7 +418,7 @@ func stopStarting(x *rig) {
 	x.await(a, fleet.StateStopped)
 }
 
-func deleteMissing(x *rig) {
+func deleteMissing(x *recordedPlace) {
 	a := x.agent("nobody")
 	x.delete(a)
 	a.WorkspaceID = "11111111-2222-4333-8444-555555555555"
@@ -429,7 +429,7 @@ func deleteMissing(x *rig) {
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
 }
 
-func deleteBusy(x *rig) {
+func deleteBusy(x *recordedPlace) {
 	a := x.ready("busy-gone")
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -440,7 +440,7 @@ func deleteBusy(x *rig) {
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 }
 
-func deletedInCoder(x *rig) {
+func deletedInCoder(x *recordedPlace) {
 	a := x.ready("vanish")
 	w := x.inspect(a)
 	x.Equal(fleet.StateRunning, w.State)
@@ -455,7 +455,7 @@ func deletedInCoder(x *rig) {
 }
 
 // stateDeleting inspects a workspace that is deleted in Coder at the same time.
-func stateDeleting(x *rig) {
+func stateDeleting(x *recordedPlace) {
 	a := x.ready("going")
 	w := x.inspect(a)
 	a.WorkspaceID = w.ID
@@ -469,7 +469,7 @@ func stateDeleting(x *rig) {
 	x.await(a, fleet.StateDeleted)
 }
 
-func stoppedInCoder(x *rig) {
+func stoppedInCoder(x *recordedPlace) {
 	a := x.ready("halt")
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -484,7 +484,7 @@ func stoppedInCoder(x *rig) {
 
 // statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
 // cancels all builds.
-func statesOfHanging(x *rig) {
+func statesOfHanging(x *recordedPlace) {
 	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
@@ -522,7 +522,7 @@ func statesOfHanging(x *rig) {
 	}
 }
 
-func stateUnhealthy(x *rig) {
+func stateUnhealthy(x *recordedPlace) {
 	a := x.ready("ill")
 	x.await(a, fleet.StateRunning)
 	x.prepare(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
@@ -539,7 +539,7 @@ func stateUnhealthy(x *rig) {
 }
 
 // signal sends a signal to a process of a workspace of the test bed. The file has the id of the process.
-func (x *rig) signal(workspace, file string, s syscall.Signal) {
+func (x *recordedPlace) signal(workspace, file string, s syscall.Signal) {
 	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
 	x.NoError(err)
 	var pid int
@@ -553,7 +553,7 @@ func run(prompt string) fleet.Run {
 }
 
 // follow follows the run from its start to its end.
-func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+func (x *recordedPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	var text strings.Builder
 	o, err := x.place.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
 		x.NotEmpty(out.Cursor)
@@ -567,7 +567,7 @@ func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	return text.String(), o
 }
 
-func taskCompletes(x *rig) {
+func taskCompletes(x *recordedPlace) {
 	a := x.ready("works")
 	r := run("explain the plan")
 	text, o := x.runToEnd(a, r)
@@ -585,7 +585,7 @@ func taskCompletes(x *rig) {
 	x.NotContains(text, " \n")
 }
 
-func taskReports(x *rig) {
+func taskReports(x *recordedPlace) {
 	a := x.ready("report")
 	r := run("done with the refactoring")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -595,7 +595,7 @@ func taskReports(x *rig) {
 	x.Equal("[coder] Done: done with the refactoring", o.Summary)
 }
 
-func taskFails(x *rig) {
+func taskFails(x *recordedPlace) {
 	a := x.ready("unable")
 	_, o := x.runToEnd(a, run("fail to compile"))
 	x.Equal(fleet.TaskFailed, o.Status)
@@ -603,7 +603,7 @@ func taskFails(x *rig) {
 	x.Equal("[coder] Failed: fail to compile", o.Summary)
 }
 
-func taskAgain(x *rig) {
+func taskAgain(x *recordedPlace) {
 	a := x.ready("again")
 	r := run("echo only once")
 	for range 3 {
@@ -615,14 +615,14 @@ func taskAgain(x *rig) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 }
 
-func taskBusy(x *rig) {
+func taskBusy(x *recordedPlace) {
 	a := x.ready("busy")
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.Equal(r.TaskID, x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
-func taskOffline(x *rig) {
+func taskOffline(x *recordedPlace) {
 	a := x.stoppedAgent("off")
 	r := run("echo hello")
 	x.Equal("stopped", x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
@@ -630,7 +630,7 @@ func taskOffline(x *rig) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
 }
 
-func taskNeverGiven(x *rig) {
+func taskNeverGiven(x *recordedPlace) {
 	a := x.ready("never")
 	r := run("echo what")
 	r.Started = afterRecordings
@@ -638,7 +638,7 @@ func taskNeverGiven(x *rig) {
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
-func taskWithSpec(x *rig) {
+func taskWithSpec(x *recordedPlace) {
 	a := x.ready("spec")
 	first, second := run("echo one"), run("echo two")
 	_, o := x.runToEnd(a, first)
@@ -650,7 +650,7 @@ func taskWithSpec(x *rig) {
 
 // taskOfItsOwn creates an agent whose template passes the prompt to the agent, so that the agent starts to work at
 // once.
-func taskOfItsOwn(x *rig) {
+func taskOfItsOwn(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
@@ -676,7 +676,7 @@ func taskOfItsOwn(x *rig) {
 }
 
 // taskNotBegun creates an agent that should start by itself according to the configuration, but does not.
-func taskNotBegun(x *rig) {
+func taskNotBegun(x *recordedPlace) {
 	a := x.ready("rests")
 	r := run(a.Spec)
 	r.SelfStarted = true
@@ -685,10 +685,10 @@ func taskNotBegun(x *rig) {
 	x.Equal("ready for that", o.Summary)
 }
 
-func interrupt(x *rig)        { x.checkInterrupt("esc", false) }
-func interruptByForce(x *rig) { x.checkInterrupt("kill", true) }
+func interrupt(x *recordedPlace)        { x.checkInterrupt("esc", false) }
+func interruptByForce(x *recordedPlace) { x.checkInterrupt("kill", true) }
 
-func (x *rig) checkInterrupt(suffix string, kill bool) {
+func (x *recordedPlace) checkInterrupt(suffix string, kill bool) {
 	a := x.ready(suffix)
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -700,7 +700,7 @@ func (x *rig) checkInterrupt(suffix string, kill bool) {
 	x.Equal("still here", o.Summary)
 }
 
-func interruptIdle(x *rig) {
+func interruptIdle(x *recordedPlace) {
 	a := x.ready("idle")
 	r := run("echo done already")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
@@ -712,7 +712,7 @@ func interruptIdle(x *rig) {
 
 // messageToBusy sends a message to a busy agent. The message is delivered when the agent is idle, and the run
 // continues.
-func messageToBusy(x *rig) {
+func messageToBusy(x *recordedPlace) {
 	a := x.ready("told")
 	r := run("sleep 4")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -729,7 +729,7 @@ func messageToBusy(x *rig) {
 
 // messageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
 // the message was delivered, so it sends it again. Then it sends another message with the same text.
-func messageOfAnother(x *rig) {
+func messageOfAnother(x *recordedPlace) {
 	a := x.ready("heir")
 	r := run("sleep 2")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -745,14 +745,14 @@ func messageOfAnother(x *rig) {
 	x.Equal(2, strings.Count(text, "Handled: go on\n"), text)
 }
 
-func messageTooLate(x *rig) {
+func messageTooLate(x *recordedPlace) {
 	a := x.ready("late")
 	r := run("echo over")
 	x.runToEnd(a, r)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-func readLog(x *rig) {
+func readLog(x *recordedPlace) {
 	a := x.ready("log")
 	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
@@ -767,7 +767,7 @@ func readLog(x *rig) {
 	x.Empty(lines)
 }
 
-func tokenRefused(x *rig) {
+func tokenRefused(x *recordedPlace) {
 	_, err := x.place.Projects(x.ctx)
 	x.Contains(x.requireReason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
 	_, err = x.place.List(x.ctx)
@@ -776,7 +776,7 @@ func tokenRefused(x *rig) {
 
 // hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both
 // cases.
-func hiddenWorkspace(x *rig) {
+func hiddenWorkspace(x *recordedPlace) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
 	w := x.inspect(a)
@@ -787,7 +787,7 @@ func hiddenWorkspace(x *rig) {
 
 // othersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
 // as the admin's agents.
-func othersAgent(x *rig) {
+func othersAgent(x *recordedPlace) {
 	a := x.ready("not-mine")
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
@@ -816,7 +816,7 @@ func othersAgent(x *rig) {
 
 // ownerPrincipal creates an agent whose workspace belongs to the agent's owner. Fleet creates a token of the owner for
 // that, and revokes it afterwards.
-func ownerPrincipal(x *rig) {
+func ownerPrincipal(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
@@ -838,7 +838,7 @@ func ownerPrincipal(x *rig) {
 }
 
 // ownerUnknown creates an agent for an owner who is not a Coder user.
-func ownerUnknown(x *rig) {
+func ownerUnknown(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)

@@ -21,13 +21,13 @@ type userIDStore struct {
 	id string
 }
 
-func (r *userIDStore) remember(_ context.Context, user string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.id == "" {
-		r.id = user
+func (u *userIDStore) remember(_ context.Context, user string) (string, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.id == "" {
+		u.id = user
 	}
-	return r.id, nil
+	return u.id, nil
 }
 
 // TestOtherUsersToken replaces the token by a token of another user, to whom Coder shows no workspace. Nothing may be

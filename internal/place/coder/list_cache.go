@@ -29,41 +29,41 @@ type listCache struct {
 }
 
 // recordBuild records that a build of the workspace was requested at the time now.
-func (b *listCache) recordBuild(id uuid.UUID, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.changed) > 1000 {
-		for id, changedAt := range b.changed {
+func (l *listCache) recordBuild(id uuid.UUID, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) > 1000 {
+		for id, changedAt := range l.changed {
 			if now.Sub(changedAt) > time.Minute {
-				delete(b.changed, id)
+				delete(l.changed, id)
 			}
 		}
 	}
-	b.changed[id] = now
+	l.changed[id] = now
 }
 
 // changedAt returns when a build of the workspace was last requested.
-func (b *listCache) changedAt(id uuid.UUID) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed[id]
+func (l *listCache) changedAt(id uuid.UUID) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed[id]
 }
 
 // exceedsLookups reports whether there were lookupThreshold lookups within lookupWindow. If not, it records one more lookup.
-func (b *listCache) exceedsLookups(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	recent := b.lookups[:0]
-	for _, lookedUpAt := range b.lookups {
+func (l *listCache) exceedsLookups(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	recent := l.lookups[:0]
+	for _, lookedUpAt := range l.lookups {
 		if now.Sub(lookedUpAt) < lookupWindow {
 			recent = append(recent, lookedUpAt)
 		}
 	}
-	b.lookups = recent
-	if len(b.lookups) >= lookupThreshold {
+	l.lookups = recent
+	if len(l.lookups) >= lookupThreshold {
 		return true
 	}
-	b.lookups = append(b.lookups, now)
+	l.lookups = append(l.lookups, now)
 	return false
 }
 

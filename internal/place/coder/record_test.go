@@ -43,8 +43,8 @@ const (
 	bound     = time.Second // limits a runner's streams, because a recorder reads bodies to their end
 )
 
-// rig is a place whose requests are recorded or replayed.
-type rig struct {
+// recordedPlace is a place whose requests are recorded or replayed.
+type recordedPlace struct {
 	*testing.T
 	*require.Assertions
 	ctx   context.Context
@@ -57,8 +57,8 @@ type rig struct {
 }
 
 // newRig returns a place that uses the cassette with the test's name.
-func newRig(t *testing.T, change func(*coder.Config)) *rig {
-	x := &rig{T: t, Assertions: require.New(t), ctx: t.Context()}
+func newRig(t *testing.T, change func(*coder.Config)) *recordedPlace {
+	x := &recordedPlace{T: t, Assertions: require.New(t), ctx: t.Context()}
 	name := t.Name()[strings.Index(t.Name(), "/")+1:]
 	o := &recorder.Options{
 		CassetteName: filepath.Join(cassettes, name), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
@@ -121,9 +121,9 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 }
 
 // agent returns an agent of the test. If the test records, it deletes the agent's workspace at the end.
-func (x *rig) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
+func (x *recordedPlace) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
 
-func (x *rig) agentOf(project, suffix string) fleet.Agent {
+func (x *recordedPlace) agentOf(project, suffix string) fleet.Agent {
 	name := "cas-" + suffix
 	a := fleet.Agent{UID: "uid-of-" + name, Name: name, Owner: "local", Project: project, Role: "coder", Spec: "Do as the tests say."}
 	if *record {
@@ -136,7 +136,7 @@ func (x *rig) agentOf(project, suffix string) fleet.Agent {
 }
 
 // ready returns a running agent.
-func (x *rig) ready(suffix string) fleet.Agent {
+func (x *recordedPlace) ready(suffix string) fleet.Agent {
 	a := x.agent(suffix)
 	x.prepare(func() {
 		_, err := x.live.Provision(x.ctx, a)
@@ -148,13 +148,13 @@ func (x *rig) ready(suffix string) fleet.Agent {
 
 // prepare runs the function only if the test records. The function makes changes in the real Coder that are not
 // recorded.
-func (x *rig) prepare(do func()) {
+func (x *recordedPlace) prepare(do func()) {
 	if *record {
 		do()
 	}
 }
 
-func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
+func (x *recordedPlace) awaitLive(a fleet.Agent, want fleet.State) {
 	for range 600 {
 		w, err := x.live.Inspect(x.ctx, a)
 		x.NoError(err)
@@ -166,21 +166,21 @@ func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
 	x.FailNow("stuck", "agent %s is not %s", a.Name, want)
 }
 
-func (x *rig) inspect(a fleet.Agent) fleet.Workspace {
+func (x *recordedPlace) inspect(a fleet.Agent) fleet.Workspace {
 	x.Helper()
 	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	return w
 }
 
-func (x *rig) delete(a fleet.Agent) {
+func (x *recordedPlace) delete(a fleet.Agent) {
 	x.Helper()
 	_, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 }
 
 // await inspects the agent until it is in the state. Each inspection is recorded.
-func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
+func (x *recordedPlace) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	for range 120 {
 		w := x.inspect(a)
 		if w.State == want {
@@ -195,13 +195,13 @@ func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 }
 
 // script runs a script of the test bed.
-func (x *rig) script(name string, args ...string) {
+func (x *recordedPlace) script(name string, args ...string) {
 	out, err := exec.CommandContext(x.ctx, filepath.Join(testbed, name), args...).CombinedOutput()
 	x.NoError(err, "%s", out)
 }
 
 // request sends a request to Coder that is not recorded.
-func (x *rig) request(method, path, body string) string {
+func (x *recordedPlace) request(method, path, body string) string {
 	r, err := http.NewRequestWithContext(x.ctx, method, os.Getenv("CODER_URL")+path, strings.NewReader(body))
 	x.NoError(err)
 	r.Header.Set("Coder-Session-Token", os.Getenv("CODER_SESSION_TOKEN"))
@@ -215,7 +215,7 @@ func (x *rig) request(method, path, body string) string {
 }
 
 // requireReason requires that err has the reason and can be shown to users.
-func (x *rig) requireReason(err error, want fleet.Reason) *fleet.Error {
+func (x *recordedPlace) requireReason(err error, want fleet.Reason) *fleet.Error {
 	x.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)
 	x.True(ok, "%T %v", err, err)

@@ -19,8 +19,8 @@ import (
 // userMap maps the ids of Coder users to principals.
 type userMap map[string]string
 
-func (s userMap) UserOf(_ context.Context, principal string) (string, error) {
-	for id, name := range s {
+func (u userMap) UserOf(_ context.Context, principal string) (string, error) {
+	for id, name := range u {
 		if name == principal {
 			return id, nil
 		}
@@ -28,7 +28,7 @@ func (s userMap) UserOf(_ context.Context, principal string) (string, error) {
 	return "", nil
 }
 
-func (s userMap) PrincipalOf(_ context.Context, id, _ string) (string, error) { return s[id], nil }
+func (u userMap) PrincipalOf(_ context.Context, id, _ string) (string, error) { return u[id], nil }
 
 // TestWorkspacesOfUsers checks that a workspace is created for the Coder user with whom the principal has signed in,
 // whatever name the user has now, and that List returns the principal as its owner.

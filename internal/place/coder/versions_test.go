@@ -81,8 +81,8 @@ func newVersionedCoder(t *testing.T) *versionedCoder {
 	return x
 }
 
-func (x *versionedCoder) stop() {
-	x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
+func (v *versionedCoder) stop() {
+	v.ws.LatestBuild.Status, v.ws.LatestBuild.Transition, v.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
 }
 
 // TestStartChecks checks what CheckStart refuses, and that Start sends only what changes.

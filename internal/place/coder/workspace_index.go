@@ -14,32 +14,32 @@ type workspaceIndex struct {
 	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
-func (x *workspaceIndex) set(uid string, id uuid.UUID) {
+func (w *workspaceIndex) set(uid string, id uuid.UUID) {
 	if uid == "" {
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.byUID[uid], x.agents[id] = id, uid
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byUID[uid], w.agents[id] = id, uid
 }
 
 // forget removes a deleted workspace and its agent from the cache.
-func (x *workspaceIndex) forget(id uuid.UUID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.byUID, x.agents[id])
-	delete(x.agents, id)
+func (w *workspaceIndex) forget(id uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byUID, w.agents[id])
+	delete(w.agents, id)
 }
 
-func (x *workspaceIndex) workspace(uid string) (uuid.UUID, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	id, ok := x.byUID[uid]
+func (w *workspaceIndex) workspace(uid string) (uuid.UUID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, ok := w.byUID[uid]
 	return id, ok
 }
 
-func (x *workspaceIndex) agent(id uuid.UUID) string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.agents[id]
+func (w *workspaceIndex) agent(id uuid.UUID) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.agents[id]
 }

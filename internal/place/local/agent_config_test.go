@@ -23,11 +23,11 @@ func configuredAgent(r fleet.AgentConfig) fleet.Agent {
 	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &r}
 }
 
-func (w *testPlace) provision(a fleet.Agent) fleet.Agent {
-	w.t.Helper()
-	ws, err := w.Provision(w.ctx, a)
-	require.NoError(w.t, err)
-	require.Equal(w.t, fleet.StateRunning, ws.State, ws.Reason)
+func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
+	t.t.Helper()
+	ws, err := t.Provision(t.ctx, a)
+	require.NoError(t.t, err)
+	require.Equal(t.t, fleet.StateRunning, ws.State, ws.Reason)
 	return a
 }
 

@@ -75,32 +75,32 @@ func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config
 
 // script makes the fake print the lines, with the session id in place of SESSION, and then run the shell commands in
 // then.
-func (w *claudePlace) script(session, then string, lines ...string) {
-	w.t.Helper()
+func (c *claudePlace) script(session, then string, lines ...string) {
+	c.t.Helper()
 	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
-	require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "script"), []byte(s), 0o600))
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.homeDir, "script"), []byte(s), 0o600))
 }
 
-func (w *claudePlace) file(name string) string {
-	w.t.Helper()
-	b, err := os.ReadFile(filepath.Join(w.homeDir, name))
-	require.NoError(w.t, err)
+func (c *claudePlace) file(name string) string {
+	c.t.Helper()
+	b, err := os.ReadFile(filepath.Join(c.homeDir, name))
+	require.NoError(c.t, err)
 	return string(b)
 }
 
 // prompt returns the text of the first message.
-func (w *claudePlace) prompt() string {
-	w.t.Helper()
+func (c *claudePlace) prompt() string {
+	c.t.Helper()
 	var m struct {
 		Message struct{ Content []struct{ Text string } }
 	}
-	require.NoError(w.t, json.Unmarshal([]byte(w.file("prompt")), &m))
-	require.Len(w.t, m.Message.Content, 1)
+	require.NoError(c.t, json.Unmarshal([]byte(c.file("prompt")), &m))
+	require.Len(c.t, m.Message.Content, 1)
 	return m.Message.Content[0].Text
 }
 
-func (w *claudePlace) argv() []string {
-	return strings.Split(strings.TrimSuffix(w.file("argv"), "\x00"), "\x00")
+func (c *claudePlace) argv() []string {
+	return strings.Split(strings.TrimSuffix(c.file("argv"), "\x00"), "\x00")
 }
 
 func TestClaude(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 
 // runAttacks makes the agent run each attack, which is a line of shell. The test fails for each attack that succeeds.
 // prepare is shell code that sets variables for the attacks.
-func (w *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
-	w.t.Helper()
-	output := w.mustRun(a, "set +e\n"+prepare+"\n"+attackScript(attacks)+"echo done")
-	require.True(w.t, strings.HasSuffix(output, "done"), output)
-	requireNoSuccess(w.t, output, attacks)
+func (t *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
+	t.t.Helper()
+	output := t.mustRun(a, "set +e\n"+prepare+"\n"+attackScript(attacks)+"echo done")
+	require.True(t.t, strings.HasSuffix(output, "done"), output)
+	requireNoSuccess(t.t, output, attacks)
 }
 
 // attackScript returns a script that executes each attack, and prints which ones succeed.

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// handover is what the server prints before it is killed: its agent and run, and the output that it has read so far.
-type handover struct {
+// childState is what the server prints before it is killed: its agent and run, and the output that it has read so far.
+type childState struct {
 	Agent  fleet.Agent
 	Run    fleet.Run
 	Cursor string
@@ -38,7 +38,7 @@ func serveUntilKilled(dir string) {
 		panic(err)
 	}
 	ctx := context.Background()
-	h := handover{
+	h := childState{
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
 		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
 	}

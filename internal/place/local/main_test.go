@@ -140,29 +140,29 @@ func runProcessesIn(t testing.TB, dir string) []string {
 }
 
 // provisionIn provisions an agent of the project.
-func (w *testPlace) provisionIn(project string) fleet.Agent {
-	w.t.Helper()
+func (t *testPlace) provisionIn(project string) fleet.Agent {
+	t.t.Helper()
 	uid := uuid.NewString()
 	a := fleet.Agent{UID: uid, Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."}
-	ws, err := w.Provision(w.ctx, a)
-	require.NoError(w.t, err)
-	require.Equal(w.t, fleet.StateRunning, ws.State, ws.Reason)
+	ws, err := t.Provision(t.ctx, a)
+	require.NoError(t.t, err)
+	require.Equal(t.t, fleet.StateRunning, ws.State, ws.Reason)
 	return a
 }
 
 // start dispatches a task with the prompt.
-func (w *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
-	w.t.Helper()
+func (t *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
+	t.t.Helper()
 	r := newRun(prompt)
-	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
+	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
 	return r
 }
 
 // startUntil starts a task and follows it until it prints the line. The run continues afterwards.
-func (w *testPlace) startUntil(a fleet.Agent, prompt, line string) fleet.Run {
-	w.t.Helper()
-	r := w.start(a, prompt)
-	w.followUntil(a, r, line)
+func (t *testPlace) startUntil(a fleet.Agent, prompt, line string) fleet.Run {
+	t.t.Helper()
+	r := t.start(a, prompt)
+	t.followUntil(a, r, line)
 	return r
 }
 
@@ -171,20 +171,20 @@ func newRun(prompt string) fleet.Run {
 }
 
 // follow follows the run to its end, and returns its output as text and its outcome.
-func (w *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
-	w.t.Helper()
-	outputs, o := w.outputs(a, r, "")
+func (t *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	t.t.Helper()
+	outputs, o := t.outputs(a, r, "")
 	return outputText(outputs), o
 }
 
-func (w *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
-	w.t.Helper()
+func (t *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
+	t.t.Helper()
 	var outputs []fleet.Output
-	o, err := w.Connect(a).Follow(w.ctx, r, cursor, func(out fleet.Output) error {
+	o, err := t.Connect(a).Follow(t.ctx, r, cursor, func(out fleet.Output) error {
 		outputs = append(outputs, out)
 		return nil
 	})
-	require.NoError(w.t, err)
+	require.NoError(t.t, err)
 	return outputs, o
 }
 
@@ -205,55 +205,55 @@ func outputText(outputs []fleet.Output) string {
 }
 
 // runTask runs a task with the prompt, and returns its output and its outcome.
-func (w *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
-	w.t.Helper()
-	return w.execute(a, newRun(prompt))
+func (t *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
+	t.t.Helper()
+	return t.execute(a, newRun(prompt))
 }
 
 // execute dispatches the run and follows it to its end. It returns its output as text and its outcome.
-func (w *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
-	w.t.Helper()
-	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
-	return w.follow(a, r)
+func (t *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	t.t.Helper()
+	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
+	return t.follow(a, r)
 }
 
 // mustRun runs a task that must complete, and returns what it prints.
-func (w *testPlace) mustRun(a fleet.Agent, script string) string {
-	w.t.Helper()
-	out, o := w.runTask(a, script)
-	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
+func (t *testPlace) mustRun(a fleet.Agent, script string) string {
+	t.t.Helper()
+	out, o := t.runTask(a, script)
+	require.Equal(t.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
 	return strings.TrimSpace(out)
 }
 
 // changes returns the changes of the run.
-func (w *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
-	w.t.Helper()
-	c, err := w.Connect(a).Changes(w.ctx, r)
-	require.NoError(w.t, err)
+func (t *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
+	t.t.Helper()
+	c, err := t.Connect(a).Changes(t.ctx, r)
+	require.NoError(t.t, err)
 	return c
 }
 
 // remove deletes the agent, and returns what is kept.
-func (w *testPlace) remove(a fleet.Agent) (kept string) {
-	w.t.Helper()
-	kept, err := w.Delete(w.ctx, a)
-	require.NoError(w.t, err)
+func (t *testPlace) remove(a fleet.Agent) (kept string) {
+	t.t.Helper()
+	kept, err := t.Delete(t.ctx, a)
+	require.NoError(t.t, err)
 	return kept
 }
 
 // followUntil follows the run until it prints the line. The run continues afterwards.
-func (w *testPlace) followUntil(a fleet.Agent, r fleet.Run, line string) {
-	w.t.Helper()
-	require.True(w.t, w.followPrints(a, r, line), "the run ended before it printed %q", line)
+func (t *testPlace) followUntil(a fleet.Agent, r fleet.Run, line string) {
+	t.t.Helper()
+	require.True(t.t, t.followPrints(a, r, line), "the run ended before it printed %q", line)
 }
 
 // followPrints follows the run until it prints the line or ends. It reports whether the run has printed the line.
-func (w *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.ctx)
+func (t *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
+	t.t.Helper()
+	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	all := ""
-	_, err := w.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
+	_, err := t.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
 		if all += out.Text; strings.Contains(all, line) {
 			printed = true
 			cancel()
@@ -261,15 +261,15 @@ func (w *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (print
 		return nil
 	})
 	if !printed {
-		require.NoError(w.t, err)
-		w.t.Logf("the run printed: %s", all)
+		require.NoError(t.t, err)
+		t.t.Logf("the run printed: %s", all)
 	}
 	return printed
 }
 
 // home returns a path in the agent's directory.
-func (w *testPlace) home(a fleet.Agent, parts ...string) string {
-	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
+func (t *testPlace) home(a fleet.Agent, parts ...string) string {
+	return filepath.Join(append([]string{t.dir, "agents", a.UID}, parts...)...)
 }
 
 // branchOf returns the name of the agent's branch.
@@ -291,8 +291,8 @@ func awaitFile(t *testing.T, path string) {
 	})
 }
 
-func (w *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
-	return w.home(a, append([]string{"runs", r.TaskID}, parts...)...)
+func (t *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
+	return t.home(a, append([]string{"runs", r.TaskID}, parts...)...)
 }
 
 // requireReason requires that err has the reason.

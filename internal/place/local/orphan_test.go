@@ -226,7 +226,7 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	var said handover
+	var said childState
 	require.NoError(t, json.NewDecoder(out).Decode(&said))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
@@ -247,9 +247,9 @@ func TestServerKilled(t *testing.T) {
 }
 
 // followFrom lets the run continue by a message, follows it from the cursor, and returns its output and outcome.
-func (w *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
-	w.t.Helper()
-	require.NoError(w.t, w.Connect(a).Send(w.ctx, r, "go", "go on"))
-	outputs, o := w.outputs(a, r, cursor)
+func (t *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
+	t.t.Helper()
+	require.NoError(t.t, t.Connect(a).Send(t.ctx, r, "go", "go on"))
+	outputs, o := t.outputs(a, r, cursor)
 	return outputText(outputs), o
 }

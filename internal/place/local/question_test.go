@@ -37,10 +37,10 @@ func forgeAnswer(run, id string) int {
 
 // followAnswering follows the run and answers its questions with the results of answer. It returns the output, the last
 // report of each question, and the outcome.
-func (w *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
-	w.t.Helper()
+func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
+	t.t.Helper()
 	said, asked := "", map[string]fleet.Question{}
-	o, err := w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
+	o, err := t.Connect(a).Follow(t.ctx, r, "", func(out fleet.Output) error {
 		said += out.Text
 		if out.Question == nil {
 			return nil
@@ -55,9 +55,9 @@ func (w *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(flee
 			return nil
 		}
 		q.TaskID, q.ID, q.Answer, q.AnsweredBy = r.TaskID, r.TaskID+"-"+q.ID, text, "alice"
-		return w.Connect(a).Answer(w.ctx, r, q)
+		return t.Connect(a).Answer(t.ctx, r, q)
 	})
-	require.NoError(w.t, err)
+	require.NoError(t.t, err)
 	return said, asked, o
 }
 

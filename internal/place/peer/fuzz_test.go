@@ -17,14 +17,14 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// agentless is a store with two servers and without agents.
-type agentless struct{ fleet.Store }
+// agentlessStore is a store with two servers and without agents.
+type agentlessStore struct{ fleet.Store }
 
-func (agentless) Leases(context.Context, string) (map[string]string, error) {
+func (agentlessStore) Leases(context.Context, string) (map[string]string, error) {
 	return map[string]string{leasePrefix + "other": "other:1"}, nil
 }
 
-func (agentless) View(context.Context, func(fleet.ReadTx) error) error { return nil }
+func (agentlessStore) View(context.Context, func(fleet.ReadTx) error) error { return nil }
 
 // FuzzPlaceRequest checks that a server responds to any request of another server with valid JSON, or refuses the
 // request.
@@ -36,7 +36,7 @@ func FuzzPlaceRequest(f *testing.F) {
 	place := fake.New(fake.Config{})
 	f.Cleanup(place.Destroy)
 	places := map[string]fleet.Place{"fake": place}
-	p := &Peers{config: Config{Place: func(name string) fleet.Place { return places[name] }, Store: agentless{}, Log: slog.New(slog.DiscardHandler)}}
+	p := &Peers{config: Config{Place: func(name string) fleet.Place { return places[name] }, Store: agentlessStore{}, Log: slog.New(slog.DiscardHandler)}}
 	handler := p.handler(http.NotFoundHandler())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
@@ -56,8 +56,8 @@ func FuzzPlaceRequest(f *testing.F) {
 // fixedResponse is a transport that responds to each request with the text.
 type fixedResponse []byte
 
-func (a fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a))}, nil
+func (f fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(f))}, nil
 }
 
 // FuzzPlaceResponse checks that the caller gets a result or an error, whatever another server responds. The other server
@@ -68,7 +68,7 @@ func FuzzPlaceResponse(f *testing.F) {
 	f.Add([]byte(`{"error":{}}`))
 	f.Add([]byte(`{"projects":1}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := &Peers{config: Config{Store: agentless{}}, http: &http.Client{Transport: fixedResponse(body), Timeout: time.Minute}}
+		p := &Peers{config: Config{Store: agentlessStore{}}, http: &http.Client{Transport: fixedResponse(body), Timeout: time.Minute}}
 		place := p.Place("other", "local")
 		_, err := place.Projects(t.Context())
 		_, _, err2 := place.Log(t.Context(), fleet.Agent{}, 1)

@@ -29,9 +29,9 @@ func NewFakeClaude(t *testing.T) FakeClaude {
 }
 
 // Forget deletes all conversations.
-func (k FakeClaude) Forget(t *testing.T) {
+func (f FakeClaude) Forget(t *testing.T) {
 	t.Helper()
-	require.NoError(t, os.RemoveAll(filepath.Join(k.Config, "projects")))
+	require.NoError(t, os.RemoveAll(filepath.Join(f.Config, "projects")))
 }
 
 // fakeClaudeSource is the source of the program. It prints the number of tasks in its conversation.

@@ -64,10 +64,10 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// endless is a stream with one event that never ends.
-type endless struct{}
+// endlessEvent is a stream with one event that never ends.
+type endlessEvent struct{}
 
-func (endless) Read(p []byte) (int, error) {
+func (endlessEvent) Read(p []byte) (int, error) {
 	const line = "data: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
 	n := 0
 	for n+len(line) <= len(p) {
@@ -79,6 +79,6 @@ func (endless) Read(p []byte) (int, error) {
 // TestEndlessEvent checks that an event of many lines does not fill the memory.
 func TestEndlessEvent(t *testing.T) {
 	t.Parallel()
-	_, _, err := ReadEvent(bufio.NewReader(endless{}))
+	_, _, err := ReadEvent(bufio.NewReader(endlessEvent{}))
 	require.ErrorContains(t, err, "too long")
 }

@@ -17,20 +17,20 @@ type latestView struct {
 	changed chan struct{}
 }
 
-func (d *latestView) put(v *view) {
-	d.mu.Lock()
-	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
-	d.mu.Unlock()
+func (l *latestView) put(v *view) {
+	l.mu.Lock()
+	l.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
+	l.mu.Unlock()
 	select {
-	case d.changed <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (d *latestView) get() *view {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.view
+func (l *latestView) get() *view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view
 }
 
 // watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls while the stream

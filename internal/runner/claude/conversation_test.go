@@ -82,13 +82,13 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	return p
 }
 
-func (p *fakeRun) wait(t *testing.T) int {
+func (f *fakeRun) wait(t *testing.T) int {
 	t.Helper()
 	select {
-	case s := <-p.status:
+	case s := <-f.status:
 		return s
 	case <-time.After(waittest.Limit):
-		require.Fail(t, "the run does not end", p.out.all.String())
+		require.Fail(t, "the run does not end", f.out.all.String())
 		return 0
 	}
 }

@@ -24,9 +24,9 @@ type todoEntries []struct {
 	Status  string `json:"status"`
 }
 
-func (l todoEntries) items() []fleet.TodoItem {
-	items := make([]fleet.TodoItem, len(l))
-	for i, e := range l {
+func (t todoEntries) items() []fleet.TodoItem {
+	items := make([]fleet.TodoItem, len(t))
+	for i, e := range t {
 		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(e.Status)}
 	}
 	return items

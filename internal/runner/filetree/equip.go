@@ -98,9 +98,9 @@ func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 }
 
 // neededDirs returns the directories that the files need.
-func (e HomeFiles) neededDirs() []string {
-	all := slices.Clone(e.Dirs)
-	for _, names := range []iter.Seq[string]{maps.Keys(e.Initial), maps.Keys(e.Managed), maps.Keys(e.Links)} {
+func (h HomeFiles) neededDirs() []string {
+	all := slices.Clone(h.Dirs)
+	for _, names := range []iter.Seq[string]{maps.Keys(h.Initial), maps.Keys(h.Managed), maps.Keys(h.Links)} {
 		for name := range names {
 			if dir := filepath.Dir(name); dir != "." {
 				all = append(all, dir)

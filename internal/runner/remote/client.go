@@ -195,15 +195,15 @@ func (c *Client) attempts(a fleet.Agent) *attempts {
 }
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
-func (t *attempts) waitForRetry(ctx context.Context, err error) error {
-	if err = t.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
+func (a *attempts) waitForRetry(ctx context.Context, err error) error {
+	if err = a.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
 		return err
 	}
-	if t.client.config.Now().Sub(t.started) >= t.client.config.RetryTimeout {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
+	if a.client.config.Now().Sub(a.started) >= a.client.config.RetryTimeout {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", a.agent.Name).WithCause(err)
 	}
-	pause := t.pause
-	t.pause = min(2*t.pause, lastPause)
+	pause := a.pause
+	a.pause = min(2*a.pause, lastPause)
 	select {
 	case <-time.After(pause):
 		return nil

@@ -27,12 +27,12 @@ type execution struct {
 
 // execute returns the result of check, or of a running execution for the same home. The context of check ends when nobody has waited for its
 // result for the time linger.
-func (s *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
+func (e *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return fleet.CheckResult{}, err
 		}
-		c, ending := s.join(ctx, home, check)
+		c, ending := e.join(ctx, home, check)
 		select {
 		case <-c.done:
 			if !ending {
@@ -40,7 +40,7 @@ func (s *executions) execute(ctx context.Context, home string, linger time.Durat
 			}
 		case <-ctx.Done():
 			if !ending {
-				s.leave(c, linger)
+				e.leave(c, linger)
 			}
 			return fleet.CheckResult{}, ctx.Err()
 		}
@@ -48,22 +48,22 @@ func (s *executions) execute(ctx context.Context, home string, linger time.Durat
 }
 
 // join returns the execution for the home, and whether it is ending because nobody waits for it.
-func (s *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c = s.byHome[home]; c == nil {
+func (e *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c = e.byHome[home]; c == nil {
 		inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c = &execution{cancel: cancel, done: make(chan struct{})}
-		if s.byHome == nil {
-			s.byHome = map[string]*execution{}
+		if e.byHome == nil {
+			e.byHome = map[string]*execution{}
 		}
-		s.byHome[home] = c
-		s.running.Go(func() {
+		e.byHome[home] = c
+		e.running.Go(func() {
 			defer cancel()
 			c.result, c.err = check(inner)
-			s.mu.Lock()
-			delete(s.byHome, home)
-			s.mu.Unlock()
+			e.mu.Lock()
+			delete(e.byHome, home)
+			e.mu.Unlock()
 			close(c.done)
 		})
 	}
@@ -74,14 +74,14 @@ func (s *executions) join(ctx context.Context, home string, check func(context.C
 }
 
 // leave removes a waiting caller. It ends the execution after the time linger if nobody waits for it then.
-func (s *executions) leave(c *execution, linger time.Duration) {
-	s.mu.Lock()
+func (e *executions) leave(c *execution, linger time.Duration) {
+	e.mu.Lock()
 	c.waiters--
 	idle := c.waiters == 0
-	s.mu.Unlock()
+	e.mu.Unlock()
 	end := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		if c.waiters == 0 {
 			c.ending = true
 			c.cancel()
@@ -97,10 +97,10 @@ func (s *executions) leave(c *execution, linger time.Duration) {
 }
 
 // unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.
-func (s *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byHome[home] != nil {
+func (e *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byHome[home] != nil {
 		return "", nil
 	}
 	return do()

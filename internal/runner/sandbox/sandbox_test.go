@@ -39,8 +39,8 @@ func users() []user {
 	return []user{{"user", nil}}
 }
 
-// arena is the environment of an attack: the attacker's directory, and the rest of the machine.
-type arena struct {
+// attackEnvironment is the environment of an attack: the attacker's directory, and the rest of the machine.
+type attackEnvironment struct {
 	t          *testing.T
 	user       user
 	ownDir     string // the directory that the attacker may write
@@ -53,7 +53,7 @@ type arena struct {
 // systemPaths lists the directories that every program may read.
 var systemPaths = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
 
-func newArena(t *testing.T, u user) *arena {
+func newArena(t *testing.T, u user) *attackEnvironment {
 	t.Helper()
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
@@ -61,7 +61,7 @@ func newArena(t *testing.T, u user) *arena {
 	dir, err := os.MkdirTemp("", "arena-*") // other users cannot enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	a := &arena{t: t, user: u, ownDir: filepath.Join(dir, "own"), outsideDir: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
+	a := &attackEnvironment{t: t, user: u, ownDir: filepath.Join(dir, "own"), outsideDir: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
 	for _, d := range []string{dir, a.ownDir, a.outsideDir, filepath.Dir(a.attacker)} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 		require.NoError(t, os.Chmod(d, 0o755))
@@ -84,7 +84,7 @@ func newArena(t *testing.T, u user) *arena {
 }
 
 // chownToAttacker makes the attacker's user the owner of the file.
-func (a *arena) chownToAttacker(path string) {
+func (a *attackEnvironment) chownToAttacker(path string) {
 	a.t.Helper()
 	if a.user.credential != nil {
 		require.NoError(a.t, os.Chown(path, int(a.user.credential.Uid), int(a.user.credential.Gid)))
@@ -92,7 +92,7 @@ func (a *arena) chownToAttacker(path string) {
 }
 
 // createFile creates a file that the attacker's user owns.
-func (a *arena) createFile(path, content string) string {
+func (a *attackEnvironment) createFile(path, content string) string {
 	a.t.Helper()
 	require.NoError(a.t, os.WriteFile(path, []byte(content), 0o600))
 	a.chownToAttacker(path)
@@ -100,7 +100,7 @@ func (a *arena) createFile(path, content string) string {
 }
 
 // attack makes the attack, and returns the attacker's output and whether it succeeded.
-func (a *arena) attack(confined bool, args ...string) (said string, success bool) {
+func (a *attackEnvironment) attack(confined bool, args ...string) (said string, success bool) {
 	a.t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(a.t, err)
@@ -129,7 +129,7 @@ func (a *arena) attack(confined bool, args ...string) (said string, success bool
 }
 
 // endProxy ends the proxy of the last attack, if there is one. The proxy is a child of this process.
-func (a *arena) endProxy() {
+func (a *attackEnvironment) endProxy() {
 	if len(a.policy.Network.Allowed()) == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ func (a *arena) endProxy() {
 }
 
 // requireRepelled requires that the attack succeeds without a sandbox and fails in one.
-func (a *arena) requireRepelled(args ...string) {
+func (a *attackEnvironment) requireRepelled(args ...string) {
 	a.t.Helper()
 	said, success := a.attack(false, args...)
 	require.True(a.t, success, "%v must succeed without a sandbox: %s", args, said)
@@ -156,21 +156,21 @@ func (a *arena) requireRepelled(args ...string) {
 }
 
 // requireRefused requires that the attack fails in a sandbox. It is for attacks that may also fail without a sandbox.
-func (a *arena) requireRefused(args ...string) {
+func (a *attackEnvironment) requireRefused(args ...string) {
 	a.t.Helper()
 	said, success := a.attack(true, args...)
 	require.False(a.t, success, "%v must fail in the sandbox: %s", args, said)
 }
 
 // requireAllowed requires that the action succeeds in the sandbox, because it is not an attack.
-func (a *arena) requireAllowed(args ...string) {
+func (a *attackEnvironment) requireAllowed(args ...string) {
 	a.t.Helper()
 	said, success := a.attack(true, args...)
 	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, said)
 }
 
 // skipWithoutMounts skips the test for a user who cannot create mounts.
-func (a *arena) skipWithoutMounts() {
+func (a *attackEnvironment) skipWithoutMounts() {
 	a.t.Helper()
 	if a.user.name != "root" {
 		a.t.Skip("only root can create mounts")
@@ -181,7 +181,7 @@ func (a *arena) skipWithoutMounts() {
 }
 
 // forEachUser runs the test as each user.
-func forEachUser(t *testing.T, test func(t *testing.T, a *arena)) {
+func forEachUser(t *testing.T, test func(t *testing.T, a *attackEnvironment)) {
 	t.Parallel()
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func forEachUser(t *testing.T, test func(t *testing.T, a *arena)) {
 }
 
 func TestFiles(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		secret := a.createFile(filepath.Join(a.outsideDir, "secret"), "hidden")
 		for _, how := range []string{"read", "symlink", "append", "link", "truncate"} {
 			a.requireRepelled(how, secret)
@@ -220,7 +220,7 @@ func TestFiles(t *testing.T) {
 // TestModes checks that root's programs can change the mode, owner and times only of their own files. Landlock does not
 // restrict these changes. Mounts do, but an ordinary user cannot create mounts.
 func TestModes(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
 			a.requireAllowed(how, mine)
@@ -241,7 +241,7 @@ func TestModes(t *testing.T) {
 
 // TestWatch checks that a program cannot watch files in a hidden directory, except those that it may read.
 func TestWatch(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		a.skipWithoutMounts()
 		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		dir := filepath.Join(a.outsideDir, "shown")
@@ -266,7 +266,7 @@ func TestWatch(t *testing.T) {
 
 // TestAttributes checks that no program can change extended attributes, which Landlock does not restrict.
 func TestAttributes(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"attribute", "attribute at a descriptor"} {
 			a.requireRepelled(how, theirs)
@@ -279,7 +279,7 @@ func TestAttributes(t *testing.T) {
 }
 
 func TestOtherProcesses(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		pid := strconv.Itoa(a.victim.Pid)
 		a.requireRepelled("read", "/proc/"+pid+"/environ")
 		a.requireRepelled("follow", "/proc/"+pid+"/cwd")
@@ -301,7 +301,7 @@ func TestOtherProcesses(t *testing.T) {
 }
 
 func TestSockets(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		path := filepath.Join(a.outsideDir, "socket")
 		abstract := fmt.Sprintf("@fleet-%d-%s", os.Getpid(), a.user.name)
 		for _, address := range []string{path, abstract} {
@@ -347,7 +347,7 @@ func TestSockets(t *testing.T) {
 }
 
 func TestPrivileges(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		a.requireRepelled("setuid")
 		a.requireRefused("namespace")
 		a.requireRefused("chroot")
@@ -363,7 +363,7 @@ func TestPrivileges(t *testing.T) {
 
 // TestAllow checks that a program can connect to the allowed addresses through the proxy, and to nothing else.
 func TestAllow(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
 			t.Skip(err)
 		}
@@ -414,7 +414,7 @@ func TestAllow(t *testing.T) {
 // TestStatus checks that a confined process has no capabilities and cannot gain any. It also checks the fields of its status by
 // which other processes can recognise a confined process.
 func TestStatus(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		out := filepath.Join(a.ownDir, "status")
 		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status /proc/self/limits >status"}, &os.ProcAttr{
 			Dir: a.ownDir, Sys: &syscall.SysProcAttr{Credential: a.user.credential},
@@ -436,7 +436,7 @@ func TestStatus(t *testing.T) {
 
 // TestProcessTable checks that an ordinary user cannot fill the process table. The kernel exempts root from the limit.
 func TestProcessTable(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		if a.user.name == "root" {
 			t.Skip("the kernel does not count processes of root: only a cgroup limits them")
 		}
@@ -449,7 +449,7 @@ func TestProcessTable(t *testing.T) {
 
 // TestLimits checks that a program cannot use more than Policy.Limits.
 func TestLimits(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		for how, amounts := range map[string][2]string{"allocate": {"16", "1000"}, "grow": {"1", "20"}, "open": {"10", "300"}, "spin": {"0", "2"}} {
 			a.policy.Limits = sandbox.Limits{}
 			a.requireAllowed(how, amounts[1])
@@ -462,7 +462,7 @@ func TestLimits(t *testing.T) {
 
 // TestRefusals checks the errors for programs that cannot be started or confined.
 func TestRefusals(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		attr := &os.ProcAttr{Dir: a.ownDir, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}
 		_, err := sandbox.Start(a.policy, filepath.Join(a.ownDir, "absent"), []string{"absent"}, attr)
 		require.ErrorContains(t, err, "no such file or directory")
@@ -478,7 +478,7 @@ func TestRefusals(t *testing.T) {
 
 // TestLinks checks that no program starts if there is a symbolic link in a path that it may write.
 func TestLinks(t *testing.T) {
-	forEachUser(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		a.requireAllowed("create", filepath.Join(a.ownDir, "new"))
 		link := filepath.Join(a.ownDir, "link")
 		require.NoError(t, os.Symlink(a.outsideDir, link))

@@ -87,16 +87,16 @@ func openParts(path string) (parts, error) {
 	return x, nil
 }
 
-func (x parts) close() {
-	for _, p := range x {
+func (p parts) close() {
+	for _, p := range p {
 		_ = p.file.Close()
 	}
 }
 
 // size returns the size of the output, and whether all of it is kept.
-func (x parts) size() (size int64, whole bool) {
+func (p parts) size() (size int64, whole bool) {
 	whole = true
-	for _, p := range x {
+	for _, p := range p {
 		whole = whole && p.begin <= size
 		size = max(size, p.begin+p.size)
 	}
@@ -105,9 +105,9 @@ func (x parts) size() (size int64, whole bool) {
 
 // read returns the bytes between two offsets. If bytes are missing at the start, the result starts after the missing
 // bytes. If bytes are missing later, the result ends before them.
-func (x parts) read(from, to int64) ([]byte, error) {
+func (p parts) read(from, to int64) ([]byte, error) {
 	var b []byte
-	for _, p := range x {
+	for _, p := range p {
 		if p.begin+p.size <= from || p.begin >= to {
 			continue
 		}

@@ -155,12 +155,12 @@ type TerminalConn struct {
 }
 
 // Read implements io.Reader.
-func (a *TerminalConn) Read(p []byte) (int, error) { return a.from.Read(p) }
+func (t *TerminalConn) Read(p []byte) (int, error) { return t.from.Read(p) }
 
 // Send sends input to the program, and the size of the terminal if it is not 0.
-func (a *TerminalConn) Send(input []byte, columns, rows uint16) error {
-	return a.to.Encode(terminalInput{Input: input, Columns: columns, Rows: rows})
+func (t *TerminalConn) Send(input []byte, columns, rows uint16) error {
+	return t.to.Encode(terminalInput{Input: input, Columns: columns, Rows: rows})
 }
 
 // Close disconnects the terminal. The run ends if its program has not ended.
-func (a *TerminalConn) Close() error { return a.conn.Close() }
+func (t *TerminalConn) Close() error { return t.conn.Close() }

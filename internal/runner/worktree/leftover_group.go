@@ -36,9 +36,9 @@ func groupRefs(all []leftoverRef) []refGroup {
 }
 
 // leftover describes the refs, without their size.
-func (p refGroup) leftover(repository string) fleet.Leftover {
-	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: p[0].uid, Location: repository, Count: len(p), Proof: p[0].proof}
-	for _, r := range p {
+func (r refGroup) leftover(repository string) fleet.Leftover {
+	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: r[0].uid, Location: repository, Count: len(r), Proof: r[0].proof}
+	for _, r := range r {
 		name, branch := strings.CutPrefix(r.name, "refs/heads/")
 		if branch {
 			l.Kind = fleet.LeftoverBranches

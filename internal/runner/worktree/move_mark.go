@@ -86,28 +86,28 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 }
 
 // list runs git in the working tree with the index, and returns the paths that it lists.
-func (f *treeUpdater) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
+func (t *treeUpdater) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
 	paths := map[string]bool{}
 	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
 	env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
-	err := f.git.pipe(ctx, nil, env, c.dir, nil, out, slices.Concat(f.options, args)...)
+	err := t.git.pipe(ctx, nil, env, c.dir, nil, out, slices.Concat(t.options, args)...)
 	return paths, err
 }
 
 // differingFiles returns the changed files that the working tree has not as the commit has them.
-func (f *treeUpdater) differingFiles(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
+func (t *treeUpdater) differingFiles(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
 	index := filepath.Join(c.gitDir, "fleet-move.commit")
 	defer func() { _ = os.Remove(index) }()
-	if _, err := f.list(ctx, c, index, "read-tree", commit); err != nil {
+	if _, err := t.list(ctx, c, index, "read-tree", commit); err != nil {
 		return nil, err
 	}
 	all := map[string]bool{}
-	for part := range slices.Chunk(f.changed, maxArguments) {
+	for part := range slices.Chunk(t.changed, maxArguments) {
 		args := []string{"diff-files", "-z", "--name-only", "--ignore-submodules", "--"}
 		for _, file := range part {
 			args = append(args, file.path)
 		}
-		found, err := f.list(ctx, c, index, args...)
+		found, err := t.list(ctx, c, index, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -117,24 +117,24 @@ func (f *treeUpdater) differingFiles(ctx context.Context, c checkout, commit str
 }
 
 // restore gives the files, of which the index has the old versions, their old content.
-func (f *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
-	fromOld, err := f.differingFiles(ctx, c, m.From)
+func (t *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
+	fromOld, err := t.differingFiles(ctx, c, m.From)
 	if err != nil {
 		return err
 	}
-	fromNew, err := f.differingFiles(ctx, c, m.To)
+	fromNew, err := t.differingFiles(ctx, c, m.To)
 	if err != nil {
 		return err
 	}
 	var old []string
-	for _, file := range f.changed {
+	for _, file := range t.changed {
 		path := filepath.Join(c.dir, file.path)
 		_, err := os.Lstat(path)
 		missing := err != nil
 		had, has := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
 		switch {
 		case had && !fromOld[file.path], !had && missing: // it is as it was
-		case missing, has && !fromNew[file.path], has && f.beginsWithFile(ctx, c, path, file.new):
+		case missing, has && !fromNew[file.path], has && t.beginsWithFile(ctx, c, path, file.new):
 			if had {
 				old = append(old, file.path)
 			} else if err := os.Remove(path); err != nil {
@@ -147,7 +147,7 @@ func (f *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error
 	}
 	in := strings.NewReader(strings.Join(old, "\x00") + "\x00")
 	env := []string{"GIT_INDEX_FILE=" + c.nextPath()}
-	err = f.git.pipe(ctx, nil, env, c.dir, in, io.Discard, slices.Concat(f.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
+	err = t.git.pipe(ctx, nil, env, c.dir, in, io.Discard, slices.Concat(t.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
 	if err == nil {
 		err = c.publish()
 	}
@@ -158,7 +158,7 @@ func (f *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error
 const maxArguments = 500
 
 // beginsWithFile reports whether the object begins with the content of the file.
-func (f *treeUpdater) beginsWithFile(ctx context.Context, c checkout, path, oid string) bool {
+func (t *treeUpdater) beginsWithFile(ctx context.Context, c checkout, path, oid string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSnapshotFile {
 		return false
@@ -168,6 +168,6 @@ func (f *treeUpdater) beginsWithFile(ctx context.Context, c checkout, path, oid 
 		return false
 	}
 	p := &pageWriter{limit: len(has)}
-	err = f.git.pipe(ctx, nil, nil, c.dir, nil, p, "cat-file", "blob", oid)
+	err = t.git.pipe(ctx, nil, nil, c.dir, nil, p, "cat-file", "blob", oid)
 	return (err == nil || p.more) && bytes.Equal(p.text, has)
 }

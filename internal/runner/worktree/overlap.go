@@ -167,13 +167,13 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 
 // blocks reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
 // renamed files from.
-func (w *mergePreview) blocks(b *mergePreview) bool {
+func (m *mergePreview) blocks(b *mergePreview) bool {
 	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
-		if w.renamedDirs[path.Dir(name)] {
+		if m.renamedDirs[path.Dir(name)] {
 			return true
 		}
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			if w.files[dir] != nil {
+			if m.files[dir] != nil {
 				return true
 			}
 		}

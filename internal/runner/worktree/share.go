@@ -52,39 +52,39 @@ func (m measure) sum(files []*newFile) (n int64) {
 	return n
 }
 
-// unit is a part of a directory: a subdirectory, a file, or all files that are directly in the directory.
-type unit struct {
+// dirPart is a part of a directory: a subdirectory, a file, or all files that are directly in the directory.
+type dirPart struct {
 	dir    string // path of the subdirectory, with a slash at the end
 	files  []*newFile
 	weight int64
 }
 
 // units returns the parts of a directory, the heaviest first. files are all files in it and below it, sorted by path.
-func (m measure) units(dir string, files []*newFile) (all []unit) {
+func (m measure) units(dir string, files []*newFile) (all []dirPart) {
 	var own []*newFile
 	for i := 0; i < len(files); {
 		name, _, below := strings.Cut(files[i].path[len(dir):], "/")
 		end := i + 1
 		if !below {
 			if own = append(own, files[i]); !m.together {
-				all = append(all, unit{files: files[i:end]})
+				all = append(all, dirPart{files: files[i:end]})
 			}
 		} else {
 			sub := dir + name + "/"
 			for end < len(files) && strings.HasPrefix(files[end].path, sub) {
 				end++
 			}
-			all = append(all, unit{dir: sub, files: files[i:end]})
+			all = append(all, dirPart{dir: sub, files: files[i:end]})
 		}
 		i = end
 	}
 	if m.together && len(own) > 0 {
-		all = append(all, unit{files: own})
+		all = append(all, dirPart{files: own})
 	}
 	for i := range all {
 		all[i].weight = m.sum(all[i].files)
 	}
-	slices.SortStableFunc(all, func(a, b unit) int { return cmp.Compare(b.weight, a.weight) })
+	slices.SortStableFunc(all, func(a, b dirPart) int { return cmp.Compare(b.weight, a.weight) })
 	return all
 }
 
@@ -99,14 +99,14 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	}
 	units := m.units(dir, files)
 	part := fairShare(units, limit)
-	over := units[:slices.IndexFunc(append(units, unit{weight: -1}), func(u unit) bool { return u.weight <= part })]
+	over := units[:slices.IndexFunc(append(units, dirPart{weight: -1}), func(u dirPart) bool { return u.weight <= part })]
 	dirs := 0
 	for _, u := range over {
 		if u.dir != "" {
 			dirs++
 		}
 	}
-	var whole, single []unit
+	var whole, single []dirPart
 	for _, u := range over {
 		switch {
 		case total <= limit:
@@ -126,14 +126,14 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 		s.leaveOutFiles("files in "+nameOf(dir), single)
 	default:
 		for _, u := range single {
-			s.leaveOutFiles(u.files[0].path, []unit{u})
+			s.leaveOutFiles(u.files[0].path, []dirPart{u})
 		}
 	}
 	return total
 }
 
 // leaveOutUnits leaves out subdirectories, of which there are too many to name each.
-func (s *staging) leaveOutUnits(dir string, all []unit) {
+func (s *staging) leaveOutUnits(dir string, all []dirPart) {
 	if len(all) == 1 {
 		s.leaveOutFiles(all[0].dir, all)
 		return
@@ -142,7 +142,7 @@ func (s *staging) leaveOutUnits(dir string, all []unit) {
 }
 
 // leaveOutFiles leaves out the files of the parts, and describes them in one line.
-func (s *staging) leaveOutFiles(what string, all []unit) {
+func (s *staging) leaveOutFiles(what string, all []dirPart) {
 	n, size := 0, int64(0)
 	for _, u := range all {
 		for _, f := range u.files {
@@ -165,7 +165,7 @@ func nameOf(dir string) string {
 }
 
 // fairShare returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
-func fairShare(units []unit, limit int64) int64 {
+func fairShare(units []dirPart, limit int64) int64 {
 	for i, u := range slices.Backward(units) {
 		if n := int64(i + 1); u.weight > limit/n {
 			return limit / n

@@ -54,50 +54,50 @@ func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Bra
 }
 
 // run runs git in the working tree, with the next index.
-func (f *treeUpdater) run(ctx context.Context, c checkout, args ...string) error {
-	return f.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(f.options, args)...)
+func (t *treeUpdater) run(ctx context.Context, c checkout, args ...string) error {
+	return t.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(t.options, args)...)
 }
 
 // refusedPathPattern matches git's messages about a file that it would overwrite.
 var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
 
 // check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
-func (f *treeUpdater) check(ctx context.Context, c checkout) error {
+func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	const then = "commit, stash or remove it, or check out another branch there, and try again"
 	switch what := c.unfinishedOperation(""); {
 	case what != "":
-		return c.busyError(f.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
-	case f.filteredFile != "":
-		return c.busyError(f.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", f.filteredFile).With("file", f.filteredFile)
+		return c.busyError(t.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
+	case t.filteredFile != "":
+		return c.busyError(t.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", t.filteredFile).With("file", t.filteredFile)
 	}
-	if path := c.inTheWay(f.changed); path != "" {
-		return c.busyError(f.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
+	if path := c.inTheWay(t.changed); path != "" {
+		return c.busyError(t.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
 	}
-	_ = f.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
-	err := f.run(ctx, c, "read-tree", "-n", "-m", "-u", f.branch.Commit, f.to)
+	_ = t.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
+	err := t.run(ctx, c, "read-tree", "-n", "-m", "-u", t.branch.Commit, t.to)
 	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
 		if m := refusedPathPattern.FindStringSubmatch(e.Message); m != nil {
-			return c.busyError(f.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
+			return c.busyError(t.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
 		}
-		return c.busyError(f.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
+		return c.busyError(t.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
 	}
 	return err
 }
 
 // update changes the files of the working tree and its index from one commit to the other.
-func (f *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
-	if err := f.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
+func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
+	if err := t.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
 		return err
 	}
 	return c.publish()
 }
 
 // undo changes the files of working trees back. It returns cause, and what else has failed.
-func (f *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
+func (t *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
 		err := c.copyIndex()
 		if err == nil {
-			err = f.update(ctx, c, f.to, f.branch.Commit)
+			err = t.update(ctx, c, t.to, t.branch.Commit)
 		}
 		if err == nil {
 			err = c.unmark()
@@ -110,14 +110,14 @@ func (f *treeUpdater) undo(ctx context.Context, all []checkout, cause error) err
 }
 
 // catchUp updates working trees in which people have checked out the branch while it moved.
-func (f *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
-	all, err := f.git.checkouts(ctx, repository, f.branch.Name)
+func (t *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
+	all, err := t.git.checkouts(ctx, repository, t.branch.Name)
 	for _, c := range all {
-		if err != nil || slices.Contains(done, c) || c.lock(ctx, f.branch.Name) != nil {
+		if err != nil || slices.Contains(done, c) || c.lock(ctx, t.branch.Name) != nil {
 			continue // the files stay as people have checked them out
 		}
-		if f.run(ctx, c, "diff-index", "--cached", "--quiet", f.branch.Commit) == nil && f.check(ctx, c) == nil {
-			_ = f.update(ctx, c, f.branch.Commit, f.to)
+		if t.run(ctx, c, "diff-index", "--cached", "--quiet", t.branch.Commit) == nil && t.check(ctx, c) == nil {
+			_ = t.update(ctx, c, t.branch.Commit, t.to)
 		}
 		_ = c.unlock()
 	}

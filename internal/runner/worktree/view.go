@@ -234,12 +234,12 @@ const maxOutput = 32 << 20
 // limitedWriter passes on at most maxOutput bytes. Then Write returns an error, which ends git.
 type limitedWriter struct{ to *bytes.Buffer }
 
-func (b *limitedWriter) Write(p []byte) (int, error) {
-	if room := maxOutput - b.to.Len(); len(p) >= room {
-		b.to.Write(p[:room])
+func (l *limitedWriter) Write(p []byte) (int, error) {
+	if room := maxOutput - l.to.Len(); len(p) >= room {
+		l.to.Write(p[:room])
 		return room, io.ErrShortWrite
 	}
-	return b.to.Write(p)
+	return l.to.Write(p)
 }
 
 func (v *view) close() {

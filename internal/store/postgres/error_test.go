@@ -14,7 +14,7 @@ import (
 func TestFullness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f fullness
+		var f diskState
 		shown := func() bool { _, full := f.fullWithin(fullReported); return full }
 		noSpace := &pgconn.PgError{Code: codeDiskFull}
 		require.False(t, shown())

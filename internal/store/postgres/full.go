@@ -13,15 +13,15 @@ const fullRecheck = time.Second
 // knows whether there is space again.
 const fullReported = 5 * time.Minute
 
-// fullness records whether the database's disk is full.
-type fullness struct {
+// diskState records whether the database's disk is full.
+type diskState struct {
 	mu          sync.Mutex
 	since, last time.Time // when the disk was found full for the first and the last time; zero if it is not full
 }
 
 // recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something.
 // Other writes may succeed on a full disk.
-func (f *fullness) recordWrite(err error, added bool) {
+func (f *diskState) recordWrite(err error, added bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch now := time.Now(); {
@@ -36,7 +36,7 @@ func (f *fullness) recordWrite(err error, added bool) {
 }
 
 // fullWithin returns when the disk was first found full, if it was also found full within d.
-func (f *fullness) fullWithin(d time.Duration) (since time.Time, full bool) {
+func (f *diskState) fullWithin(d time.Duration) (since time.Time, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Since(f.last) > d {

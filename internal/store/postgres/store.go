@@ -73,7 +73,7 @@ type Store struct {
 	notifier        *commitNotifier
 	mover           *eventMover
 	leaseBatcher    batcher[leaseCall]
-	full            fullness
+	full            diskState
 	schema          int64 // the version of the schema that this program needs
 	maxTransactions int   // how many transactions the server can have at the same time
 

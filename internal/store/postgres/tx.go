@@ -55,7 +55,7 @@ type tx struct {
 	record.Tx
 	wrote  bool
 	added  bool // it has added something that needs space
-	full   *fullness
+	full   *diskState
 	events []*fleet.Event // the appended events, which are written at the commit
 }
 

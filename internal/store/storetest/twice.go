@@ -9,13 +9,13 @@ import (
 
 // Twice returns a store over s whose Update runs every function twice: it rolls back the first run and commits the
 // second. fleet.Store allows this. With Twice, tests find functions that do more than read and write tx.
-func Twice(s fleet.Store) fleet.Store { return twice{s} }
+func Twice(s fleet.Store) fleet.Store { return repeatingStore{s} }
 
-type twice struct{ fleet.Store }
+type repeatingStore struct{ fleet.Store }
 
 var errSecondRun = errors.New("second run")
 
-func (s twice) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
+func (s repeatingStore) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
 	err := s.Store.Update(ctx, func(tx fleet.Tx) error {
 		if err := fn(tx); err != nil {
 			return err

@@ -202,6 +202,6 @@ func (s *Service) answer(ctx context.Context, a *Result, t *fleet.Task, timeout 
 }
 
 // Tokens returns how many tokens the request has used, or 0 if that is unknown.
-func (a *Result) Tokens() int {
-	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
+func (r *Result) Tokens() int {
+	return int(min(r.Usage.InputTokens+r.Usage.OutputTokens, math.MaxInt32))
 }

@@ -310,13 +310,13 @@ func TestInternalFailure(t *testing.T) {
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "no room for it")
 
-	s, err := providers.New(broken{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err := providers.New(coreWithoutFollow{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	_, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err))
 
-	s, err = providers.New(modelless{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err = providers.New(coreWithoutModels{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)
@@ -325,14 +325,14 @@ func TestInternalFailure(t *testing.T) {
 
 var errBroken = errors.New("the disk is full of secrets")
 
-// modelless is a core without a place for models.
-type modelless struct{ *service.Service }
+// coreWithoutModels is a core without a place for models.
+type coreWithoutModels struct{ *service.Service }
 
-func (modelless) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
+func (coreWithoutModels) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
 
-// broken is a core that cannot follow tasks.
-type broken struct{ *service.Service }
+// coreWithoutFollow is a core that cannot follow tasks.
+type coreWithoutFollow struct{ *service.Service }
 
-func (broken) FollowTask(context.Context, string, int64, func(fleet.Event) error) (*fleet.Task, error) {
+func (coreWithoutFollow) FollowTask(context.Context, string, int64, func(fleet.Event) error) (*fleet.Task, error) {
 	return nil, errBroken
 }

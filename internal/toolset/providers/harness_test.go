@@ -197,16 +197,16 @@ type fakeEnvironment struct {
 	version func(ctx context.Context, program string) (string, string, error)
 }
 
-func (o *fakeEnvironment) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
-	if o.get == nil {
+func (f *fakeEnvironment) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
+	if f.get == nil {
 		return 200, []byte(`{"data":[]}`), nil
 	}
-	return o.get(ctx, url, header)
+	return f.get(ctx, url, header)
 }
 
-func (o *fakeEnvironment) Version(ctx context.Context, program string) (string, string, error) {
-	if o.version == nil {
+func (f *fakeEnvironment) Version(ctx context.Context, program string) (string, string, error) {
+	if f.version == nil {
 		return "", "", exec.ErrNotFound
 	}
-	return o.version(ctx, program)
+	return f.version(ctx, program)
 }

@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// real is the toolset over the real places, with a stub of the models' APIs and test programs on the PATH.
-type real struct {
+// realPlaces is the toolset over the real places, with a stub of the models' APIs and test programs on the PATH.
+type realPlaces struct {
 	*providers.Service
 	t     *testing.T
 	model *model.Server
@@ -60,14 +60,14 @@ type real struct {
 }
 
 // newReal allows a minute for each probe, so that on a slow machine only a hanging probe exceeds its time limit.
-func newReal(t *testing.T, agents ...providers.Provider) *real {
+func newReal(t *testing.T, agents ...providers.Provider) *realPlaces {
 	t.Helper()
 	return newRealWith(t, time.Minute, agents...)
 }
 
-func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *real {
+func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *realPlaces {
 	t.Helper()
-	r := &real{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
+	r := &realPlaces{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
 	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	env := map[string]string{
 		"PATH": r.bin + ":" + os.Getenv("PATH"), "HOME": t.TempDir(), "GORACE": os.Getenv("GORACE"),
@@ -128,23 +128,23 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	return r
 }
 
-func (r *real) requireNoKeys(text string) {
+func (r *realPlaces) requireNoKeys(text string) {
 	r.t.Helper()
 	for _, key := range []string{claudeKey, customKey, toolToken} {
 		require.NotContains(r.t, text, key)
 	}
 }
 
-func (r *real) writeProgram(name, script string) {
+func (r *realPlaces) writeProgram(name, script string) {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.bin, name), []byte("#!/usr/bin/env bash\n"+script), 0o755))
 }
 
-func (r *real) ctx() context.Context {
+func (r *realPlaces) ctx() context.Context {
 	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 }
 
-func (r *real) execute(q providers.ExecuteRequest) *providers.Result {
+func (r *realPlaces) execute(q providers.ExecuteRequest) *providers.Result {
 	r.t.Helper()
 	a, err := r.Execute(r.ctx(), q)
 	require.NoError(r.t, err)

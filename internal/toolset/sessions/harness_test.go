@@ -66,21 +66,21 @@ func newHarness(t testing.TB, with func(*harness)) *harness {
 	return w
 }
 
-func (w *harness) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
+func (h *harness) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
 }
 
 // advance advances the clock.
-func (w *harness) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
+func (h *harness) advance(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
 }
 
 // document returns a definition of an agent that uses the stub model.
-func (w *harness) document(description string) string {
+func (h *harness) document(description string) string {
 	return fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}
@@ -90,89 +90,89 @@ agents:
     description: %s
     instruction: You do as you are told.
     toolsets: [{type: think}]
-`, w.model.URL, description)
+`, h.model.URL, description)
 }
 
 // define writes a file into the agents directory.
-func (w *harness) define(name, document string) {
-	w.t.Helper()
-	p := filepath.Join(w.dir, "agents", name)
-	require.NoError(w.t, os.MkdirAll(filepath.Dir(p), 0o700))
-	require.NoError(w.t, os.WriteFile(p, []byte(document), 0o600))
+func (h *harness) define(name, document string) {
+	h.t.Helper()
+	p := filepath.Join(h.dir, "agents", name)
+	require.NoError(h.t, os.MkdirAll(filepath.Dir(p), 0o700))
+	require.NoError(h.t, os.WriteFile(p, []byte(document), 0o600))
 }
 
 // open starts the fleet.
-func (w *harness) open() {
-	w.t.Helper()
-	store, err := sqlitetest.Open(context.Background(), filepath.Join(w.dir, "fleet.db"))
-	require.NoError(w.t, err)
-	c := definition.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
-	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")
+func (h *harness) open() {
+	h.t.Helper()
+	store, err := sqlitetest.Open(context.Background(), filepath.Join(h.dir, "fleet.db"))
+	require.NoError(h.t, err)
+	c := definition.CatalogConfig{AgentsDir: filepath.Join(h.dir, "agents"), StoreDir: filepath.Join(h.dir, "store")}
+	host, _, _ := strings.Cut(strings.TrimPrefix(h.model.URL, "http://"), "/")
 	c.Policy.ModelHosts = []string{host}
-	if w.changeCatalog != nil {
-		w.changeCatalog(&c)
+	if h.changeCatalog != nil {
+		h.changeCatalog(&c)
 	}
-	w.catalog = definition.NewCatalog(c)
+	h.catalog = definition.NewCatalog(c)
 	exe, err := os.Executable()
-	require.NoError(w.t, err)
+	require.NoError(h.t, err)
 	supervisor, err := sandbox.Executable()
-	require.NoError(w.t, err)
+	require.NoError(h.t, err)
 	here, err := local.New(local.Config{
-		Dir: filepath.Join(w.dir, "local"), Program: supervisor, Environ: []string{"ANTHROPIC_API_KEY=sk-stub-0123456789"},
-		Models: local.Models{Command: []string{exe, "model-run"}, Catalog: w.catalog, Needs: definition.Needs},
+		Dir: filepath.Join(h.dir, "local"), Program: supervisor, Environ: []string{"ANTHROPIC_API_KEY=sk-stub-0123456789"},
+		Models: local.Models{Command: []string{exe, "model-run"}, Catalog: h.catalog, Needs: definition.Needs},
 	})
-	require.NoError(w.t, err)
+	require.NoError(h.t, err)
 	models := here.Models()
-	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	w.store = store
-	st := state.New(store, []fleet.Place{w.fake}, state.Config{
+	log := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	h.store = store
+	st := state.New(store, []fleet.Place{h.fake}, state.Config{
 		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: log,
 		OtherPlaces: []fleet.Place{models},
 	})
-	w.core = service.New(st)
+	h.core = service.New(st)
 	rec := reconcile.New(st, nil)
 	rec.Start()
-	w.svc = sessions.New(w.core, w.catalog, w.cfg)
-	w.close = func() {
+	h.svc = sessions.New(h.core, h.catalog, h.cfg)
+	h.close = func() {
 		rec.Stop()
-		require.NoError(w.t, models.Close())
-		require.NoError(w.t, store.Close())
+		require.NoError(h.t, models.Close())
+		require.NoError(h.t, store.Close())
 	}
 }
 
 // restart stops the fleet and starts it again on the same data, as a new process would.
-func (w *harness) restart() {
-	w.t.Helper()
-	w.close()
-	w.open()
+func (h *harness) restart() {
+	h.t.Helper()
+	h.close()
+	h.open()
 }
 
 // as returns a context for calls of the principal.
-func (w *harness) as(name string) context.Context {
-	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.KindController})
+func (h *harness) as(name string) context.Context {
+	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: name, Kind: fleet.KindController})
 }
 
 // openSession opens a session.
-func (w *harness) openSession(name, agent string) string {
-	w.t.Helper()
-	x, err := w.svc.Create(w.as(name), agent, "", "", sessions.Place{})
-	require.NoError(w.t, err)
+func (h *harness) openSession(name, agent string) string {
+	h.t.Helper()
+	x, err := h.svc.Create(h.as(name), agent, "", "", sessions.Place{})
+	require.NoError(h.t, err)
 	return x.ID
 }
 
 // say sends a message and requires an answer.
-func (w *harness) say(name, id, message string) *sessions.Answer {
-	w.t.Helper()
-	a, err := w.svc.Send(w.as(name), id, message, "", nil)
-	require.NoError(w.t, err)
+func (h *harness) say(name, id, message string) *sessions.Answer {
+	h.t.Helper()
+	a, err := h.svc.Send(h.as(name), id, message, "", nil)
+	require.NoError(h.t, err)
 	return a
 }
 
 // sendLater sends a message in the background, and returns a channel for the error.
-func (w *harness) sendLater(ctx context.Context, id, message, requestID string) <-chan error {
+func (h *harness) sendLater(ctx context.Context, id, message, requestID string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.svc.Send(ctx, id, message, requestID, nil)
+		_, err := h.svc.Send(ctx, id, message, requestID, nil)
 		done <- err
 	}()
 	return done
@@ -191,9 +191,9 @@ func requireReason(t testing.TB, err error, reason fleet.Reason, words ...string
 }
 
 // events returns the texts of the principal's events.
-func (w *harness) events(name string) (texts []string) {
-	w.t.Helper()
-	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+func (h *harness) events(name string) (texts []string) {
+	h.t.Helper()
+	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
 		all, err := tx.Events(fleet.EventFilter{Owner: name}, fleet.EventWindow{Limit: 100000})
 		for _, e := range all {
 			texts = append(texts, e.Text)
@@ -204,23 +204,23 @@ func (w *harness) events(name string) (texts []string) {
 }
 
 // until waits until the condition holds, checking it after each commit of the store.
-func (w *harness) until(ok func() bool) {
-	w.t.Helper()
-	signal, cancel := w.store.Subscribe()
+func (h *harness) until(ok func() bool) {
+	h.t.Helper()
+	signal, cancel := h.store.Subscribe()
 	defer cancel()
-	waittest.UntilSignalled(w.t, signal, ok)
+	waittest.UntilSignalled(h.t, signal, ok)
 }
 
 // waitForMessages polls until n messages of the session wait for their turns.
-func (w *harness) waitForMessages(id string, n int) {
-	w.t.Helper()
-	waittest.Until(w.t, "a message that waits for its turn gives no signal", func() bool { return w.svc.Waiting(id) == n })
+func (h *harness) waitForMessages(id string, n int) {
+	h.t.Helper()
+	waittest.Until(h.t, "a message that waits for its turn gives no signal", func() bool { return h.svc.Waiting(id) == n })
 }
 
 // agents returns the number of session agents.
-func (w *harness) agents() (n int) {
-	w.t.Helper()
-	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+func (h *harness) agents() (n int) {
+	h.t.Helper()
+	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
 		n = 0
 		all, err := tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		for _, v := range all {

@@ -289,12 +289,12 @@ func TestOnce(t *testing.T) {
 }
 
 // createAgent creates an agent of the fleet.
-func (w *harness) createAgent(owner, name string) string {
-	w.t.Helper()
-	projects, _, err := w.core.ListProjects(w.as(owner))
-	require.NoError(w.t, err)
-	_, _, err = w.core.CreateAgent(w.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
-	require.NoError(w.t, err)
+func (h *harness) createAgent(owner, name string) string {
+	h.t.Helper()
+	projects, _, err := h.core.ListProjects(h.as(owner))
+	require.NoError(h.t, err)
+	_, _, err = h.core.CreateAgent(h.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
+	require.NoError(h.t, err)
 	return name
 }
 

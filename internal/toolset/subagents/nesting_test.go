@@ -13,27 +13,27 @@ import (
 )
 
 // startHanging runs a subagent that hangs. It returns the agent and a function that ends the run.
-func (w *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {
-	w.t.Helper()
+func (t *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {
+	t.t.Helper()
 	known := map[string]bool{}
-	for _, v := range w.agents() {
+	for _, v := range t.agents() {
 		known[v.UID] = true
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	n := len(w.calls())
+	n := len(t.calls())
 	go func() {
 		defer close(done)
-		_, _ = w.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
+		_, _ = t.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
 	}()
-	w.waitCalls(n + 1)
-	for _, v := range w.agents() {
+	t.waitCalls(n + 1)
+	for _, v := range t.agents() {
 		if !known[v.UID] {
 			return &v.Agent, func() { cancel(); <-done }
 		}
 	}
 	cancel()
-	require.FailNow(w.t, "the call must create an agent")
+	require.FailNow(t.t, "the call must create an agent")
 	return nil, nil
 }
 

@@ -20,9 +20,9 @@ output_schema:
   required: [results]`
 
 // setRetryAnswers sets the answers that claude gives when it is asked again.
-func (w *testService) setRetryAnswers(lines ...string) {
-	w.t.Helper()
-	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+func (t *testService) setRetryAnswers(lines ...string) {
+	t.t.Helper()
+	require.NoError(t.t, os.WriteFile(filepath.Join(t.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
 
 func TestOutput(t *testing.T) {

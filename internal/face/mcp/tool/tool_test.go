@@ -32,12 +32,12 @@ type fakeStream struct {
 	err      error
 }
 
-func (a *fakeStream) Recv() (*structpb.ListValue, error) {
-	if len(a.messages) == 0 {
-		return nil, a.err
+func (f *fakeStream) Recv() (*structpb.ListValue, error) {
+	if len(f.messages) == 0 {
+		return nil, f.err
 	}
-	m := a.messages[0]
-	a.messages = a.messages[1:]
+	m := f.messages[0]
+	f.messages = f.messages[1:]
 	return m, nil
 }
 

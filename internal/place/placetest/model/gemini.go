@@ -129,11 +129,11 @@ func geminiWriter(w http.ResponseWriter, q Request) writer {
 	return &gemini{eventStream: eventStream{w}, request: q}
 }
 
-func (a *gemini) fail(status int, message string) {
-	writeJSON(a.w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "status": strings.ToUpper(errorKind(status))}})
+func (g *gemini) fail(status int, message string) {
+	writeJSON(g.w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "status": strings.ToUpper(errorKind(status))}})
 }
 
-func (a *gemini) chunk(parts []any, finish string) map[string]any {
+func (g *gemini) chunk(parts []any, finish string) map[string]any {
 	if parts == nil {
 		parts = []any{map[string]any{"text": ""}}
 	}
@@ -141,37 +141,37 @@ func (a *gemini) chunk(parts []any, finish string) map[string]any {
 	if finish != "" {
 		candidate["finishReason"] = finish
 	}
-	return map[string]any{"candidates": []any{candidate}, "modelVersion": a.request.Model, "responseId": "stub"}
+	return map[string]any{"candidates": []any{candidate}, "modelVersion": g.request.Model, "responseId": "stub"}
 }
 
-func (a *gemini) begin() {
-	if a.request.Stream {
-		a.open()
+func (g *gemini) begin() {
+	if g.request.Stream {
+		g.open()
 	}
 }
 
-func (a *gemini) part(p map[string]any) {
-	if !a.request.Stream {
-		a.parts = append(a.parts, p)
+func (g *gemini) part(p map[string]any) {
+	if !g.request.Stream {
+		g.parts = append(g.parts, p)
 		return
 	}
-	a.send("", a.chunk([]any{p}, ""))
+	g.send("", g.chunk([]any{p}, ""))
 }
 
-func (a *gemini) thought(s string) { a.part(map[string]any{"text": s, "thought": true}) }
+func (g *gemini) thought(s string) { g.part(map[string]any{"text": s, "thought": true}) }
 
-func (a *gemini) text(s string) { a.part(map[string]any{"text": s}) }
+func (g *gemini) text(s string) { g.part(map[string]any{"text": s}) }
 
-func (a *gemini) call(c Call) {
-	a.part(map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": c.Input}})
+func (g *gemini) call(c Call) {
+	g.part(map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": c.Input}})
 }
 
-func (a *gemini) end(bool) {
-	last := a.chunk(a.parts, "STOP")
+func (g *gemini) end(bool) {
+	last := g.chunk(g.parts, "STOP")
 	last["usageMetadata"] = map[string]any{"promptTokenCount": InputTokens, "candidatesTokenCount": OutputTokens, "totalTokenCount": InputTokens + OutputTokens}
-	if !a.request.Stream {
-		writeJSON(a.w, http.StatusOK, last)
+	if !g.request.Stream {
+		writeJSON(g.w, http.StatusOK, last)
 		return
 	}
-	a.send("", last)
+	g.send("", last)
 }
