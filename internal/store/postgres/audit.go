@@ -65,10 +65,6 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	c := &clause{}
 	record.AuditConditions(f, c.add)
 	query := record.SelectAudit + c.where + `true ORDER BY n DESC LIMIT ` + c.arg(limit)
-	err = s.runStatement(ctx, s.reader, func(row scanner) error {
-		e, err := record.ScanAudit(row)
-		entries = append(entries, e)
-		return err
-	}, query, c.args...)
+	err = s.runStatement(ctx, s.reader, appendTo(&entries, record.ScanAudit), query, c.args...)
 	return entries, err
 }

@@ -68,8 +68,7 @@ func TestReadsWaitForTheLog(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	conn := dial(t, url)
 	for i := range int64(20) { // more than once, because each second the store moves such events by itself
-		_, err := conn.Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
-			VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+		_, err := conn.Exec(t.Context(), insertIntoInbox)
 		require.NoError(t, err)
 		refusal := fleet.Errorf(fleet.ReasonAgentBusy, "busy")
 		if i%2 == 0 {

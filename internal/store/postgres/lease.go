@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"fleet/internal/store/record"
 )
 
 // Leases use the database's clock. It is read after the row is locked, so time spent waiting for the lock counts.
@@ -134,24 +136,13 @@ func (b *leaseBatch) read(rows pgx.Rows) error {
 // RenewLeases renews leases of an owner in one statement, see fleet.Store.
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
 	epochs := map[string]int64{}
-	err := s.runStatement(ctx, s.sidePool, func(row scanner) error {
-		var key string
-		var epoch int64
-		err := row.Scan(&key, &epoch)
-		epochs[key] = epoch
-		return err
-	}, renewLeases, owner, ttl.Microseconds(), keys)
+	err := s.runStatement(ctx, s.sidePool, record.ScanInto(epochs), renewLeases, owner, ttl.Microseconds(), keys)
 	return epochs, err
 }
 
 // Leases returns the owners of the valid leases whose keys have the prefix, see fleet.Store.
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error {
-		var key, owner string
-		err := row.Scan(&key, &owner)
-		owners[key] = owner
-		return err
-	}, selectLeaseOwners, prefix)
+	err = s.runStatement(ctx, s.sidePool, record.ScanInto(owners), selectLeaseOwners, prefix)
 	return owners, err
 }

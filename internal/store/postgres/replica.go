@@ -35,11 +35,7 @@ func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool
 
 // Replicas returns the servers, see fleet.Store.
 func (s *Store) Replicas(ctx context.Context) (all []fleet.Replica, err error) {
-	err = s.runStatement(ctx, s.sidePool, func(row scanner) error {
-		r, err := record.ScanReplica(row)
-		all = append(all, r)
-		return err
-	}, record.SelectReplicas)
+	err = s.runStatement(ctx, s.sidePool, appendTo(&all, record.ScanReplica), record.SelectReplicas)
 	return all, err
 }
 

@@ -93,11 +93,7 @@ func requireNotified(t *testing.T, s, other fleet.Store) {
 	seq, err := appendEvent(t.Context(), other, "")
 	require.NoError(t, err)
 	for {
-		select {
-		case <-signal:
-		case <-time.After(waittest.Limit):
-			t.Fatal("no notification has arrived in time")
-		}
+		receive(t, signal)
 		got, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		if got >= seq {
@@ -105,6 +101,20 @@ func requireNotified(t *testing.T, s, other fleet.Store) {
 		}
 	}
 }
+
+// receive waits for a notification.
+func receive(t *testing.T, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(waittest.Limit):
+		t.Fatal("no notification has arrived in time")
+	}
+}
+
+// insertIntoInbox leaves a committed event in the inbox, as a replica does that dies after a commit.
+const insertIntoInbox = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
+	VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`
 
 // TestLostNotification adds an event to the log without a notification, as a replica does that dies just after its commit.
 // Subscribers of another replica must be notified although nothing else happens.
@@ -118,17 +128,12 @@ func TestLostNotification(t *testing.T) {
 	for range 3 {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
-			VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+		_, err = tx.Exec(t.Context(), insertIntoInbox)
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), `SELECT fleet_stamp(10)`)
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit(t.Context()))
-		select {
-		case <-signal:
-		case <-time.After(waittest.Limit):
-			t.Fatal("no notification has arrived in time")
-		}
+		receive(t, signal)
 	}
 }
 
@@ -326,15 +331,10 @@ func TestEventsOfADeadReplica(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	signal, cancel := s.Subscribe()
 	defer cancel()
-	_, err := dial(t, url).Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
-		VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+	_, err := dial(t, url).Exec(t.Context(), insertIntoInbox)
 	require.NoError(t, err)
 	for {
-		select {
-		case <-signal:
-		case <-time.After(waittest.Limit):
-			t.Fatal("the event must be moved to the log")
-		}
+		receive(t, signal)
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		if seq == 1 {

@@ -1,53 +1,46 @@
 package postgres
 
 import (
+	"cmp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// escapeBase is the first of 256 private-use characters. Postgres refuses text that is not UTF-8 or contains a zero
-// byte, but agents can produce such text. Each refused byte b is stored as the character escapeBase+b. If the text
-// already contains one of these characters, each byte of that character is stored in the same way.
-const escapeBase = 0x10FE00
+const (
+	// trigramLength is the length of the trigrams into which the index of texts splits words, in characters.
+	trigramLength = 3
+	// maxWords is how many words of a text the index looks for. Looking for more words takes longer than examining the few
+	// tasks that have the first ones and not the others.
+	maxWords = 4
+)
 
-// escapeMark is the first two bytes, in UTF-8, of every character from escapeBase on. Text without them needs no
-// unescaping.
-const escapeMark = "\xf4\x8f"
-
-// escape returns the text as it is stored in Postgres.
-func escape(s string) string {
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && !strings.Contains(s, escapeMark) {
-		return s
+// addText adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
+// text, and then each of them is examined. The index could also find the whole text, but that takes about twice as long,
+// because it would also look for the beginnings and ends of the words, and many tasks have those.
+func (c *clause) addText(text string) {
+	text = strings.ToLower(text)
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words = slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < trigramLength })
+	if len(words) < 2 {
+		c.addLike(text)
+		return
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == 0 || r == utf8.RuneError && n == 1 || isEscape(r) {
-			for _, c := range []byte(s[i : i+n]) {
-				b.WriteRune(escapeBase + rune(c))
-			}
-		} else {
-			b.WriteString(s[i : i+n])
-		}
-		i += n
+	slices.SortFunc(words, func(a, b string) int {
+		return cmp.Or(cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)), strings.Compare(a, b))
+	})
+	words = slices.Compact(words)
+	for _, w := range words[:min(len(words), maxWords)] {
+		c.addLike(w)
 	}
-	return b.String()
+	c.addContains(text)
 }
 
-// unescape reverses escape.
-func unescape(s string) string {
-	if !strings.Contains(s, escapeMark) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if isEscape(r) {
-			b.WriteByte(byte(r - escapeBase))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+// addLike adds the condition that a task has the text, which must be in lower case. The index of texts can find such tasks.
+func (c *clause) addLike(text string) {
+	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
 }
 
-func isEscape(r rune) bool { return r >= escapeBase && r < escapeBase+0x100 }
+// addContains adds the same condition as addLike, for tasks that are read anyway. It takes less time for each task and uses no index.
+func (c *clause) addContains(text string) { c.add(`strpos(search, ?) > 0`, text) }

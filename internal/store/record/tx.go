@@ -125,6 +125,17 @@ func QueryFirst[T any](t ReadDB, scan func(Scanner) (T, error), query string, ar
 	return v, err
 }
 
+// ScanInto returns a function that scans a row of two columns, a key and its value, into the map.
+func ScanInto[K ~string, V any](m map[K]V) func(Scanner) error {
+	return func(row Scanner) error {
+		var key string
+		var value V
+		err := row.Scan(&key, &value)
+		m[K(key)] = value
+		return err
+	}
+}
+
 // ReadLocked calls read until the transaction holds the locks on everything that read returns, and returns the last result.
 // name returns the name that a value must be locked by.
 func ReadLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {

@@ -38,15 +38,5 @@ func (t *readTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (
 	if h.StoredBytes, err = record.QueryFirst(t, record.ScanInt64, selectOwnedBytes, owner); err != nil || c.NewTask {
 		return h, err
 	}
-	err = t.forEachRow(func(row scanner) error {
-		var toolset fleet.Toolset
-		var n int
-		err := row.Scan((*string)(&toolset), &n)
-		h.Agents[toolset] = n
-		return err
-	}, selectOwnedAgents, owner)
-	if err != nil {
-		return h, t.fail(err)
-	}
-	return h, nil
+	return h, t.Query(record.ScanInto(h.Agents), selectOwnedAgents, owner)
 }

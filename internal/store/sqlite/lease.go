@@ -49,13 +49,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 	err = s.write(ctx, func(c *conn) error {
 		epochs = map[string]int64{}
 		t := &readTx{ctx: ctx, conn: c}
-		return t.forEachRow(func(row scanner) error {
-			var key string
-			var epoch int64
-			err := row.Scan(&key, &epoch)
-			epochs[key] = epoch
-			return err
-		}, renewLeases, micros(time.Now().Add(ttl)), owner, jsonList(keys))
+		return t.forEachRow(record.ScanInto(epochs), renewLeases, micros(time.Now().Add(ttl)), owner, jsonList(keys))
 	})
 	return epochs, err
 }
@@ -65,12 +59,7 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	owners = map[string]string{}
 	err = s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
-		return t.forEachRow(func(row scanner) error {
-			var key, owner string
-			err := row.Scan(&key, &owner)
-			owners[key] = owner
-			return err
-		}, selectLeaseOwners, prefix, micros(time.Now()))
+		return t.forEachRow(record.ScanInto(owners), selectLeaseOwners, prefix, micros(time.Now()))
 	})
 	return owners, err
 }

@@ -101,11 +101,7 @@ var auditCases = []testCase{
 		for i := range 5 {
 			putAudit(t, s, newEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
 		}
-		for _, want := range []int{2, 1, 0} {
-			n, err := s.Prune(t.Context(), fleet.PruneAudit, noon.Add(3*time.Hour), 2)
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
+		requirePruned(t, s, fleet.PruneAudit, noon.Add(3*time.Hour), 2, 2, 1, 0)
 		require.Len(t, listAudit(t, s, fleet.AuditFilter{}, 10), 2)
 	}},
 }

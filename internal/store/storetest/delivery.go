@@ -64,12 +64,7 @@ var deliveryCases = []testCase{
 		for seq := range int64(5) {
 			insertRows(t, s, newDelivery("w1", seq))
 		}
-		removed := func() int {
-			n, err := s.Prune(t.Context(), fleet.PruneDeliveries, noon.Add(3*time.Second), 2)
-			require.NoError(t, err)
-			return n
-		}
-		require.Equal(t, []int{2, 1, 0}, []int{removed(), removed(), removed()})
+		requirePruned(t, s, fleet.PruneDeliveries, noon.Add(3*time.Second), 2, 2, 1, 0)
 		left := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
 			return tx.Deliveries(fleet.DeliveryFilter{Webhook: "w1", Limit: 10})
 		})

@@ -284,11 +284,7 @@ var historyCases = []testCase{
 		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
 		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
 		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, getRemains("u1"))
-		for _, want := range []int{1, 0} {
-			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 10)
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
+		requirePruned(t, s, fleet.PrunePayloads, noon, 10, 1, 0)
 		require.Nil(t, getRemains("u2"))
 		require.NotNil(t, getRemains("u1"))
 	}},
@@ -360,11 +356,7 @@ var historyCases = []testCase{
 			require.NoError(t, tx.Insert(running))
 			return tx.Put(running.ID, fleet.Payload("payload"))
 		})
-		for _, want := range []int{2, 1, 0} {
-			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 2)
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
+		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 1, 0)
 		for i := range 4 {
 			task := getTask(t, s, id("t", i))
 			require.Equal(t, i < 3, task.PayloadRemoved)
@@ -396,11 +388,7 @@ var historyCases = []testCase{
 		require.Equal(t, want, attached(id("t", 0), true))
 		want[0].Content, want[1].Content = nil, nil
 		require.Equal(t, want, attached(id("t", 0), false))
-		for _, want := range []int{2, 0} {
-			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 2)
-			require.NoError(t, err)
-			require.Equal(t, want, n)
-		}
+		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 0)
 		require.Empty(t, attached(id("t", 0), true))
 		require.Len(t, attached("running", true), 1)
 		require.Equal(t, want, attached(id("t", 1), false))

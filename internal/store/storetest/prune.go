@@ -115,6 +115,16 @@ var pruneCases = []testCase{
 	}},
 }
 
+// requirePruned prunes repeatedly and requires that the calls remove the wanted numbers of rows.
+func requirePruned(t tb, s fleet.Store, kind fleet.PruneKind, before time.Time, limit int, want ...int) {
+	t.Helper()
+	for _, removed := range want {
+		n, err := s.Prune(t.Context(), kind, before, limit)
+		require.NoError(t, err)
+		require.Equal(t, removed, n)
+	}
+}
+
 func prune(t tb, s fleet.Store, before time.Time, limit int) int {
 	t.Helper()
 	n, err := s.Prune(t.Context(), fleet.PruneHistory, before, limit)

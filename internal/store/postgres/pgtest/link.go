@@ -107,12 +107,12 @@ func (p *Link) closeConn(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// wait holds a piece of data back, as Hole and Delay say.
+// wait holds a piece of data back, as Stall and Delay say.
 func (p *Link) wait() {
 	p.mu.Lock()
-	hole, delay := p.release, p.delay
+	release, delay := p.release, p.delay
 	p.mu.Unlock()
-	<-hole
+	<-release
 	time.Sleep(delay)
 }
 
@@ -146,7 +146,7 @@ func (p *Link) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Hole holds all data back, without an error, until Heal.
+// Stall holds all data back, without an error, until Resume.
 func (p *Link) Hole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *Link) freeze() {
 	p.frozen = make(chan struct{})
 }
 
-// Heal ends the effect of Hole.
+// Resume ends the effect of Stall.
 func (p *Link) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,7 +56,8 @@ func Run(m interface{ Run() int }) int {
 // template is a database with the schema of a store. Tests get copies of it.
 const template = "fleet_template"
 
-// URL returns the URL of a database for the test. It has the schema of a store and no data. It calls Need.
+// URL returns the URL of a database for the test. It has the schema of a store and no data. It calls
+// SkipUnlessEnabled.
 func URL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
@@ -74,7 +75,7 @@ func URL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// EmptyURL returns the URL of a new database without a schema. It calls Need.
+// EmptyURL returns the URL of a new database without a schema. It calls SkipUnlessEnabled.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
