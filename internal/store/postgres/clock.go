@@ -27,32 +27,32 @@ func newClock(local func() time.Time) *clock {
 
 // measure asks the database for its time.
 func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
-	var there time.Time
+	var read time.Time
 	begun := c.local()
-	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there)
+	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&read)
 	if err == nil {
-		c.adjust(begun, there)
+		c.adjust(begun, read)
 	}
 	return err
 }
 
-// adjust corrects the clock. A statement that was sent at begun, by the local clock, and has just been answered has read the
-// time there from the database, so the right clock shows that time between these two moments. adjust moves the clock no
-// further than that requires: then even a slow answer cannot make it worse.
-func (c *clock) adjust(begun, there time.Time) {
+// adjust corrects the clock after a statement that has read the database's time. The statement was sent at begun, by the
+// local clock, and has just been answered, so the database's clock showed that time between these two moments. adjust moves
+// the clock no further than that requires, so even a slow answer cannot make it worse.
+func (c *clock) adjust(begun, read time.Time) {
 	ended := c.local()
 	here := begun.Add(ended.Sub(begun) / 2)
 	if c.last.Load() != nil {
 		switch {
-		case c.databaseTime(begun).After(there):
+		case c.databaseTime(begun).After(read):
 			here = begun
-		case c.databaseTime(ended).Before(there):
+		case c.databaseTime(ended).Before(read):
 			here = ended
 		default:
 			return
 		}
 	}
-	c.last.Store(&measurement{local: here, database: there})
+	c.last.Store(&measurement{local: here, database: read})
 }
 
 func (c *clock) databaseTime(here time.Time) time.Time {

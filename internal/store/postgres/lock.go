@@ -22,7 +22,7 @@ type locks struct {
 }
 
 // lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and
-// a name. lock reports whether it was not yet holding all of them.
+// a name. lock reports whether it did not hold all of them yet.
 func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 	if t.isView {
 		return false

@@ -24,9 +24,9 @@ var migrations embed.FS
 // otherStore is what a user can do about a database that this program cannot work with.
 const otherStore = "another database"
 
-// migrate upgrades the schema, which has the given version, and returns its new version. Each migration runs in a transaction of its own. migrate accepts
-// a newer schema if its migrations say that this program can work with it, so that old and new replicas can run at the
-// same time. If several replicas start at the same time, they migrate one after the other.
+// migrate upgrades the schema, which has the given version, and returns its new version. Each migration runs in a
+// transaction of its own. migrate accepts a newer schema if its migrations say that this program can work with it, so that
+// old and new replicas can run at the same time. If several replicas start at the same time, they migrate one after the other.
 func migrate(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) (version int64, err error) {
 	if schema.Have >= schema.Want {
 		return schema.Have, schema.Check(otherStore)

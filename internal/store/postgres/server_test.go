@@ -137,9 +137,9 @@ func TestLostNotification(t *testing.T) {
 	}
 }
 
-// TestAgentsAreMadeAtTheSameTime creates an agent while the transaction that creates another agent is still open.
+// TestConcurrentAgentCreation creates an agent while the transaction that creates another agent is still open.
 // Neither agent has a workspace yet.
-func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
+func TestConcurrentAgentCreation(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	create := func(uid string, also func()) error {

@@ -35,23 +35,17 @@ func (t *tx) addAudit() (settle func(error), err error) {
 
 // PutAudit writes entries of the audit log, see fleet.Store.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
-	return s.write(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
-		return t.run("BEGIN IMMEDIATE", func() error {
-			for i := range entries {
-				e := &entries[i]
-				var err error
-				if e.ID != 0 {
-					_, err = c.exec(ctx, updateAudit, e.Outcome, e.Target, e.ID)
-				} else {
-					_, err = c.exec(ctx, insertAudit, encode(record.AuditArgs(e))...)
-				}
-				if err != nil {
-					return contextError(ctx, err)
-				}
+	return s.writeTx(ctx, func(t *readTx) error {
+		for i := range entries {
+			query, args := insertAudit, record.AuditArgs(&entries[i])
+			if e := &entries[i]; e.ID != 0 {
+				query, args = updateAudit, []any{e.Outcome, e.Target, e.ID}
 			}
-			return nil
-		})
+			if _, err := t.conn.exec(ctx, query, encode(args)...); err != nil {
+				return contextError(ctx, err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -64,11 +58,8 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 		args = append(args, value)
 	})
 	err = s.read(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
-		return t.run("BEGIN", func() error {
-			entries, err = record.QueryAll(t, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, encode(append(args, limit))...)
-			return err
-		})
+		entries, err = record.QueryAll(&readTx{ctx: ctx, conn: c}, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, append(args, limit)...)
+		return err
 	})
 	return entries, err
 }

@@ -36,9 +36,9 @@ func TestKill(t *testing.T) {
 		require.NoError(t, child.Start())
 
 		var last string
-		said := bufio.NewScanner(out)
-		for n := 0; said.Scan(); n++ {
-			last = said.Text()
+		lines := bufio.NewScanner(out)
+		for n := 0; lines.Scan(); n++ {
+			last = lines.Text()
 			if n == 50 {
 				require.NoError(t, child.Process.Kill())
 			}
@@ -61,9 +61,9 @@ func TestKill(t *testing.T) {
 		before, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Greater(t, appendEvent(t, s), before, "the killed process must not leave a lock")
-		var sound string
-		require.NoError(t, openRaw(t, path).QueryRow("PRAGMA integrity_check").Scan(&sound))
-		require.Equal(t, "ok", sound)
+		var result string
+		require.NoError(t, openRaw(t, path).QueryRow("PRAGMA integrity_check").Scan(&result))
+		require.Equal(t, "ok", result)
 		require.NoError(t, s.Close())
 	}
 }

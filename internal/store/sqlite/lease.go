@@ -23,23 +23,20 @@ const (
 // Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
 // share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
-	err = s.write(asBackground(ctx, key), func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
-		return t.run("BEGIN IMMEDIATE", func() error {
-			now := time.Now()
-			until := micros(now.Add(ttl))
-			if epoch, err = record.QueryFirst(t, record.ScanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
-				return err
-			}
-			if valid, err := record.QueryFirst(t, record.ScanInt, countForeignLeases, key, owner, micros(now)); err != nil || valid > 0 {
-				return err
-			}
-			if epoch, err = record.QueryFirst(t, record.ScanInt64, incrementEpoch); err != nil {
-				return err
-			}
-			_, err = c.exec(ctx, takeLease, key, owner, until, epoch)
-			return contextError(ctx, err)
-		})
+	err = s.writeTx(asBackground(ctx, key), func(t *readTx) error {
+		now := time.Now()
+		until := micros(now.Add(ttl))
+		if epoch, err = record.QueryFirst(t, record.ScanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
+			return err
+		}
+		if valid, err := record.QueryFirst(t, record.ScanInt, countForeignLeases, key, owner, micros(now)); err != nil || valid > 0 {
+			return err
+		}
+		if epoch, err = record.QueryFirst(t, record.ScanInt64, incrementEpoch); err != nil {
+			return err
+		}
+		_, err = t.conn.exec(ctx, takeLease, key, owner, until, epoch)
+		return contextError(ctx, err)
 	})
 	return epoch, err
 }

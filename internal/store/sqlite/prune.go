@@ -47,23 +47,20 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 	if kind == fleet.PrunePayloads {
 		return s.prunePayloads(ctx, before, limit)
 	}
-	err = s.write(ctx, func(c *conn) error {
+	err = s.writeTx(ctx, func(t *readTx) error {
 		removed = 0
-		t := &readTx{ctx: ctx, conn: c}
-		return t.run("BEGIN IMMEDIATE", func() error {
-			for _, query := range pruneStatements[kind] {
-				r, err := c.exec(ctx, query, micros(before), limit)
-				if err != nil {
-					return contextError(ctx, err)
-				}
-				n, err := r.RowsAffected()
-				if err != nil {
-					return err
-				}
-				removed += int(n)
+		for _, query := range pruneStatements[kind] {
+			r, err := t.conn.exec(ctx, query, micros(before), limit)
+			if err != nil {
+				return contextError(ctx, err)
 			}
-			return nil
-		})
+			n, err := r.RowsAffected()
+			if err != nil {
+				return err
+			}
+			removed += int(n)
+		}
+		return nil
 	})
 	if err == nil {
 		s.checkpointer.committed()

@@ -66,8 +66,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, update(func(tx fleet.Tx) error { return tx.Insert(agent("sony")) }))
 }
 
-// TestNoRoomAtAll uses a file that cannot grow. A write must not fail with an internal error.
-func TestNoRoomAtAll(t *testing.T) {
+// TestFileThatCannotGrow uses a file that cannot grow. A write must not fail with an internal error.
+func TestFileThatCannotGrow(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Config{MaxPages: 200})

@@ -2,8 +2,8 @@
 //
 // The file is in WAL mode. One connection writes. Its transactions take the write lock at their start, so that the data
 // that a transaction has read cannot change before it commits. Several connections read concurrently. Only one
-// process appends events at a time; other processes may read the file or upgrade its schema. Committed data survives the end of the process, even by kill -9. A crash of the machine can
-// lose the last commits but never corrupts the file.
+// process appends events at a time; other processes may read the file or upgrade its schema. Committed data survives the
+// end of the process, even by kill -9. A crash of the machine can lose the last commits but never corrupts the file.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
 //

@@ -97,6 +97,14 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
+// writeTx calls f in a write transaction.
+func (s *Store) writeTx(ctx context.Context, f func(*readTx) error) error {
+	return s.write(ctx, func(c *conn) error {
+		t := &readTx{ctx: ctx, conn: c}
+		return t.run("BEGIN IMMEDIATE", func() error { return f(t) })
+	})
+}
+
 // checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) checkSpace() error {
 	if t.full {

@@ -115,7 +115,7 @@ func (m *taskModel) update(rt *rapid.T) {
 		if commit {
 			requireReason(rt, err, fleet.ReasonAgentBusy, after.AgentName)
 		} else {
-			require.Error(rt, err) // Postgres tells only at the commit
+			require.Error(rt, err) // Postgres reports it only at the commit
 		}
 	case !commit:
 		require.ErrorIs(rt, err, errTest)

@@ -128,13 +128,13 @@ func (p *Link) Cut() {
 	}
 }
 
-// Refuse breaks all connections and refuses new ones if yes is true. If it is false, the proxy accepts connections
-// again.
-func (p *Link) Refuse(yes bool) {
+// Refuse breaks all connections and refuses new ones if refuse is true. If it is false, the proxy accepts
+// connections again.
+func (p *Link) Refuse(refuse bool) {
 	p.mu.Lock()
-	p.refuse = yes
+	p.refuse = refuse
 	p.mu.Unlock()
-	if yes {
+	if refuse {
 		p.Cut()
 	}
 }

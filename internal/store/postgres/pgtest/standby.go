@@ -25,9 +25,9 @@ func (s *Server) Standby() (_ *Server, err error) {
 		}
 	}()
 	var out bytes.Buffer
-	copied := standby.Command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
-	copied.Stdout, copied.Stderr = &out, &out
-	if err := copied.Run(); err != nil {
+	basebackup := standby.Command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	basebackup.Stdout, basebackup.Stderr = &out, &out
+	if err := basebackup.Run(); err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out.Bytes())
 	}
 	// After its promotion, the standby has no standby of its own, so its commits must not wait for one.
