@@ -150,9 +150,9 @@ func serverFaults(s *server) map[string]faultFunc {
 		return d, nil
 	}
 	faults["black hole"] = func(r *rand.Rand) (time.Duration, error) {
-		each((*pgtest.Link).Hole)
+		each((*pgtest.Link).Stall)
 		d := sleep(between(r, 2*time.Second, 4*time.Second))
-		each((*pgtest.Link).Heal)
+		each((*pgtest.Link).Resume)
 		return d, nil
 	}
 	faults["half open"] = func(*rand.Rand) (time.Duration, error) {

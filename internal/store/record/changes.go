@@ -10,8 +10,8 @@ import (
 const (
 	putChanges = `INSERT INTO task_changes (task_id, changes) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET changes = excluded.changes`
-	dropChanges = `DELETE FROM task_changes WHERE task_id = ?`
-	putChecks   = `INSERT INTO task_checks (task_id, checks) VALUES (?, ?)
+	deleteChanges = `DELETE FROM task_changes WHERE task_id = ?`
+	putChecks     = `INSERT INTO task_checks (task_id, checks) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET checks = excluded.checks`
 )
 
@@ -31,7 +31,7 @@ func (t Tx) putChanges(taskID string, c *fleet.Changes) error {
 	explain := func(err error) error { return fmt.Errorf("keep the changes of task %s: %w", taskID, err) }
 	if c == nil {
 		t.DB.Lock(LockTask, taskID)
-		return t.DB.Exec(explain, dropChanges, taskID)
+		return t.DB.Exec(explain, deleteChanges, taskID)
 	}
 	return t.putJSON(explain, putChanges, taskID, c)
 }

@@ -10,17 +10,17 @@ import (
 
 // These remove rows of a task.
 const (
-	DropPayload   = `DELETE FROM payloads WHERE task_id = ?`
-	DropEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
-	DropMessages  = `DELETE FROM messages WHERE task_id = ?`
-	DropQuestions = `DELETE FROM questions WHERE task_id = ?`
+	DeletePayload   = `DELETE FROM payloads WHERE task_id = ?`
+	DeleteEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
+	DeleteMessages  = `DELETE FROM messages WHERE task_id = ?`
+	DeleteQuestions = `DELETE FROM questions WHERE task_id = ?`
 )
 
 // dropTask are the statements that remove the rows that refer to a task, and then the task.
 var dropTask = []string{
-	DropPayload, `DELETE FROM task_descriptions WHERE task_id = ?`, dropChanges, `DELETE FROM task_checks WHERE task_id = ?`, `DELETE FROM task_queue WHERE task_id = ?`,
+	DeletePayload, `DELETE FROM task_descriptions WHERE task_id = ?`, deleteChanges, `DELETE FROM task_checks WHERE task_id = ?`, `DELETE FROM task_queue WHERE task_id = ?`,
 	`DELETE FROM task_reviews WHERE task_id = ?`, `DELETE FROM task_landings WHERE task_id = ?`, `DELETE FROM task_attachments WHERE task_id = ?`,
-	DropMessages, DropQuestions, DropEvents, `DELETE FROM tasks WHERE id = ?`,
+	DeleteMessages, DeleteQuestions, DeleteEvents, `DELETE FROM tasks WHERE id = ?`,
 }
 
 // DeleteTask deletes the task with the id. It deletes the rows that refer to the task first: those of which only one database has a table with the

@@ -85,7 +85,7 @@ func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) 
 			return err
 		}
 		for _, id := range ids {
-			for _, query := range []string{record.DropPayload, markPayloadRemoved} {
+			for _, query := range []string{record.DeletePayload, markPayloadRemoved} {
 				if _, err := t.exec(query, id); err != nil {
 					return t.fail(err)
 				}

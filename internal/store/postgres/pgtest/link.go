@@ -39,7 +39,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 			go p.serve(c)
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); close(p.end); p.Refuse(true); p.Heal() })
+	t.Cleanup(func() { _ = l.Close(); close(p.end); p.Refuse(true); p.Resume() })
 	return p
 }
 
@@ -147,7 +147,7 @@ func (p *Link) Delay(d time.Duration) {
 }
 
 // Stall holds all data back, without an error, until Resume.
-func (p *Link) Hole() {
+func (p *Link) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.release = make(chan struct{})
@@ -180,7 +180,7 @@ func (p *Link) freeze() {
 }
 
 // Resume ends the effect of Stall.
-func (p *Link) Heal() {
+func (p *Link) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {

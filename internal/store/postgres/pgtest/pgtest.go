@@ -61,7 +61,7 @@ const template = "fleet_template"
 func URL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
-	name := s.takeCleared()
+	name := s.takeReusable()
 	if name == "" {
 		name = s.create(t, template)
 	}
@@ -70,7 +70,7 @@ func URL(t testing.TB) string {
 			t.Error(err)
 			return
 		}
-		s.giveCleared(name)
+		s.giveReusable(name)
 	})
 	return s.URL(name)
 }
@@ -111,23 +111,23 @@ func (s *Server) clear(ctx context.Context, name string) error {
 		END $$`)
 }
 
-// takeCleared returns the name of a cleared database; "" if there is none.
-func (s *Server) takeCleared() string {
+// takeReusable returns the name of a cleared database; "" if there is none.
+func (s *Server) takeReusable() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.cleared) == 0 {
+	if len(s.reusable) == 0 {
 		return ""
 	}
-	name := s.cleared[len(s.cleared)-1]
-	s.cleared = s.cleared[:len(s.cleared)-1]
+	name := s.reusable[len(s.reusable)-1]
+	s.reusable = s.reusable[:len(s.reusable)-1]
 	return name
 }
 
-// giveCleared makes a cleared database available for another test.
-func (s *Server) giveCleared(name string) {
+// giveReusable makes a cleared database available for another test.
+func (s *Server) giveReusable(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cleared = append(s.cleared, name)
+	s.reusable = append(s.reusable, name)
 }
 
 // start returns the server of this program, and starts it if it does not run yet.

@@ -37,8 +37,8 @@ type Server struct {
 	cmd       *exec.Cmd
 	done      chan struct{} // closed when the server has ended
 
-	mu      sync.Mutex
-	cleared []string // databases that can be used by another test
+	mu       sync.Mutex
+	reusable []string // databases that can be used by another test
 }
 
 // options make the server fast. They do not protect its data against a crash of the machine. After a crash of one of its
