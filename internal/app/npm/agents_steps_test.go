@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsSteps lets each program do many kinds of things, and compares what Fleet tells about them. A person allows the
-// command that the role asks about, and a rule denies another.
+// TestAgentsSteps lets each program use many kinds of tools, and compares the steps that Fleet reports. A person allows the
+// command that the role asks about, and a rule denies another command.
 func TestAgentsSteps(t *testing.T) {
 	for _, a := range agents {
 		if a.manySteps == nil {
@@ -72,7 +72,7 @@ func (c *crew) answerAll(t *testing.T, id string) {
 	}
 }
 
-// recordOutput writes the output of the task's run to the recordings of package driver, without what tells about this machine. It does
+// recordOutput writes the output of the task's run to the recordings of package driver, without details of this machine. It does
 // so only with -update.
 func (c *crew) recordOutput(t *testing.T, id, name string) {
 	t.Helper()
@@ -89,7 +89,7 @@ func (c *crew) recordOutput(t *testing.T, id, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
 }
 
-// machineSpecific is what recordings have in place of what differs between machines.
+// machineSpecific contains what differs between machines, and what recordings have in its place.
 var machineSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string

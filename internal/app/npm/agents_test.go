@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -21,25 +20,24 @@ import (
 
 // agent describes an agent program that Fleet drives.
 type agent struct {
-	name          string
-	packages      string // the directory in testdata/npm with the program's packages
-	driver        string
-	command       []string // starts the program, which is in the set
-	env           func(url string) map[string]string
-	role          role
-	runPrompt     string            // a prompt line that makes the program run a command; %s is the command in JSON
-	editPrompt    string            // a prompt line that makes the program create the file made.txt
-	wantSteps     []string          // texts that the steps for runs and edits must contain
-	failureCodes  map[string]string // failureCodes of failures, by the answer of the model's API
-	manySteps     []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
-	files         map[string]string // files in the agent's directory, for many
-	retryAnswer   string            // the answer in codes after which the program shows that it repeats the request
-	contextTokens int32             // tokens in the conversation after many; 0 if the program does not tell
-	// canAsk says that people can answer the program's questions.
-	canAsk         bool
-	asksPermission bool   // the program asks before it runs a command, so a role can allow and deny commands
-	reportsCost    bool   // the program reports the cost of a run
-	processSuffix  string // the end of the program's command line
+	name           string
+	packages       string // the directory in testdata/npm with the program's packages
+	driver         string
+	command        []string // starts the program, which is one of the packages
+	env            func(url string) map[string]string
+	role           role
+	runPrompt      string            // a prompt line that makes the program run a command; %s is the command in JSON
+	editPrompt     string            // a prompt line that makes the program create the file made.txt
+	wantSteps      []string          // texts that the steps for runs and edits must contain
+	failureCodes   map[string]string // reason codes of failed tasks, by the answer of the model's API
+	manySteps      []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
+	files          map[string]string // files in the agent's directory, for manySteps
+	retryAnswer    string            // the answer in failureCodes after which the program shows that it repeats the request
+	contextTokens  int32             // tokens in the conversation after manySteps; 0 if the program does not report them
+	canAsk         bool              // people can answer the program's questions
+	asksPermission bool              // the program asks before it runs a command, so a role can allow and deny commands
+	reportsCost    bool              // the program reports the cost of a run
+	processSuffix  string            // the end of the program's command line
 }
 
 // team is a fleet whose agents run one program.
@@ -65,11 +63,9 @@ func newTeam(t *testing.T, a agent) *team {
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "URL", c.stub.URL)
 	}
-	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
+	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
 		"name": "code", "driver": a.driver, "command": command, "env": env, "roles": []role{a.role, asker(a.role)},
 	}}}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), config, 0o600))
 	c.serve(t)
 	return c
 }
@@ -220,7 +216,7 @@ func (c *team) testConversation(t *testing.T) {
 	require.NotContains(t, c.lastRequest(t, "Greet.").Transcript(), "Ducks")
 }
 
-// testMessage sends a message to a busy agent. Codex takes none.
+// testMessage sends a message to a busy agent. Codex accepts none.
 func (c *team) testMessage(t *testing.T) {
 	id := c.start(t, "papi", "Work on.", "model: hang busy")
 	g := c.waitAtGate(t, "busy")
@@ -247,13 +243,13 @@ func (c *team) testServerKilled(t *testing.T) {
 	g.Open()
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	requests := 0
+	count := 0
 	for _, q := range c.stub.RequestsWith("Go on without me.") {
 		if len(q.Tools) > 0 { // programs also make small requests without tools, for example for titles
-			requests++
+			count++
 		}
 	}
-	require.Equal(t, 2, requests, "the task must run once")
+	require.Equal(t, 2, count, "the task must run once")
 	task = c.runTask(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
 	c.requireRemembered(t, task, "Do you remember?", "Name the birds.")

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -26,7 +25,7 @@ type boss struct {
 	*model
 	home    home
 	path    string   // of Claude Code
-	port    string   // of the server's HTTP face, which stays the same, because sessions of Claude Code are bound to it
+	port    string   // of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
 	env     []string // of Claude Code
 	*window          // in which it runs
 }
@@ -36,11 +35,11 @@ func newBoss(t *testing.T) *boss {
 	return newBossOf(t, "", "Write")
 }
 
-// newBossOf is newBoss with the repository of the project code, and with the rules that allow its agents something. The pool web has agents of it.
+// newBossOf is newBoss with a repository for the project code, and with rules that allow tools to its agents. The pool web has agents of the project.
 func newBossOf(t *testing.T, repository string, allow ...string) *boss {
 	t.Helper()
 	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
-	config, err := yaml.Marshal(map[string]any{
+	b.home.writeYAML(t, "fleet.yaml", map[string]any{
 		"local": map[string]any{"projects": []any{
 			map[string]any{"name": "shell", "driver": "shell"},
 			map[string]any{"name": "code", "driver": "claude", "command": []string{b.path}, "env": b.model.env(), "repository": repository, "roles": []any{
@@ -49,32 +48,17 @@ func newBossOf(t *testing.T, repository string, allow ...string) *boss {
 		}},
 		"pools": []any{map[string]any{"name": "web", "project": "code", "max_agents": 5}},
 	})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(b.home.path("fleet.yaml"), config, 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, b.port, _ = net.SplitHostPort(l.Addr().String())
-	require.NoError(t, l.Close())
+	_, b.port, _ = net.SplitHostPort(freeAddress(t))
 	b.serve(t)
 
 	require.NoError(t, os.Mkdir(b.home.path("boss"), 0o700))
 	require.NoError(t, os.Mkdir(b.home.path("go"), 0o700))
-	state := map[string]any{
+	b.home.writeJSON(t, ".claude.json", map[string]any{
 		"hasCompletedOnboarding": true, "theme": "dark", "customApiKeyResponses": map[string]any{"approved": []string{"sk-stub"}},
 		"projects": map[string]any{b.home.path("boss"): map[string]any{"hasTrustDialogAccepted": true}},
-	}
-	for file, content := range map[string]any{
-		".claude.json": state,
-		"mcp.json":     map[string]any{"mcpServers": map[string]any{"fleet": map[string]any{"type": "http", "url": "http://127.0.0.1:" + b.port + "/mcp"}}},
-	} {
-		data, err := json.Marshal(content)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(b.home.path(file), data, 0o600))
-	}
-	b.env = b.home.env()
-	for k, v := range b.model.env() {
-		b.env = append(b.env, k+"="+v)
-	}
+	})
+	b.home.writeMCPConfig(t, "fleet", map[string]any{"type": "http", "url": "http://127.0.0.1:" + b.port + "/mcp"})
+	b.env = b.home.env(b.model.environ()...)
 	return b
 }
 
@@ -91,12 +75,12 @@ func (b *boss) restart(t *testing.T) {
 	b.serve(t)
 }
 
-// argv is the command line of Claude Code.
+// argv returns the command line of Claude Code.
 func (b *boss) argv(more ...string) []string {
 	return append([]string{b.path, "--mcp-config", b.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet"}, more...)
 }
 
-// taskCall is a task that ends when the test lets it, with a result that only it has.
+// taskCall returns a call that runs a task. The task ends when release is called, with a result of its own.
 func (b *boss) taskCall(name string) map[string]any {
 	gate := b.home.path("go", name)
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
@@ -105,7 +89,7 @@ func (b *boss) taskCall(name string) map[string]any {
 	}}
 }
 
-// askingTask is a task whose agent asks for a permission.
+// askingTask returns a call that runs a task whose agent asks for a permission.
 func askingTask() map[string]any {
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
 		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 5,
@@ -119,7 +103,7 @@ func (b *boss) release(t *testing.T, name string) {
 	require.NoError(t, os.WriteFile(b.home.path("go", name), nil, 0o600))
 }
 
-// prompt is a script whose model makes all calls in its first answer.
+// prompt returns a prompt for which the model makes all calls in its first answer.
 func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) string {
 	t.Helper()
 	list, err := json.Marshal(calls)
@@ -127,15 +111,15 @@ func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) strin
 	return words + "\nmodel: tools " + string(list) + "\nmodel: say All tasks run."
 }
 
-// turns returns the requests of the boss's conversation, oldest first. Requests without tools are about its title and the like.
+// turns returns the requests of the boss's conversation, oldest first. It leaves out requests without tools, which are for example about the title.
 func (b *boss) turns(words string) []request {
 	return slices.DeleteFunc(b.requestsWith(words), func(q request) bool { return len(q.toolNames()) == 0 })
 }
 
-// woken is what stands before a result with which Claude Code wakes its model.
+// woken precedes a result with which Claude Code wakes its model.
 const woken = "<result>\n"
 
-// requireHeard waits until the boss's model was woken by the result.
+// requireHeard waits until Claude Code has woken its model with the result.
 func (b *boss) requireHeard(t *testing.T, words, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -152,7 +136,7 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	return r.GetTasks()
 }
 
-// choose answers the form of a question with the last of the options, which are the first ones of the field.
+// choose answers the form of a question with the last of the given options, which are the first options of the field.
 func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
 	b.waitForText(t, "requests your input")
@@ -200,7 +184,7 @@ func TestClaudeBoss(t *testing.T) {
 	b.release(t, "a")
 	b.requireHeard(t, words, "result of 42 a")
 
-	// The session is closed. A task ends, the server is killed, and the resumed session hears of it, and of the others.
+	// The session is closed. A task ends, the server is killed, and the resumed session gets this result and the others.
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	b.release(t, "b")
@@ -249,7 +233,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.release(t, "a")
 	b.requireHeard(t, words, "result of 42 a")
 
-	// The session is stopped. A task ends, the server is killed, and the session that is resumed by attaching hears of it, and of the others
+	// The session is stopped. A task ends, the server is killed, and attaching resumes the session, which gets this result. It gets the others
 	// when nobody is attached any more.
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.path, "stop", id)
 	require.Zero(t, code, stdout+stderr)
@@ -285,7 +269,7 @@ func (b *boss) requireCompleted(t *testing.T, summary string) {
 	}, patience, 50*time.Millisecond)
 }
 
-// requireAnswered fails the test unless the question of the asking task was answered once, with allow, and its agent has got that once.
+// requireAnswered fails the test unless the question of the asking task was answered once, with allow, and its agent received the answer once.
 func (b *boss) requireAnswered(t *testing.T) {
 	t.Helper()
 	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
@@ -296,13 +280,13 @@ func (b *boss) requireAnswered(t *testing.T) {
 	require.Len(t, requests[len(requests)-1].results(), 1)
 }
 
-// requireFewTurns fails the test unless each of the five results has arrived once, in fewer than two turns of the model a task and without
-// any other call.
+// requireFewTurns fails the test unless each of the five results has arrived once, in fewer than two turns of the model per task, and the model
+// made no other call.
 func (b *boss) requireFewTurns(t *testing.T, words string) {
 	t.Helper()
-	require.Len(t, b.tasks(t), 5, "no call was repeated")
+	require.Len(t, b.tasks(t), 5, "no call may be repeated")
 	turns := b.turns(words)
-	require.Less(t, len(turns), 10, "fewer than two turns of the model a task")
+	require.Less(t, len(turns), 10, "the model must need fewer than two turns per task")
 	last := turns[len(turns)-1]
 	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
 		require.Equal(t, 1, strings.Count(last.conversationText(), woken+result+"\n"), "%s must arrive once", result)
@@ -343,9 +327,7 @@ func TestClaudeBossPrints(t *testing.T) {
 // TestClaudeBossOverStdio runs a task with a server that Claude Code starts itself, and answers the question of its agent.
 func TestClaudeBossOverStdio(t *testing.T) {
 	b := newBoss(t)
-	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"fleet": map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}}}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(b.home.path("mcp.json"), config, 0o600))
+	b.home.writeMCPConfig(t, "fleet", map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}})
 	const words = "Run two tasks."
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingTask()))...)
 	b.allowTool(t)

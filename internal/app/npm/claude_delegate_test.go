@@ -10,8 +10,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestClaudeDelegates lets a Claude Code agent delegate two tasks with its own tools and end its turn. It must go on in the same conversation with
-// the results, and see no tools but those that its role allows.
+// TestClaudeDelegates lets a Claude Code agent delegate two tasks with its own tools and end its turn. It must continue the same conversation with
+// the results, and see only the tools that its role allows.
 func TestClaudeDelegates(t *testing.T) {
 	c := newCrew(t,
 		role{"name": "manager", "model": priced, "default": true, "delegate": map[string]any{"roles": []string{"coder"}, "may": []string{"start"}}},
@@ -29,7 +29,7 @@ func TestClaudeDelegates(t *testing.T) {
 	done := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, done.GetStatus(), done.GetReason())
 	requests := c.requestsWith("Split it.")
-	require.Len(t, requests, 4, "three answers, and one to both results")
+	require.Len(t, requests, 4, "three answers before the results, and one after both")
 	require.Equal(t, 2, strings.Count(requests[3].conversationText(), "# Went on"), requests[3].conversationText())
 	require.Empty(t, done.GetConversationLost())
 	require.EqualValues(t, 2, done.GetDelegated())
@@ -40,7 +40,7 @@ func TestClaudeDelegates(t *testing.T) {
 
 	boss := requests[0]
 	require.Contains(t, boss.System.text(), "You can delegate")
-	tools := map[string]bool{} // it finds them by name, and reads their schemas when it needs them
+	tools := map[string]bool{} // Claude Code lists them by name, and reads their schemas when it needs them
 	for _, m := range regexp.MustCompile(`mcp__fleet__(\w+)\n`).FindAllStringSubmatch(boss.conversationText(), -1) {
 		tools[m[1]] = true
 	}

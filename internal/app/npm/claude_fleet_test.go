@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -43,11 +42,9 @@ func newCrewOn(t *testing.T, m *model, repository string, roles ...role) *crew {
 	t.Helper()
 	path := claude(t)
 	c := &crew{model: m, home: newHome(t)}
-	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{map[string]any{
+	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"projects": []any{map[string]any{
 		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles, "repository": repository,
 	}}}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), config, 0o600))
 	c.serve(t)
 	return c
 }
@@ -116,6 +113,15 @@ func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
 		}
 	}
 	return all
+}
+
+// waitForFile waits until a tool has created the file.
+func waitForFile(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}, patience, 5*time.Millisecond, "the tool does not run")
 }
 
 // waitAtGate waits until the model hangs at the gate.

@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// kills is how often TestClaudeMessageKills kills something: KILLS, or a few times.
+// kills returns how often TestClaudeMessageKills kills something: KILLS, or a default.
 func kills(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("KILLS")
@@ -41,10 +41,7 @@ func TestClaudeMessageKills(t *testing.T) {
 		agent := []string{"papi", "mami"}[i%2]
 		work := c.workDir(t, agent)
 		id := c.start(t, agent, "Work number "+n+".", `model: tool Bash {"command":"touch begun`+n+`; until [ -e go`+n+` ]; do sleep 0.02; done"}`, "model: say Done")
-		require.Eventually(t, func() bool {
-			_, err := os.Stat(filepath.Join(work, "begun"+n))
-			return err == nil
-		}, patience, 5*time.Millisecond, "the tool does not run")
+		waitForFile(t, filepath.Join(work, "begun"+n))
 
 		message := "Greet number " + n + "."
 		send := func() error {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newRepository makes a repository with one commit of the files. The function runs git there.
+// newRepository creates a repository with one commit of the files. The function git runs git in it.
 func newRepository(t *testing.T, files map[string]string) (path string, git func(args ...string) string) {
 	t.Helper()
 	path = t.TempDir()
@@ -25,6 +25,7 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 	}
 	git("init", "-q", "-b", "main")
 	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(path, filepath.Dir(name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte(content), 0o600))
 	}
 	git("add", ".")
@@ -56,7 +57,7 @@ func TestClaudeLanding(t *testing.T) {
 	require.Equal(t, "Made better", better.GetSummary())
 	require.Equal(t, fleetv1.Landing_review, better.GetLanding().GetState())
 
-	// The conflict quotes the lines of the file, and these say what the model answers.
+	// The conflict quotes the lines of the file, which are the script for the model.
 	resolve := bash("git rebase -q -X theirs main")
 	sonys := c.runTask(t, "sony", "Write too.", bash(`echo '`+strings.ReplaceAll(strings.ReplaceAll(resolve, `\`, `\\`), `"`, `\"`)+`' >a.txt; echo 'model: say Rebased' >>a.txt`), commit, "model: say Written too")
 	land, err := c.api.LandTasks(t.Context(), &fleetv1.LandTasksRequest{TaskIds: []string{better.GetId(), sonys.GetId()}})
@@ -64,7 +65,7 @@ func TestClaudeLanding(t *testing.T) {
 	require.Len(t, land.GetTasks(), 2)
 	landed := func(id string) *fleetv1.TaskDetail {
 		var task *fleetv1.TaskDetail
-		waittest.Until(t, "its work does not wait for its turn", func() bool {
+		waittest.Until(t, "landing gives no signal", func() bool {
 			shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
 			require.NoError(t, err)
 			task = shown.GetTask()
@@ -81,5 +82,5 @@ func TestClaudeLanding(t *testing.T) {
 	require.Equal(t, "2", git("rev-list", "--count", "main", "^main~2"))
 	require.Contains(t, git("show", "main:a.txt"), "Rebased")
 	require.Contains(t, git("show", "main~1:a.txt"), "better")
-	require.Empty(t, git("status", "--porcelain"), "the files of people follow")
+	require.Empty(t, git("status", "--porcelain"), "the working tree must follow the branch")
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,10 +20,7 @@ func TestClaudeMessages(t *testing.T) {
 			c.create(t, agent, "coder")
 			work := c.workDir(t, agent)
 			id := c.start(t, agent, "Work for "+agent+".", `model: tool Bash {"command":"touch begun; until [ -e go ]; do sleep 0.05; done"}`, "model: say Done")
-			require.Eventually(t, func() bool {
-				_, err := os.Stat(filepath.Join(work, "begun"))
-				return err == nil
-			}, patience, 10*time.Millisecond, "the tool does not run")
+			waitForFile(t, filepath.Join(work, "begun"))
 			r, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: "Also greet Bob."})
 			require.NoError(t, err)
 			require.Contains(t, r.GetMessage(), "as soon as it can accept it", "the agent has not taken the message yet")

@@ -14,21 +14,21 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// script types a prompt with the answers of the model, and waits until it was asked for all of them.
+// script types a prompt with the answers of the model, and waits until the model has received a request for each of them.
 func (b *boss) script(t *testing.T, words string, answers ...string) {
 	t.Helper()
-	b.keys(t, "-l", words) // a pasted command is no command
+	b.keys(t, "-l", words) // Claude Code does not run a command that is pasted
 	script := strings.Join(answers, "\n")
-	b.paste(t, "\n"+script+"\n-")       // the text of a command goes on behind its arguments
-	require.Eventually(t, func() bool { // what is pasted arrives in pieces, and Enter among them ends no prompt
+	b.paste(t, "\n"+script+"\n-")       // the text of a command continues after its arguments
+	require.Eventually(t, func() bool { // a paste arrives in parts, and Enter between the parts does not end the prompt
 		if len(b.turns(script)) == 0 {
 			b.keys(t, "Enter")
 		}
 		return len(b.turns(script)) >= len(answers)
-	}, patience, time.Second, "not all answers were asked for: %s", lazyString(b.screen))
+	}, patience, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
 }
 
-// calls is an answer that makes all calls.
+// calls returns an answer that makes all calls.
 func calls(t *testing.T, tool string, inputs ...map[string]any) string {
 	t.Helper()
 	var all []map[string]any
@@ -44,8 +44,8 @@ func bash(command string) string {
 	return "model: tool Bash " + asJSON(map[string]string{"command": command})
 }
 
-// TestClaudeOrchestrates is a whole job, as docs/use/orchestrate.md describes it: Claude Code with the plugin plans, runs five Claude Code agents
-// in the background, shows the question of one, reviews the work, requests a change of one, and lands all of it. It asks for no result.
+// TestClaudeOrchestrates does a whole job, as docs/use/orchestrate.md describes it: Claude Code with the plugin plans, runs five Claude Code agents
+// in the background, shows the question of one of them, reviews the work, requests one change, and lands all the work. It does not poll for results.
 func TestClaudeOrchestrates(t *testing.T) {
 	claude(t) // skips the test
 	names := []string{"colours", "switch", "cart", "voucher", "readme"}
@@ -155,7 +155,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	t.Logf("%d turns of the model\n%s", strings.Count(last.conversationText(), "\nassistant: ")+1, last.transcript())
 }
 
-// patches are the calls that read the patches of the tasks.
+// patches returns the inputs of the calls that read the patches of the tasks.
 func patches(id map[string]string, names []string) (all []map[string]any) {
 	for _, name := range names {
 		all = append(all, map[string]any{"task_id": id[name], "patch": true})
@@ -189,8 +189,8 @@ func (q request) transcript() string {
 				line("result", x.Content.text())
 			case woke != nil:
 				line("wake", woke[1]+" "+woke[2])
-			case m.Role == "system" || strings.HasPrefix(x.Text, "<system-reminder>") || strings.HasPrefix(x.Text, "<command-message>"): // not said by anybody
-			case strings.HasPrefix(x.Text, "Now "): // what the stub says beside its calls
+			case m.Role == "system" || strings.HasPrefix(x.Text, "<system-reminder>") || strings.HasPrefix(x.Text, "<command-message>"): // not from a person or the model
+			case strings.HasPrefix(x.Text, "Now "): // what the stub writes before its calls
 			default:
 				line(m.Role, x.Text)
 			}

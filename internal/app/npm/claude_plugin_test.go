@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// pluginOfDocs returns the directory of the plugin.
+// pluginOfDocs returns the directory of the plugin in the documentation.
 func pluginOfDocs(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, "docs", "use", "claude-code"))
@@ -19,8 +19,8 @@ func pluginOfDocs(t *testing.T) string {
 	return dir
 }
 
-// TestClaudePlugin loads the plugin of the documents in the real Claude Code. Claude sees its skill, its MCP server, and the prompts of that; the server
-// has the tools that the skill names, and acts on the running server.
+// TestClaudePlugin loads the plugin of the documentation in the real Claude Code. Claude Code must see its skill, its commands, its MCP server, and the
+// prompts of that server, which acts on the running Fleet server.
 func TestClaudePlugin(t *testing.T) {
 	path := claude(t)
 	h := newHome(t)
@@ -28,10 +28,7 @@ func TestClaudePlugin(t *testing.T) {
 	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Be read"})
 	require.NoError(t, err)
 	m := newModel(t)
-	env := h.env("FLEET_PROGRAM="+program(t), "FLEET_SERVER="+s.grpc)
-	for k, v := range m.env() {
-		env = append(env, k+"="+v)
-	}
+	env := h.env(append(m.environ(), "FLEET_PROGRAM="+program(t), "FLEET_SERVER="+s.grpc)...)
 	plugin := pluginOfDocs(t)
 	stdout, stderr, code := run(t, env, string(h), path, "plugin", "validate", "--strict", plugin)
 	require.Zero(t, code, stdout+stderr)

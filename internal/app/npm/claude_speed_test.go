@@ -23,7 +23,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// These are what a task may take longer than `claude -p`, and what a run may need beside Claude Code.
+// These limit how much longer a task may take than `claude -p`, and what a run may need besides Claude Code.
 const (
 	maxDelay      = 400 * time.Millisecond
 	maxMemory     = 12 << 20
@@ -35,7 +35,7 @@ func quantile[T int64 | time.Duration](values []T, q float64) T {
 	return values[int(q*float64(len(values)-1))]
 }
 
-// load returns the load of the machine. On a busy one, figures are only logged.
+// load returns the load of the machine. On a busy machine, tests only log what they measure.
 func load(t *testing.T) (text string, busy bool) {
 	t.Helper()
 	fs, err := procfs.NewDefaultFS()
@@ -52,10 +52,7 @@ func TestClaudeSpeed(t *testing.T) {
 	c.create(t, "papi", "coder")
 	bare := newHome(t)
 	require.NoError(t, os.Mkdir(bare.path("work"), 0o700))
-	env := bare.env()
-	for name, value := range c.env() {
-		env = append(env, name+"="+value)
-	}
+	env := bare.env(c.environ()...)
 	var alone, fleet, before, after, delay []time.Duration
 	for i := range 21 {
 		prompt := fmt.Sprintf("--Round %d\nmodel: say done", i)

@@ -1,9 +1,6 @@
 package npm
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,15 +11,7 @@ import (
 // TestClaudeRepositoryPermissions checks that Claude Code follows permissions.allow of the repository unless the role ignores
 // them, and that bypassPermissions works in a confined agent, also of a server that runs as root.
 func TestClaudeRepositoryPermissions(t *testing.T) {
-	repository := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(repository, ".claude"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(repository, ".claude", "settings.json"), []byte(`{"permissions":{"allow":["Bash(touch *)"]}}`), 0o644))
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "settings"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = repository
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	repository, _ := newRepository(t, map[string]string{".claude/settings.json": `{"permissions":{"allow":["Bash(touch *)"]}}`})
 	c := newCrewOn(t, newModel(t), repository,
 		role{"name": "follows", "model": priced, "default": true},
 		role{"name": "ignores", "model": priced, "repository_permissions": "ignore"},

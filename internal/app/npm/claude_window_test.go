@@ -16,7 +16,7 @@ import (
 // maxAfterReset is how long a run may go on after the subscription has refused one of its requests.
 const maxAfterReset = 5 * time.Second
 
-// TestClaudeWindows checks what Fleet knows of the windows of a subscription, and that a task ends soon when one is used up.
+// TestClaudeWindows checks what Fleet knows about the usage windows of a subscription, and that a task ends soon when one is used up.
 func TestClaudeWindows(t *testing.T) {
 	claude(t) // skips the test
 	c := newCrewOn(t, newSubscribed(t), "", role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash", "Task"}})
@@ -89,11 +89,11 @@ func TestClaudeUsedUp(t *testing.T) {
 	for range tasks {
 		ids = append(ids, c.queue(t, &fleetv1.QueueTaskRequest{Pool: "crew", TaskDescription: wait + "\nmodel: limit Done"}))
 	}
-	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not begin")
+	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not start")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
 	resets, refused := c.subscription.take()
-	require.Len(t, refused, agents, "each run that has begun finds it out itself")
+	require.Len(t, refused, agents, "each started run must find it out itself")
 	for _, reasons := range c.waitReasons(t) {
 		require.Contains(t, reasons, "usage_window")
 	}
@@ -104,7 +104,7 @@ func TestClaudeUsedUp(t *testing.T) {
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	}
 	_, refused = c.subscription.take()
-	require.Empty(t, refused, "a task has begun before the window ended")
+	require.Empty(t, refused, "a task must not start before the window ends")
 }
 
 func (c *crew) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
@@ -130,7 +130,7 @@ func (c *crew) waitReasons(t *testing.T) (all [][]string) {
 	return all
 }
 
-// credential returns what Fleet knows of the project's credential.
+// credential returns what Fleet knows about the project's credential.
 func (c *crew) credential(t *testing.T) *fleetv1.Credential {
 	t.Helper()
 	l, err := c.api.ListCredentials(t.Context(), &fleetv1.ListCredentialsRequest{})

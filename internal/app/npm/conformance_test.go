@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,9 +45,7 @@ func TestConformance(t *testing.T) {
 	t.Run("tasks", func(t *testing.T) {
 		repo, git := newRepository(t, map[string]string{"a.txt": "old\n"})
 		h := newHome(t)
-		config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{map[string]any{"name": "code", "driver": "shell", "repository": repo}}}})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(h.path("fleet.yaml"), config, 0o600))
+		h.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"projects": []any{map[string]any{"name": "code", "driver": "shell", "repository": repo}}}})
 		s := serve(t, h, "--places", "fake,local", "--config", h.path("fleet.yaml"))
 		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "tasks.mjs"), s.mcp()+"/all")
 		require.Zero(t, code, stdout+stderr)

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -21,10 +19,7 @@ import (
 func contracts(t *testing.T) (*staff, fleetv1.LifecycleServiceClient) {
 	t.Helper()
 	s := newStaff(t, nil)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	return s, fleetv1.NewLifecycleServiceClient(conn)
+	return s, fleetv1.NewLifecycleServiceClient(s.conn)
 }
 
 func agentStatus(t *testing.T, c fleetv1.LifecycleServiceClient, id string) *fleetv1.LifecycleAgent {
@@ -32,6 +27,16 @@ func agentStatus(t *testing.T, c fleetv1.LifecycleServiceClient, id string) *fle
 	r, err := c.AgentStatus(t.Context(), &fleetv1.AgentStatusRequest{AgentIds: []string{id}})
 	require.NoError(t, err)
 	return r.GetAgents()[0]
+}
+
+// waitForAgent waits for the end of the agent's contract, and returns the agent.
+func waitForAgent(t *testing.T, c fleetv1.LifecycleServiceClient, id string) (a *fleetv1.LifecycleAgent) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		a = agentStatus(t, c, id)
+		return a.GetStatus() != fleetv1.LifecycleStatus_running
+	}, patience, 50*time.Millisecond)
+	return a
 }
 
 func (s *staff) requireNoProcesses(t *testing.T) {
@@ -55,11 +60,7 @@ func TestClaudeContract(t *testing.T) {
 	}, "\n")})
 	require.NoError(t, err)
 	id := started.GetAgentId()
-	var got *fleetv1.LifecycleAgent
-	require.Eventually(t, func() bool {
-		got = agentStatus(t, c, id)
-		return got.GetStatus() != fleetv1.LifecycleStatus_running
-	}, patience, 50*time.Millisecond)
+	got := waitForAgent(t, c, id)
 	require.Equal(t, fleetv1.LifecycleStatus_completed, got.GetStatus(), got.GetReason())
 	require.Equal(t, "They are found.", got.GetSummary())
 	require.EqualValues(t, len("ducks, geese"), got.GetPayloadSize())
@@ -105,15 +106,11 @@ func TestClaudeContractAsText(t *testing.T) {
 	} {
 		r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Find the birds.\nmodel: say " + words})
 		require.NoError(t, err)
-		var got *fleetv1.LifecycleAgent
-		require.Eventually(t, func() bool {
-			got = agentStatus(t, c, r.GetAgentId())
-			return got.GetStatus() != fleetv1.LifecycleStatus_running
-		}, patience, 50*time.Millisecond)
+		got := waitForAgent(t, c, r.GetAgentId())
 		require.Equal(t, want, got.GetStatus())
 		require.Equal(t, fleetv1.LifecycleAgent_reported, got.GetCompletion())
-		said, _, _ := strings.Cut(words, `\n`)
-		require.Equal(t, said, got.GetSummary()+got.GetReason())
+		report, _, _ := strings.Cut(words, `\n`)
+		require.Equal(t, report, got.GetSummary()+got.GetReason())
 	}
 	s.requireNoProcesses(t)
 }

@@ -3,7 +3,6 @@ package npm
 import (
 	"bufio"
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -40,16 +39,11 @@ func TestClaudeAsController(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t)
-			config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"fleet": server}})
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(h.path(name+".json"), config, 0o600))
-			env := h.env()
-			for k, v := range m.env() {
-				env = append(env, k+"="+v)
-			}
+			h.writeMCPConfig(t, "fleet", server)
+			env := h.env(m.environ()...)
 			prompt := strings.ReplaceAll(conduct, "worker", "worker-"+name)
 			stdout, stderr, code := run(t, env, string(h), path, "-p", "--verbose", "--output-format", "stream-json",
-				"--mcp-config", h.path(name+".json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet", "--", prompt)
+				"--mcp-config", h.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet", "--", prompt)
 			require.Zero(t, code, stdout+stderr)
 			begin, end := firstAndLast(t, stdout)
 			require.Equal(t, []connected{{"fleet", "connected"}}, begin.Servers)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +25,7 @@ func newHome(t *testing.T) home {
 	t.Helper()
 	temp, err := filepath.EvalSymlinks(os.TempDir())
 	require.NoError(t, err)
-	// All homes have paths of the same length, because long texts with paths are cut, and goldens have such texts.
+	// All homes have paths of the same length, because long texts with paths are truncated, also in golden files.
 	h := home(filepath.Join(temp, fmt.Sprintf("fleet-npm-%08x", rand.Uint32())))
 	require.NoError(t, os.Mkdir(string(h), 0o700))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(string(h))) })
@@ -41,6 +42,26 @@ func newHome(t *testing.T) home {
 
 func (h home) path(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
+}
+
+// writeYAML writes the value as YAML into the file.
+func (h home) writeYAML(t *testing.T, file string, value any) {
+	t.Helper()
+	data, err := yaml.Marshal(value)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(h.path(file), data, 0o600))
+}
+
+// writeJSON writes the value as JSON into the file.
+func (h home) writeJSON(t *testing.T, file string, value any) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(h.path(file), []byte(asJSON(value)), 0o600))
+}
+
+// writeMCPConfig writes mcp.json with one MCP server for Claude Code.
+func (h home) writeMCPConfig(t *testing.T, name string, server map[string]any) {
+	t.Helper()
+	h.writeJSON(t, "mcp.json", map[string]any{"mcpServers": map[string]any{name: server}})
 }
 
 // env returns an environment with this HOME, the given variables, and only PATH from the caller's environment.

@@ -163,6 +163,14 @@ func (m *model) env() map[string]string {
 	return env
 }
 
+// environ returns the variables of env in the form of os.Environ.
+func (m *model) environ() (environ []string) {
+	for name, value := range m.env() {
+		environ = append(environ, name+"="+value)
+	}
+	return environ
+}
+
 // gate returns the gate with the name.
 func (m *model) gate(name string) *gate {
 	m.mu.Lock()

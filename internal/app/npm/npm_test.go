@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,6 +103,15 @@ func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr
 		require.NoError(t, err, argv)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// freeAddress returns a loopback address whose port is free.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
 }
 
 func read(t *testing.T, path string) []byte {

@@ -9,13 +9,13 @@ import (
 // step is one answer of the model. A prompt contains a line for each answer that the model gives to it:
 //
 //	model: say TEXT         a text, and the end of the turn; \n begins a new line
-//	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b, and
-//	                        ${self} the agent_id that the model is told in its system prompt
-//	model: tools JSON      several calls in one answer: a list of {"name": ..., "input": ...}
+//	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is replaced by the value at a.b in the latest result
+//	                        that has one, and ${self} by the agent_id in the system prompt
+//	model: tools JSON       several calls in one answer: a list of {"name": ..., "input": ...}
 //	model: think TEXT       a thought, and a call of Bash that echoes one word
 //	model: later TEXT       the error that the model is overloaded, and after the retry the same as say
 //	model: limit TEXT       the first time, the error that the window of the subscription is used up; later the same as say
-//	model: extra TEXT       the same as say, while the window is used up and the subscription pays for what exceeds it
+//	model: extra TEXT       the same as say, but the window is used up and the subscription pays for the excess
 //	model: hang NAME        no answer until the test opens the gate
 //	model: refuse MESSAGE   an error of the API
 //

@@ -22,6 +22,7 @@ import (
 // server is `fleet serve` on free ports.
 type server struct {
 	http, grpc string
+	conn       *grpc.ClientConn
 	api        fleetv1.FleetServiceClient
 	cmd        *exec.Cmd
 	killed     bool
@@ -73,10 +74,10 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 		require.Fail(t, "the server did not start", "%s", s.logLines())
 	}
 	s.ready(t)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.conn, err = grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	s.api = fleetv1.NewFleetServiceClient(conn)
+	t.Cleanup(func() { require.NoError(t, s.conn.Close()) })
+	s.api = fleetv1.NewFleetServiceClient(s.conn)
 	return s
 }
 

@@ -53,6 +53,7 @@ func (c *crew) requireSteps(t *testing.T, task, name string) {
 	require.Equal(t, string(read(t, golden)), all.String(), "run the test with -update and read the difference")
 }
 
+// changing contains what differs between runs, and what the file has in its place.
 var changing = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -65,7 +66,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(agentId|agent_id): \w+`), "$1: ID"},
 }
 
-// anytime are the kinds of steps that come at any time. They are at the end of the file.
+// anytime contains the kinds of steps that come at any time. They are sorted to the end of the file.
 var anytime = map[fleetv1.StepKind]int{fleetv1.StepKind_usage: 1, fleetv1.StepKind_background: 2}
 
 // same removes from the step what differs between runs, and numbers its ids.
@@ -91,7 +92,7 @@ func same(fields map[string]any, ids map[string]string) {
 	}
 }
 
-// TestClaudeSteps lets Claude Code do many kinds of things, and compares what Fleet tells about them.
+// TestClaudeSteps lets Claude Code use many kinds of tools, and compares the steps that Fleet reports.
 func TestClaudeSteps(t *testing.T) {
 	c := newCrew(t, role{
 		"name": "coder", "model": priced, "allowed_tools": []string{"Write", "Edit", "Read", "Task", "Bash(echo *)", "Bash(sleep *)"}, "disallowed_tools": []string{"Bash(rm *)"},

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -38,18 +36,13 @@ func newStaff(t *testing.T, definitions map[string]string) *staff {
 	path := claude(t)
 	s := &staff{model: newModel(t), home: newHome(t)}
 	s.env = append(s.home.env(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "SERVICE_KEY="+keySecret)
-	for k, v := range s.model.env() {
-		s.env = append(s.env, k+"="+v)
-	}
+	s.env = append(s.env, s.model.environ()...)
 	for name, text := range definitions {
 		require.NoError(t, os.MkdirAll(s.home.path("agents", name), 0o700))
 		require.NoError(t, os.WriteFile(s.home.path("agents", name, "agent.md"), []byte("---\n"+strings.TrimSpace(text)), 0o600))
 	}
 	s.server = serveIn(t, s.home, s.env)
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	s.subs = fleetv1.NewSubagentServiceClient(conn)
+	s.subs = fleetv1.NewSubagentServiceClient(s.conn)
 	return s
 }
 
@@ -222,7 +215,7 @@ func TestClaudeSubagents(t *testing.T) {
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-ended))
 		waitClosed(t, g.left, "the model was not told that nobody waits")
-		require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
+		s.requireNoProcesses(t)
 	})
 }
 
@@ -230,11 +223,9 @@ func TestClaudeSubagents(t *testing.T) {
 func TestClaudeMainAgent(t *testing.T) {
 	path := claude(t)
 	s := newStaff(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})
-	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"jarvis-subagents": map[string]any{"type": "http", "url": s.mcp() + "/subagents"}}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(s.home.path("main.json"), config, 0o600))
+	s.home.writeMCPConfig(t, "jarvis-subagents", map[string]any{"type": "http", "url": s.mcp() + "/subagents"})
 	stdout, stderr, code := run(t, s.env, string(s.home), path, "-p", "--verbose", "--output-format", "stream-json",
-		"--mcp-config", s.home.path("main.json"), "--strict-mcp-config", "--allowedTools", "mcp__jarvis-subagents", "--",
+		"--mcp-config", s.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__jarvis-subagents", "--",
 		"Find out.\nmodel: tool mcp__jarvis-subagents__list_subagents {}\n"+
 			`model: tool mcp__jarvis-subagents__run_subagent {"agent_name":"web-search","prompt":"model: say Ducks","context":"About birds."}`+"\nmodel: say They are ducks.")
 	require.Zero(t, code, stdout+stderr)

@@ -21,7 +21,7 @@ type subscription struct {
 	began    time.Time
 	mu       sync.Mutex
 	usedUpBy map[string]bool // texts of the steps
-	resets   time.Time       // the window was used up until then, the last time; zero: never
+	resets   time.Time       // when the window was last used up until; zero: it never was
 	refused  []request
 }
 
@@ -73,7 +73,7 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 
 func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// take returns when the window was used up until, and the requests that were refused since the last call.
+// take returns when the used-up window resets, and the requests that were refused since the last call.
 func (s *subscription) take() (resets time.Time, refused []request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func (w *window) waitForEnd(t *testing.T) {
 	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazyString(w.screen))
 }
 
-// lazyString is a text that is made when it is printed.
+// lazyString is a string that is computed when it is printed.
 type lazyString func() string
 
 func (f lazyString) String() string { return f() }

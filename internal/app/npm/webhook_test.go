@@ -147,7 +147,7 @@ func fakeProject(t *testing.T, s *server) string {
 	return projects.GetProjects()[0].GetName()
 }
 
-// listener is a server in place of Slack, or of GitHub.
+// listener is a stub of Slack or of GitHub.
 type listener struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -198,10 +198,7 @@ func TestWebhookRecipes(t *testing.T) {
 		"slack":  {"SLACK_URL=" + slack.URL + "/services/T/B/X"},
 		"github": {"GITHUB_API_URL=" + github.URL, "GITHUB_TOKEN=ghp_stub", "GITHUB_REPOSITORY=me/shop"},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		address := l.Addr().String()
-		require.NoError(t, l.Close())
+		address := freeAddress(t)
 		created, err := s.api.CreateWebhook(t.Context(), &fleetv1.CreateWebhookRequest{Name: name, Url: "http://" + address, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_task_created}})
 		require.NoError(t, err)
 		_, port, _ := net.SplitHostPort(address)
@@ -239,7 +236,7 @@ func TestWebhookRecipes(t *testing.T) {
 	event := delivered("github")
 	require.Regexp(t, `^POST /repos/me/shop/dispatches Bearer ghp_stub .*\{"event_type":"fleet","client_payload":\{"type":"task_created","id":"`+event.GetDeliveryId()+`",.*"task_id":"`+task+`"`, github.receivedCalls()[len(github.receivedCalls())-1])
 
-	// A script does nothing twice.
+	// The script ignores a repeated delivery.
 	event = delivered("script")
 	_, err = s.api.Redeliver(t.Context(), &fleetv1.RedeliverRequest{Name: "script", DeliveryId: event.GetDeliveryId()})
 	require.NoError(t, err)
@@ -248,7 +245,7 @@ func TestWebhookRecipes(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(read(t, runs)), `"task_id":"`+task))
 	require.NotContains(t, string(read(t, runs)), "classified")
 
-	// Fleet sends again what Slack does not take.
+	// A delivery fails if Slack refuses the message.
 	slack.mu.Lock()
 	slack.code = http.StatusInternalServerError
 	slack.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,10 +27,7 @@ func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 	require.NoError(t, err, "%s", out)
 	public, private, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
+	address := freeAddress(t)
 	work := h.path("work")
 	out, err = exec.CommandContext(t.Context(), "sh", "-c", `git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, work).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -53,11 +49,7 @@ func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 // text, its cost and its changes.
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := claude(t), newModel(t), newHome(t)
-	var env []string
-	for name, value := range m.env() {
-		env = append(env, name+"="+value)
-	}
-	a := workspace(t, h, env, "-driver", "claude", "-command", path, "-model", priced, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
+	a := workspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", priced, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var options core.TaskOptions
@@ -116,14 +108,14 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.True(t, o.Conversation)
 	require.Empty(t, h.processes("FLEET_TASK_ID=task-2"))
 
-	// The runner passes the options of a task on.
+	// The runner passes on the options of a task.
 	options = core.TaskOptions{Effort: "low", AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
 	_, _, o = do("task-3", "Count.\n"+`model: tool StructuredOutput {"n":3}`)
 	require.JSONEq(t, `{"n":3}`, string(o.Output))
 	q := m.requestsWith("Count.")[0]
 	require.Contains(t, q.System.text()+q.conversationText(), "Be brief.")
 
-	// It passes files and images on.
+	// The runner passes on files and images.
 	options, attachments = core.TaskOptions{}, []core.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("buy milk")}, {Name: "dot.png", MediaType: "image/png", Content: picture(t)}}
 	_, _, o = do("task-5", "Look.\n"+`model: tool Bash {"command":"cat $FLEET_ATTACHMENTS/notes.txt"}`+"\nmodel: say Seen", "allow")
 	require.Equal(t, "Seen", o.Summary)
