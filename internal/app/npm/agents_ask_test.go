@@ -23,7 +23,7 @@ func TestAgentsAsk(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			a.role = maps.Clone(a.role)
 			a.role["permissions"] = map[string]any{"deny": []string{"Bash(git push*)"}}
-			c := newTeam(t, a)
+			c := newAgentFleet(t, a)
 			// A new agent for each case, because a denial may end a program's turn.
 			for i, answer := range []string{"allow", "deny", "policy"} {
 				prompt, command := fmt.Sprintf("Ask %d.", i), "sh -c 'echo x >made-by-"+answer+"'"
@@ -69,14 +69,14 @@ func TestAgentsAskCodex(t *testing.T) {
 	a := agents[slices.IndexFunc(agents, func(a agent) bool { return a.name == "codex" })]
 	a.role = maps.Clone(a.role)
 	a.role["permissions"] = map[string]any{}
-	c := newTeam(t, a)
+	c := newAgentFleet(t, a)
 	c.create(t, "papi", "coder")
 	c.runTask(t, "papi", "Look around.", "model: say Done")
 	c.testQuestionTool(t, "Look around.")
 }
 
 // testQuestionTool lets the agent ask a question with the tool that the prompt names.
-func (c *team) testQuestionTool(t *testing.T, prompt string) {
+func (c *agentFleet) testQuestionTool(t *testing.T, prompt string) {
 	t.Helper()
 	tools := c.lastRequest(t, prompt).ToolNames()
 	i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") })

@@ -19,7 +19,7 @@ func TestAgentsFailures(t *testing.T) {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
-			c := newTeam(t, a)
+			c := newAgentFleet(t, a)
 			for i, answer := range slices.Sorted(maps.Keys(a.failureCodes)) {
 				name := "agent-" + strconv.Itoa(i)
 				c.create(t, name, "coder") // a new one, because a program repeats an unanswered prompt with the next prompt

@@ -29,7 +29,7 @@ func TestAgentsSteps(t *testing.T) {
 				a.role["permissions"] = map[string]any{"deny": []string{"Bash(rm *)"}, "ask": []string{"Bash(git init *)"}}
 				a.role["disallowed_tools"] = []string{"Bash(touch *)"}
 			}
-			c := newTeam(t, a)
+			c := newAgentFleet(t, a)
 			c.create(t, "papi", "coder")
 			for name, text := range a.files {
 				path := filepath.Join(c.workDir(t, "papi"), name)
@@ -44,7 +44,7 @@ func TestAgentsSteps(t *testing.T) {
 				script = strings.ReplaceAll(script, "ASK_USER", tools[i])
 			}
 			id := c.start(t, "papi", "Do many things.", script)
-			c.until(t, id, func(e *fleetv1.Event) bool {
+			c.waitForEvent(t, id, func(e *fleetv1.Event) bool {
 				if e.GetType() == fleetv1.Event_task_question {
 					c.answerAll(t, id)
 				}
@@ -63,7 +63,7 @@ func TestAgentsSteps(t *testing.T) {
 }
 
 // answerAll answers the open questions of the task.
-func (c *crew) answerAll(t *testing.T, id string) {
+func (c *claudeFleet) answerAll(t *testing.T, id string) {
 	t.Helper()
 	r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id})
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func (c *crew) answerAll(t *testing.T, id string) {
 
 // recordOutput writes the output of the task's run to the recordings of package driver, without details of this machine. It does
 // so only with -update.
-func (c *crew) recordOutput(t *testing.T, id, name string) {
+func (c *claudeFleet) recordOutput(t *testing.T, id, name string) {
 	t.Helper()
 	if !*update {
 		return

@@ -40,14 +40,14 @@ type agent struct {
 	processSuffix  string            // the end of the program's command line
 }
 
-// team is a fleet whose agents run one program.
-type team struct {
-	*crew
+// agentFleet is a fleet whose agents run one program.
+type agentFleet struct {
+	*claudeFleet
 	agent
 	stub *stub.Server
 }
 
-func newTeam(t *testing.T, a agent) *team {
+func newAgentFleet(t *testing.T, a agent) *agentFleet {
 	t.Helper()
 	skipUnlessSet(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
 	bin := filepath.Join(install(t, a.packages), "node_modules", ".bin")
@@ -55,7 +55,7 @@ func newTeam(t *testing.T, a agent) *team {
 	if a.packages == "claude" { // Claude Code contains its own Node
 		path = os.Getenv("PATH")
 	}
-	c := &team{crew: &crew{home: newHome(t)}, agent: a, stub: stub.New(t)}
+	c := &agentFleet{claudeFleet: &claudeFleet{home: newHome(t)}, agent: a, stub: stub.New(t)}
 	env := a.env(c.stub.URL)
 	env["PATH"] = path
 	command := slices.Clone(a.command)
@@ -64,14 +64,14 @@ func newTeam(t *testing.T, a agent) *team {
 		command[i] = strings.ReplaceAll(command[i], "URL", c.stub.URL)
 	}
 	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
-		"name": "code", "driver": a.driver, "command": command, "env": env, "roles": []role{a.role, asker(a.role)},
+		"name": "code", "driver": a.driver, "command": command, "env": env, "roles": []role{a.role, askerRole(a.role)},
 	}}}})
 	c.serve(t)
 	return c
 }
 
-// asker returns a copy of the role, in which people answer requests for permissions.
-func asker(r role) role {
+// askerRole returns a copy of the role, in which people answer requests for permissions.
+func askerRole(r role) role {
 	r = maps.Clone(r)
 	r["name"], r["permissions"] = "asker", map[string]any{"ask": []string{"Bash(git init *)"}, "timeout": "5m"}
 	delete(r, "default")
@@ -79,19 +79,19 @@ func asker(r role) role {
 }
 
 // waitAtGate waits until the model hangs at the gate.
-func (c *team) waitAtGate(t *testing.T, gate string) *stub.Gate {
+func (c *agentFleet) waitAtGate(t *testing.T, gate string) *stub.Gate {
 	t.Helper()
 	g := c.stub.Gate(gate)
 	waitClosed(t, g.Arrived(), "no request reached the gate "+gate)
 	return g
 }
 
-func (c *team) runStep(command string) string {
+func (c *agentFleet) runStep(command string) string {
 	return fmt.Sprintf(c.runPrompt, fmt.Sprintf("%q", command))
 }
 
 // lastRequest returns the latest request to the model whose prompt contains the text.
-func (c *team) lastRequest(t *testing.T, text string) stub.Request {
+func (c *agentFleet) lastRequest(t *testing.T, text string) stub.Request {
 	t.Helper()
 	requests := c.stub.RequestsWith(text)
 	require.NotEmpty(t, requests, "the model must receive a request whose prompt contains %q", text)
@@ -102,7 +102,7 @@ func (c *team) lastRequest(t *testing.T, text string) stub.Request {
 func TestAgents(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
-			c := newTeam(t, a)
+			c := newAgentFleet(t, a)
 			c.create(t, "papi", "coder")
 			for _, step := range []func(*testing.T){c.testTask, c.testOutput, c.testQuestions, c.testConversation, c.testMessage, c.testServerKilled, c.testStop, c.testProgramKilled, c.testLostConversation} {
 				step(t) // all steps are in one test, because the servers stop when their test ends
@@ -112,12 +112,12 @@ func TestAgents(t *testing.T) {
 }
 
 // testTask runs a task that uses tools, and checks everything that Fleet reports about it.
-func (c *team) testTask(t *testing.T) {
+func (c *agentFleet) testTask(t *testing.T) {
 	prompt := []string{"--Name the birds.", c.runStep("echo allowed"), c.editPrompt}
 	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
 	task := c.wait(t, id)
-	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
-	steps := texts(events, fleetv1.Event_task_step)
+	events := c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	steps := eventTexts(events, fleetv1.Event_task_step)
 	t.Logf("%s %s, steps: %q", task.GetStatus(), task.GetReason(), steps)
 	for _, r := range c.lastRequest(t, "--Name the birds.").Results() {
 		t.Logf("a tool answered: %.300s", r.Text)
@@ -150,8 +150,8 @@ func (c *team) testTask(t *testing.T) {
 	// Calls without a matching rule are denied. Some programs then end their turn.
 	id = c.start(t, "papi", "Try this.", c.runStep("git init denied"), "model: say Refused")
 	task = c.wait(t, id)
-	events = c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
-	steps = texts(events, fleetv1.Event_task_step)
+	events = c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	steps = eventTexts(events, fleetv1.Event_task_step)
 	t.Logf("denied: %s %s, steps: %q, %q", task.GetStatus(), task.GetReason(), steps, task.GetSummary())
 	require.NoDirExists(t, filepath.Join(work, "denied"))
 	require.Empty(t, task.GetConversationLost())
@@ -160,7 +160,7 @@ func (c *team) testTask(t *testing.T) {
 }
 
 // testOutput runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
-func (c *team) testOutput(t *testing.T) {
+func (c *agentFleet) testOutput(t *testing.T) {
 	if c.driver == "claude" {
 		return
 	}
@@ -178,14 +178,14 @@ func (c *team) testOutput(t *testing.T) {
 }
 
 // testQuestions checks that a person's answers allow and deny the commands of an agent.
-func (c *team) testQuestions(t *testing.T) {
+func (c *agentFleet) testQuestions(t *testing.T) {
 	if !c.canAsk {
 		return
 	}
 	c.create(t, "nina", "asker")
 	for answer, name := range map[string]string{"allow": "allowed", "deny": "denied"} {
 		id := c.start(t, "nina", "Make a repository.", c.runStep("git init "+name), "model: say Made")
-		c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
+		c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
 		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
 		require.NoError(t, err)
 		task := c.wait(t, id)
@@ -196,13 +196,13 @@ func (c *team) testQuestions(t *testing.T) {
 }
 
 // requireRemembered requires that the request to the model contains the text of an earlier task besides the prompt.
-func (c *team) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
+func (c *agentFleet) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
 	require.Contains(t, c.lastRequest(t, prompt).Transcript(), text)
 }
 
-func (c *team) testConversation(t *testing.T) {
+func (c *agentFleet) testConversation(t *testing.T) {
 	task := c.runTask(t, "papi", "Count them.", "model: say Seven")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Seven")
@@ -217,7 +217,7 @@ func (c *team) testConversation(t *testing.T) {
 }
 
 // testMessage sends a message to a busy agent. Codex accepts none.
-func (c *team) testMessage(t *testing.T) {
+func (c *agentFleet) testMessage(t *testing.T) {
 	id := c.start(t, "papi", "Work on.", "model: hang busy")
 	g := c.waitAtGate(t, "busy")
 	_, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: "Greet Bob.\nmodel: say Hi Bob"})
@@ -235,7 +235,7 @@ func (c *team) testMessage(t *testing.T) {
 		"the message must be in the same conversation")
 }
 
-func (c *team) testServerKilled(t *testing.T) {
+func (c *agentFleet) testServerKilled(t *testing.T) {
 	id := c.start(t, "papi", "Go on without me.", c.runStep("echo once"), "model: hang alone", "model: say Done")
 	g := c.waitAtGate(t, "alone")
 	c.kill(t)
@@ -255,7 +255,7 @@ func (c *team) testServerKilled(t *testing.T) {
 	c.requireRemembered(t, task, "Do you remember?", "Name the birds.")
 }
 
-func (c *team) testStop(t *testing.T) {
+func (c *agentFleet) testStop(t *testing.T) {
 	stop := func() {
 		start := time.Now()
 		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
@@ -280,7 +280,7 @@ func (c *team) testStop(t *testing.T) {
 	c.requireRemembered(t, task, "Are you there?", "Name the birds.")
 }
 
-func (c *team) testProgramKilled(t *testing.T) {
+func (c *agentFleet) testProgramKilled(t *testing.T) {
 	id := c.start(t, "papi", "Live dangerously.", "model: hang killed")
 	c.waitAtGate(t, "killed")
 	found := 0
@@ -306,7 +306,7 @@ func (c *team) testProgramKilled(t *testing.T) {
 
 // testLostConversation deletes the agent's home directory, as happens when a workspace is created anew. The next task must report
 // that its conversation is lost.
-func (c *team) testLostConversation(t *testing.T) {
+func (c *agentFleet) testLostConversation(t *testing.T) {
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(r.GetAgent().GetLocation()), "home")))

@@ -105,7 +105,7 @@ func (x *terminal) end(t *testing.T) int {
 
 // TestAttach uses an agent's shell on a terminal, through a real server.
 func TestAttach(t *testing.T) {
-	c := &crew{home: newHome(t)}
+	c := &claudeFleet{home: newHome(t)}
 	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), []byte("local: {projects: [{name: code, driver: shell}]}\n"), 0o600))
 	c.serve(t)
 	c.create(t, "papi", "coder")
@@ -159,10 +159,10 @@ func TestAttach(t *testing.T) {
 
 // TestClaudeAttach talks to Claude Code by hand between two tasks.
 func TestClaudeAttach(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code."})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "prompt": "You write code."})
 	c.create(t, "papi", "coder")
 	require.Equal(t, "Ducks", c.runTask(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
-	session := c.session(t, "papi")
+	session := c.sessionID(t, "papi")
 	require.NotEmpty(t, session)
 
 	x := c.onTerminal(t, "agent", "attach", "papi")
@@ -173,7 +173,7 @@ func TestClaudeAttach(t *testing.T) {
 	q := c.requestsWith("Count them.")[0]
 	require.Contains(t, q.conversationText(), "assistant: Ducks")
 	require.Contains(t, q.System.text(), "You write code.")
-	require.Equal(t, session, c.session(t, "papi"))
+	require.Equal(t, session, c.sessionID(t, "papi"))
 	require.Equal(t, "Yes", c.runTask(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
 	conversation := c.requestsWith("Do you remember?")[0].conversationText()
 	require.Contains(t, conversation, "Name the birds.")
@@ -189,13 +189,13 @@ func TestClaudeAttach(t *testing.T) {
 	x.waitForText(t, "● Carp")
 	x.detach(t)
 	require.Contains(t, c.requestsWith("Name the fish.")[0].System.text(), "You write code.")
-	require.NotEmpty(t, c.session(t, "mami"))
+	require.NotEmpty(t, c.sessionID(t, "mami"))
 	require.Equal(t, "Two", c.runTask(t, "mami", "Count the fish.", "model: say Two").GetSummary())
 	require.Contains(t, c.requestsWith("Count the fish.")[0].conversationText(), "assistant: Carp")
 }
 
-// session returns the id of the agent's conversation.
-func (c *crew) session(t *testing.T, agent string) string {
+// sessionID returns the id of the agent's conversation.
+func (c *claudeFleet) sessionID(t *testing.T, agent string) string {
 	t.Helper()
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
 	require.NoError(t, err)

@@ -10,10 +10,10 @@ import (
 )
 
 // waitForQuestion waits until the task has more questions than before, and returns the next one.
-func (c *crew) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Question {
+func (c *claudeFleet) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	var all []*fleetv1.Question
-	c.until(t, id, func(e *fleetv1.Event) bool {
+	c.waitForEvent(t, id, func(e *fleetv1.Event) bool {
 		if e.GetType() != fleetv1.Event_task_question && e.GetType() != fleetv1.Event_task_answer {
 			return false
 		}
@@ -25,7 +25,7 @@ func (c *crew) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Que
 	return all[len(all)-1-before] // newest first
 }
 
-func (c *crew) answer(t *testing.T, q *fleetv1.Question, answer, message string) {
+func (c *claudeFleet) answer(t *testing.T, q *fleetv1.Question, answer, message string) {
 	t.Helper()
 	r, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: answer, Message: message})
 	require.NoError(t, err)
@@ -34,12 +34,12 @@ func (c *crew) answer(t *testing.T, q *fleetv1.Question, answer, message string)
 
 // TestClaudeAsks lets Claude Code ask for permissions and for an answer. People, the role's rules or nobody answer.
 func TestClaudeAsks(t *testing.T) {
-	c := newCrew(t,
-		role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{
+	c := newClaudeFleet(t,
+		role{"name": "coder", "model": pricedModel, "default": true, "permissions": map[string]any{
 			"allow": []string{"Bash(mkdir *)", "Write"}, "deny": []string{"Bash(rm *)"}, "ask": []string{"Write(*secret*)"},
 		}},
-		role{"name": "hasty", "model": priced, "permissions": map[string]any{"timeout": "1s"}},
-		role{"name": "silent", "model": priced},
+		role{"name": "hasty", "model": pricedModel, "permissions": map[string]any{"timeout": "1s"}},
+		role{"name": "silent", "model": pricedModel},
 	)
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Ask before you act.",
@@ -119,7 +119,7 @@ func TestClaudeAsks(t *testing.T) {
 
 // TestClaudeRemembers allows a command once, for a task and for the agent, with the rules that Claude Code suggests.
 func TestClaudeRemembers(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "default": true, "permissions": map[string]any{}})
 	c.create(t, "papi", "coder")
 	touch := func(name string) string { return `model: tool Bash {"command":"touch a` + name + `"}` }
 	id := c.start(t, "papi", "First task.", touch(""), touch(" b"), touch(" c"), touch(" d"), "model: say Done")
@@ -154,7 +154,7 @@ func TestClaudeRemembers(t *testing.T) {
 
 // TestClaudeAsksAcrossServers kills the server while a question waits.
 func TestClaudeAsksAcrossServers(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "permissions": map[string]any{}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "permissions": map[string]any{}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Ask twice.", `model: tool Bash {"command":"touch one.txt"}`, "model: say Done")
 	q := c.waitForQuestion(t, id, 0)

@@ -29,7 +29,7 @@ func (r request) hasImage() bool {
 
 // TestClaudeAttachments gives Claude Code an image and a text file.
 func TestClaudeAttachments(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash(cat *)"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash(cat *)"}})
 	c.create(t, "papi", "coder")
 	runs, err := filepath.Glob(c.home.path("data", "agents", "*", "runs"))
 	require.NoError(t, err)

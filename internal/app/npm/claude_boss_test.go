@@ -32,18 +32,18 @@ type boss struct {
 
 func newBoss(t *testing.T) *boss {
 	t.Helper()
-	return newBossOf(t, "", "Write")
+	return newBossOn(t, "", "Write")
 }
 
-// newBossOf is newBoss with a repository for the project code, and with rules that allow tools to its agents. The pool web has agents of the project.
-func newBossOf(t *testing.T, repository string, allow ...string) *boss {
+// newBossOn is newBoss with a repository for the project code, and with rules that allow tools to its agents. The pool web has agents of the project.
+func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 	t.Helper()
 	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
 	b.home.writeYAML(t, "fleet.yaml", map[string]any{
 		"local": map[string]any{"projects": []any{
 			map[string]any{"name": "shell", "driver": "shell"},
 			map[string]any{"name": "code", "driver": "claude", "command": []string{b.path}, "env": b.model.env(), "repository": repository, "roles": []any{
-				role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{"allow": allow}},
+				role{"name": "coder", "model": pricedModel, "default": true, "permissions": map[string]any{"allow": allow}},
 			}},
 		}},
 		"pools": []any{map[string]any{"name": "web", "project": "code", "max_agents": 5}},
@@ -111,20 +111,20 @@ func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) strin
 	return words + "\nmodel: tools " + string(list) + "\nmodel: say All tasks run."
 }
 
-// turns returns the requests of the boss's conversation, oldest first. It leaves out requests without tools, which are for example about the title.
+// turns returns the requests of the boss's conversation, oldest first. It leaves out requests without tools, such as those for the title.
 func (b *boss) turns(words string) []request {
 	return slices.DeleteFunc(b.requestsWith(words), func(q request) bool { return len(q.toolNames()) == 0 })
 }
 
-// woken precedes a result with which Claude Code wakes its model.
-const woken = "<result>\n"
+// wakePrefix precedes a result with which Claude Code wakes its model.
+const wakePrefix = "<result>\n"
 
-// requireHeard waits until Claude Code has woken its model with the result.
-func (b *boss) requireHeard(t *testing.T, words, text string) {
+// waitForResult waits until Claude Code has woken its model with the result.
+func (b *boss) waitForResult(t *testing.T, words, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		all := b.turns(words)
-		return len(all) > 0 && strings.Contains(all[len(all)-1].conversationText(), woken+text)
+		return len(all) > 0 && strings.Contains(all[len(all)-1].conversationText(), wakePrefix+text)
 	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazyString(b.screen))
 }
 
@@ -176,26 +176,26 @@ func TestClaudeBoss(t *testing.T) {
 	b.waitForText(t, "(Touch a file.)") // the form names the task
 	b.restart(t)                        // while the form is open
 	b.allowTool(t)
-	b.requireHeard(t, words, "Touched 42")
+	b.waitForResult(t, words, "Touched 42")
 	b.requireAnswered(t)
 
 	// The server is killed before a result, and the first result arrives.
 	b.restart(t)
 	b.release(t, "a")
-	b.requireHeard(t, words, "result of 42 a")
+	b.waitForResult(t, words, "result of 42 a")
 
 	// The session is closed. A task ends, the server is killed, and the resumed session gets this result and the others.
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	b.release(t, "b")
-	b.requireCompleted(t, "result of 42 b")
+	b.waitForSummary(t, "result of 42 b")
 	b.restart(t)
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
-	b.requireHeard(t, words, "result of 42 b")
+	b.waitForResult(t, words, "result of 42 b")
 	b.release(t, "c")
 	b.release(t, "d")
-	b.requireHeard(t, words, "result of 42 c")
-	b.requireHeard(t, words, "result of 42 d")
+	b.waitForResult(t, words, "result of 42 c")
+	b.waitForResult(t, words, "result of 42 d")
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 
@@ -223,7 +223,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.waitForText(t, "requests your input")
 	b.restart(t)
 	b.allowTool(t)
-	b.requireHeard(t, words, "Touched 42")
+	b.waitForResult(t, words, "Touched 42")
 	b.keys(t, "C-z")
 	b.waitForEnd(t)
 	b.requireAnswered(t)
@@ -231,23 +231,23 @@ func TestClaudeBossDetached(t *testing.T) {
 	// Nobody is attached, and the server is killed before a result.
 	b.restart(t)
 	b.release(t, "a")
-	b.requireHeard(t, words, "result of 42 a")
+	b.waitForResult(t, words, "result of 42 a")
 
 	// The session is stopped. A task ends, the server is killed, and attaching resumes the session, which gets this result. It gets the others
 	// when nobody is attached any more.
 	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.path, "stop", id)
 	require.Zero(t, code, stdout+stderr)
 	b.release(t, "b")
-	b.requireCompleted(t, "result of 42 b")
+	b.waitForSummary(t, "result of 42 b")
 	b.restart(t)
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
-	b.requireHeard(t, words, "result of 42 b")
+	b.waitForResult(t, words, "result of 42 b")
 	b.keys(t, "C-z")
 	b.waitForEnd(t)
 	b.release(t, "c")
 	b.release(t, "d")
-	b.requireHeard(t, words, "result of 42 c")
-	b.requireHeard(t, words, "result of 42 d")
+	b.waitForResult(t, words, "result of 42 c")
+	b.waitForResult(t, words, "result of 42 d")
 	b.requireFewTurns(t, words)
 }
 
@@ -261,8 +261,8 @@ func (b *boss) background(t *testing.T, more ...string) string {
 	return found[1]
 }
 
-// requireCompleted waits until a task has completed with the summary.
-func (b *boss) requireCompleted(t *testing.T, summary string) {
+// waitForSummary waits until a task has completed with the summary.
+func (b *boss) waitForSummary(t *testing.T, summary string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(b.tasks(t), func(x *fleetv1.Task) bool { return x.GetSummary() == summary })
@@ -289,7 +289,7 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 	require.Less(t, len(turns), 10, "the model must need fewer than two turns per task")
 	last := turns[len(turns)-1]
 	for _, result := range []string{"result of 42 a", "Touched 42", "result of 42 b", "result of 42 c", "result of 42 d"} {
-		require.Equal(t, 1, strings.Count(last.conversationText(), woken+result+"\n"), "%s must arrive once", result)
+		require.Equal(t, 1, strings.Count(last.conversationText(), wakePrefix+result+"\n"), "%s must arrive once", result)
 	}
 	require.Equal(t, slices.Repeat([]string{"mcp__fleet__run_task"}, 5), last.calledTools())
 	t.Logf("five tasks, %d turns of the model", len(turns))
@@ -331,9 +331,9 @@ func TestClaudeBossOverStdio(t *testing.T) {
 	const words = "Run two tasks."
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingTask()))...)
 	b.allowTool(t)
-	b.requireHeard(t, words, "Touched 42")
+	b.waitForResult(t, words, "Touched 42")
 	b.release(t, "a")
-	b.requireHeard(t, words, "result of 42 a")
+	b.waitForResult(t, words, "result of 42 a")
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	require.Len(t, b.tasks(t), 2)

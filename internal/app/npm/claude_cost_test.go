@@ -12,7 +12,7 @@ import (
 // TestClaudeCost checks that the cost of a task is known while it runs, and after its program or its supervisor was killed.
 // It equals what the model has billed.
 func TestClaudeCost(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for victim, kill := range map[string]func(*testing.T, string, string){
 		"program": func(t *testing.T, agent, _ string) {
 			require.NoError(t, syscall.Kill(c.claudePID(t, agent), syscall.SIGKILL))
@@ -28,7 +28,7 @@ func TestClaudeCost(t *testing.T) {
 			id := c.start(t, victim, "Spend for the "+victim+".", `model: tool Bash {"command":"echo one"}`, `model: tool Bash {"command":"echo two"}`, "model: hang "+victim)
 			g := c.waitAtGate(t, victim)
 			answers := 0
-			c.until(t, id, func(e *fleetv1.Event) bool {
+			c.waitForEvent(t, id, func(e *fleetv1.Event) bool {
 				if e.GetStep().GetUsage() != nil {
 					answers++
 				}
@@ -45,7 +45,7 @@ func TestClaudeCost(t *testing.T) {
 			require.EqualValues(t, 1500, task.GetContextTokens())
 			require.EqualValues(t, 200_000, task.GetContextWindow())
 			require.Len(t, task.GetModels(), 1)
-			require.Equal(t, priced, task.GetModels()[0].GetModel())
+			require.Equal(t, pricedModel, task.GetModels()[0].GetModel())
 			usage, err := c.api.ShowUsage(t.Context(), &fleetv1.ShowUsageRequest{AgentName: victim})
 			require.NoError(t, err)
 			require.InDelta(t, 2*answerCost, usage.GetTotal().GetCostUsd(), 1e-9)

@@ -13,13 +13,13 @@ import (
 // TestClaudeDelegates lets a Claude Code agent delegate two tasks with its own tools and end its turn. It must continue the same conversation with
 // the results, and see only the tools that its role allows.
 func TestClaudeDelegates(t *testing.T) {
-	c := newCrew(t,
-		role{"name": "manager", "model": priced, "default": true, "delegate": map[string]any{"roles": []string{"coder"}, "may": []string{"start"}}},
-		role{"name": "coder", "model": priced})
+	c := newClaudeFleet(t,
+		role{"name": "manager", "model": pricedModel, "default": true, "delegate": map[string]any{"roles": []string{"coder"}, "may": []string{"start"}}},
+		role{"name": "coder", "model": pricedModel})
 	c.create(t, "boss", "manager")
 	part := `{"project":"code","role":"coder","new_agent":true,"task_description":"model: hang parts"}`
 	id := c.start(t, "boss", "Split it.", "model: tool mcp__fleet__queue_task "+part, "model: tool mcp__fleet__queue_task "+part, "model: say I wait")
-	c.until(t, id, func(e *fleetv1.Event) bool {
+	c.waitForEvent(t, id, func(e *fleetv1.Event) bool {
 		return e.GetType() == fleetv1.Event_task_queued && strings.Contains(e.GetText(), "waits for 2 tasks")
 	})
 	shown, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "boss"})

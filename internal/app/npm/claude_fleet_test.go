@@ -22,8 +22,8 @@ func claude(t *testing.T) string {
 	return filepath.Join(install(t, "claude"), "node_modules", ".bin", "claude")
 }
 
-// crew is a fleet whose agents are Claude Code.
-type crew struct {
+// claudeFleet is a fleet whose agents are Claude Code.
+type claudeFleet struct {
 	*server
 	*model
 	home home
@@ -32,16 +32,16 @@ type crew struct {
 // role is a role in the form of fleet.yaml.
 type role map[string]any
 
-func newCrew(t *testing.T, roles ...role) *crew {
+func newClaudeFleet(t *testing.T, roles ...role) *claudeFleet {
 	t.Helper()
-	return newCrewOn(t, newModel(t), "", roles...)
+	return newClaudeFleetOn(t, newModel(t), "", roles...)
 }
 
-// newCrewOn is newCrew with a model and a repository.
-func newCrewOn(t *testing.T, m *model, repository string, roles ...role) *crew {
+// newClaudeFleetOn is newClaudeFleet with a model and a repository.
+func newClaudeFleetOn(t *testing.T, m *model, repository string, roles ...role) *claudeFleet {
 	t.Helper()
 	path := claude(t)
-	c := &crew{model: m, home: newHome(t)}
+	c := &claudeFleet{model: m, home: newHome(t)}
 	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"projects": []any{map[string]any{
 		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles, "repository": repository,
 	}}}})
@@ -49,20 +49,20 @@ func newCrewOn(t *testing.T, m *model, repository string, roles ...role) *crew {
 	return c
 }
 
-// serve starts the crew's server, or restarts it.
-func (c *crew) serve(t *testing.T) {
+// serve starts the server, or restarts it.
+func (c *claudeFleet) serve(t *testing.T) {
 	t.Helper()
 	c.server = serve(t, c.home, "--config", c.home.path("fleet.yaml"))
 }
 
-func (c *crew) create(t *testing.T, name, role string) {
+func (c *claudeFleet) create(t *testing.T, name, role string) {
 	t.Helper()
 	r, err := c.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: "code", Role: role, Spec: "Keep the tests honest"})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Agent_idle, r.GetAgent().GetStatus())
 }
 
-func (c *crew) start(t *testing.T, agent string, prompt ...string) (id string) {
+func (c *claudeFleet) start(t *testing.T, agent string, prompt ...string) (id string) {
 	t.Helper()
 	r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: strings.Join(prompt, "\n")})
 	require.NoError(t, err)
@@ -70,22 +70,22 @@ func (c *crew) start(t *testing.T, agent string, prompt ...string) (id string) {
 }
 
 // wait waits for the end of the task, and returns it.
-func (c *crew) wait(t *testing.T, id string) *fleetv1.TaskDetail {
+func (c *claudeFleet) wait(t *testing.T, id string) *fleetv1.TaskDetail {
 	t.Helper()
-	c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	d, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: true})
 	require.NoError(t, err)
 	return d.GetTask()
 }
 
 // runTask runs a task and returns it after its end.
-func (c *crew) runTask(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
+func (c *claudeFleet) runTask(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
 	t.Helper()
 	return c.wait(t, c.start(t, agent, prompt...))
 }
 
-// until follows the task's events until enough returns true for an event, and returns all events so far.
-func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
+// waitForEvent follows the events of the task until enough returns true for one, and returns all events so far.
+func (c *claudeFleet) waitForEvent(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -105,8 +105,8 @@ func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) 
 	}
 }
 
-// texts returns the texts of the events with the type.
-func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
+// eventTexts returns the texts of the events with the type.
+func eventTexts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
 	for _, e := range events {
 		if e.GetType() == kind {
 			all = append(all, e.GetText())
@@ -125,7 +125,7 @@ func waitForFile(t *testing.T, path string) {
 }
 
 // waitAtGate waits until the model hangs at the gate.
-func (c *crew) waitAtGate(t *testing.T, gate string) *gate {
+func (c *claudeFleet) waitAtGate(t *testing.T, gate string) *gate {
 	t.Helper()
 	g := c.gate(gate)
 	waitClosed(t, g.arrived, "no request reached the gate "+gate)
@@ -142,7 +142,7 @@ func waitClosed(t *testing.T, c <-chan struct{}, otherwise string) {
 }
 
 // runDir returns the directory of the task's run.
-func (c *crew) runDir(t *testing.T, id string) string {
+func (c *claudeFleet) runDir(t *testing.T, id string) string {
 	t.Helper()
 	found, err := filepath.Glob(c.home.path("data", "agents", "*", "runs", id))
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func (c *crew) runDir(t *testing.T, id string) string {
 }
 
 // workDir returns the agent's working directory.
-func (c *crew) workDir(t *testing.T, agent string) string {
+func (c *claudeFleet) workDir(t *testing.T, agent string) string {
 	t.Helper()
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
 	require.NoError(t, err)
@@ -160,10 +160,12 @@ func (c *crew) workDir(t *testing.T, agent string) string {
 }
 
 // processes returns the processes of the agent's tasks.
-func (c *crew) processes(agent string) []process { return c.home.processes("FLEET_AGENT=" + agent) }
+func (c *claudeFleet) processes(agent string) []process {
+	return c.home.processes("FLEET_AGENT=" + agent)
+}
 
 // claudePID returns the process id of the agent's Claude Code.
-func (c *crew) claudePID(t *testing.T, agent string) int {
+func (c *claudeFleet) claudePID(t *testing.T, agent string) int {
 	t.Helper()
 	for _, p := range c.processes(agent) {
 		if argv0, _, _ := strings.Cut(p.command, " "); filepath.Base(argv0) == "claude" {

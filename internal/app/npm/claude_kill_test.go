@@ -31,7 +31,7 @@ func kills(t *testing.T) int {
 // the agent gets the message in the same turn, exactly once, or the task says that it ended before. If the run ends with its
 // supervisor, a later task of the conversation does not repeat the message.
 func TestClaudeMessageKills(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for _, agent := range []string{"papi", "mami"} {
 		c.create(t, agent, "coder")
 	}
@@ -59,11 +59,11 @@ func TestClaudeMessageKills(t *testing.T) {
 				require.NoError(t, send(), "a caller without an answer repeats the call")
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(work, "go"+n), nil, 0o600))
-			events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+			events := c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 			requests := c.requestsWith("Work number " + n + ".")
 			times := strings.Count(requests[len(requests)-1].conversationText(), message)
 			if times == 0 { // the tool ended before the new server could deliver the message
-				require.Contains(t, strings.Join(texts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent")
+				require.Contains(t, strings.Join(eventTexts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent")
 				undelivered++
 				continue
 			}
@@ -84,7 +84,7 @@ func TestClaudeMessageKills(t *testing.T) {
 }
 
 // killSupervisor kills the supervisor of the task's run.
-func (c *crew) killSupervisor(t *testing.T, task string) {
+func (c *claudeFleet) killSupervisor(t *testing.T, task string) {
 	t.Helper()
 	for _, p := range c.home.processes() {
 		if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.runDir(t, task))) {

@@ -38,7 +38,7 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 func TestClaudeLanding(t *testing.T) {
 	claude(t) // skips the test
 	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})
-	c := newCrewOn(t, newModel(t), repo, role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleetOn(t, newModel(t), repo, role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	c.create(t, "sony", "coder")
 	bash := func(command string) string {

@@ -10,10 +10,10 @@ import (
 )
 
 func TestClaudeLimits(t *testing.T) {
-	c := newCrew(t,
+	c := newClaudeFleet(t,
 		role{"name": "quick", "default": true, "model": "claude-sonnet-5", "effort": "low"},
-		role{"name": "short", "model": priced, "max_turns": 2, "allowed_tools": []string{"Bash(echo *)"}},
-		role{"name": "cheap", "model": priced, "max_cost_usd": answerCost / 2, "allowed_tools": []string{"Bash(echo *)"}},
+		role{"name": "short", "model": pricedModel, "max_turns": 2, "allowed_tools": []string{"Bash(echo *)"}},
+		role{"name": "cheap", "model": pricedModel, "max_cost_usd": answerCost / 2, "allowed_tools": []string{"Bash(echo *)"}},
 	)
 	work := []string{`model: tool Bash {"command":"echo one"}`, `model: tool Bash {"command":"echo two"}`, `model: tool Bash {"command":"echo three"}`, "model: say Done"}
 	for _, role := range []string{"quick", "short", "cheap"} {

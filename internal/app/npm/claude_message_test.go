@@ -14,7 +14,7 @@ import (
 // TestClaudeMessages checks that a busy agent gets a message in the same turn, after the result of its tool, and once,
 // also if the server is killed before Claude Code has taken the message.
 func TestClaudeMessages(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for agent, killed := range map[string]bool{"papi": false, "mami": true} {
 		t.Run(agent, func(t *testing.T) {
 			c.create(t, agent, "coder")
@@ -41,7 +41,7 @@ func TestClaudeMessages(t *testing.T) {
 
 // TestClaudeWrongKey checks that a task with a wrong key fails soon. Claude Code itself repeats the request for minutes.
 func TestClaudeWrongKey(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
 	c.create(t, "papi", "coder")
 	task := c.runTask(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())

@@ -14,8 +14,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// script types a prompt with the answers of the model, and waits until the model has received a request for each of them.
-func (b *boss) script(t *testing.T, words string, answers ...string) {
+// runScript types a prompt with the answers of the model, and waits until the model has received a request for each of them.
+func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 	t.Helper()
 	b.keys(t, "-l", words) // Claude Code does not run a command that is pasted
 	script := strings.Join(answers, "\n")
@@ -28,8 +28,8 @@ func (b *boss) script(t *testing.T, words string, answers ...string) {
 	}, patience, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
 }
 
-// calls returns an answer that makes all calls.
-func calls(t *testing.T, tool string, inputs ...map[string]any) string {
+// toolCalls returns an answer that makes all calls.
+func toolCalls(t *testing.T, tool string, inputs ...map[string]any) string {
 	t.Helper()
 	var all []map[string]any
 	for _, input := range inputs {
@@ -54,14 +54,14 @@ func TestClaudeOrchestrates(t *testing.T) {
 		files[name+".txt"] = "old " + name + "\n"
 	}
 	repo, git := newRepository(t, files)
-	b := newBossOf(t, repo, "Bash")
+	b := newBossOn(t, repo, "Bash")
 	b.env = append(b.env, "FLEET_PROGRAM="+program(t), "FLEET_SERVER="+b.grpc)
 	const plan = "/fleet:plan dark mode for the shop, and the two bugs of the cart"
 	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "--plugin-dir", pluginOfDocs(t), "--allowedTools", "mcp__plugin_fleet_fleet")
 	b.waitForText(t, "❯")
 
 	// Plan.
-	b.script(t, plan, `model: tool Skill {"skill":"fleet:orchestrate"}`, calls(t, "show_fleet", map[string]any{}), calls(t, "list_pools", map[string]any{}),
+	b.runScript(t, plan, `model: tool Skill {"skill":"fleet:orchestrate"}`, toolCalls(t, "show_fleet", map[string]any{}), toolCalls(t, "list_pools", map[string]any{}),
 		`model: say | task | where | limit |\n|---|---|---|\n| colours, switch, cart, voucher, readme | pool web | $3 each |\n\nShall I begin?`)
 
 	// Start five tasks, which run in the background.
@@ -76,13 +76,13 @@ func TestClaudeOrchestrates(t *testing.T) {
 			"pool": "web", "task_description": strings.Join(script, "\n"), "checks": []string{"grep new " + name + ".txt"}, "max_cost_usd": 3, "request_id": "shop-" + name,
 		})
 	}
-	b.script(t, "Go.", calls(t, "run_task", tasks...), "model: say All five run.")
+	b.runScript(t, "Go.", toolCalls(t, "run_task", tasks...), "model: say All five run.")
 
 	// Answer the question.
 	b.choose(t, "Answer", "light", "dark")
 	id := map[string]string{}
 	for _, name := range names {
-		b.requireHeard(t, "Go.", "Done with "+name)
+		b.waitForResult(t, "Go.", "Done with "+name)
 	}
 	require.Less(t, len(b.turns("Go.")), 2*len(names), "fewer than two turns of the model a task")
 	for _, task := range b.tasks(t) {
@@ -90,18 +90,18 @@ func TestClaudeOrchestrates(t *testing.T) {
 	}
 
 	// Review, and request a change.
-	b.script(t, "/fleet:review of the shop", calls(t, "list_reviews", map[string]any{}), calls(t, "show_task_changes", patches(id, names)...),
+	b.runScript(t, "/fleet:review of the shop", toolCalls(t, "list_reviews", map[string]any{}), toolCalls(t, "show_task_changes", patchInputs(id, names)...),
 		"model: say All do what was asked, but cart.txt:1 says only that it is new. I would request a change of that, and approve the others. Shall I?")
-	b.script(t, "Request it, and read what comes.", calls(t, "review_task", map[string]any{
+	b.runScript(t, "Request it, and read what comes.", toolCalls(t, "review_task", map[string]any{
 		"task_id": id["cart"], "verdict": "request_changes", "text": bash("echo newer cart >cart.txt") + "\n" + bash("git commit -qam newer"),
 		"comments": []any{map[string]any{"path": "cart.txt", "line": 1, "text": "model: say Made the cart newer"}},
 	}), "model: say I am told when the change is made.")
-	b.requireHeard(t, "Request it, and read what comes.", "Made the cart newer")
+	b.waitForResult(t, "Request it, and read what comes.", "Made the cart newer")
 	reviewed, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id["cart"]})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Landing_replaced, reviewed.GetTask().GetLanding().GetState())
 	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
-	b.script(t, "What is it now?", calls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
+	b.runScript(t, "What is it now?", toolCalls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
 	requests := b.turns("What is it now?")
 	require.Contains(t, requests[len(requests)-1].conversationText(), "+newer cart", "the model has read the changed work")
 
@@ -112,9 +112,9 @@ func TestClaudeOrchestrates(t *testing.T) {
 		approved = append(approved, map[string]any{"task_id": id[name], "verdict": "approve"})
 		landed = append(landed, id[name])
 	}
-	b.script(t, "Approve and land all.", calls(t, "review_task", approved...), calls(t, "show_overlaps", map[string]any{"project": "code"}),
-		calls(t, "land_tasks", map[string]any{"task_ids": landed, "dry_run": true}), calls(t, "land_tasks", map[string]any{"task_ids": landed}), "model: say All five are landing.")
-	b.requireHeard(t, "Approve and land all.", "The work of 5 of 5 tasks landed.")
+	b.runScript(t, "Approve and land all.", toolCalls(t, "review_task", approved...), toolCalls(t, "show_overlaps", map[string]any{"project": "code"}),
+		toolCalls(t, "land_tasks", map[string]any{"task_ids": landed, "dry_run": true}), toolCalls(t, "land_tasks", map[string]any{"task_ids": landed}), "model: say All five are landing.")
+	b.waitForResult(t, "Approve and land all.", "The work of 5 of 5 tasks landed.")
 	for _, name := range names {
 		shown, err := b.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id[name]})
 		require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 		require.Equal(t, want, git("show", "main:"+name+".txt"))
 	}
 	require.Equal(t, "6", git("rev-list", "--count", "main"))
-	b.script(t, "/fleet:status of the shop", calls(t, "show_fleet", map[string]any{}), calls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
+	b.runScript(t, "/fleet:status of the shop", toolCalls(t, "show_fleet", map[string]any{}), toolCalls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 
@@ -141,7 +141,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	turns := b.turns("nothing waits for you")
 	last := turns[len(turns)-1]
 	for _, name := range names {
-		require.Equal(t, 1, strings.Count(last.conversationText(), woken+"Done with "+name+"\n"), "%s must arrive once", name)
+		require.Equal(t, 1, strings.Count(last.conversationText(), wakePrefix+"Done with "+name+"\n"), "%s must arrive once", name)
 	}
 	for _, command := range []string{"Plan this work for the agents of Fleet", "Review the work of tasks", "Look at the fleet"} {
 		require.Contains(t, last.conversationText(), command)
@@ -155,8 +155,8 @@ func TestClaudeOrchestrates(t *testing.T) {
 	t.Logf("%d turns of the model\n%s", strings.Count(last.conversationText(), "\nassistant: ")+1, last.transcript())
 }
 
-// patches returns the inputs of the calls that read the patches of the tasks.
-func patches(id map[string]string, names []string) (all []map[string]any) {
+// patchInputs returns the inputs of the calls that read the patches of the tasks.
+func patchInputs(id map[string]string, names []string) (all []map[string]any) {
 	for _, name := range names {
 		all = append(all, map[string]any{"task_id": id[name], "patch": true})
 	}

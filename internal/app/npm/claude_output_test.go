@@ -11,7 +11,7 @@ import (
 
 // TestClaudeOutput checks the output of tasks with a schema, for which Claude Code has a tool of its own.
 func TestClaudeOutput(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "default": true}, role{"name": "reader", "model": priced, "tools": []string{"Read"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "default": true}, role{"name": "reader", "model": pricedModel, "tools": []string{"Read"}})
 	c.create(t, "papi", "coder")
 	c.create(t, "mami", "reader")
 	schema, err := structpb.NewStruct(map[string]any{

@@ -38,13 +38,13 @@ func TestClaudePlugin(t *testing.T) {
 	require.Zero(t, code, stdout+stderr)
 	first, _, _ := strings.Cut(stdout, "\n")
 	var begin struct {
-		Servers  []connected `json:"mcp_servers"`
+		Servers  []mcpServer `json:"mcp_servers"`
 		Tools    []string
 		Skills   []string
 		Commands []string `json:"slash_commands"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(first), &begin))
-	require.Equal(t, []connected{{"plugin:fleet:fleet", "connected"}}, begin.Servers)
+	require.Equal(t, []mcpServer{{"plugin:fleet:fleet", "connected"}}, begin.Servers)
 	require.Contains(t, begin.Skills, "fleet:orchestrate")
 	require.Subset(t, begin.Commands, []string{"fleet:plan", "fleet:review", "fleet:status", "mcp__plugin_fleet_fleet__plan", "mcp__plugin_fleet_fleet__review", "mcp__plugin_fleet_fleet__status"})
 	requests := m.requestsWith("Look at the fleet.")

@@ -35,8 +35,8 @@ func quantile[T int64 | time.Duration](values []T, q float64) T {
 	return values[int(q*float64(len(values)-1))]
 }
 
-// load returns the load of the machine. On a busy machine, tests only log what they measure.
-func load(t *testing.T) (text string, busy bool) {
+// machineLoad returns the load of the machine. On a busy machine, tests only log what they measure.
+func machineLoad(t *testing.T) (text string, busy bool) {
 	t.Helper()
 	fs, err := procfs.NewDefaultFS()
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func load(t *testing.T) (text string, busy bool) {
 
 // TestClaudeSpeed measures a task with one request to the model beside `claude -p`, in turns.
 func TestClaudeSpeed(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced})
-	text, busy := load(t)
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
+	text, busy := machineLoad(t)
 	c.create(t, "papi", "coder")
 	bare := newHome(t)
 	require.NoError(t, os.Mkdir(bare.path("work"), 0o700))
@@ -57,7 +57,7 @@ func TestClaudeSpeed(t *testing.T) {
 	for i := range 21 {
 		prompt := fmt.Sprintf("--Round %d\nmodel: say done", i)
 		start := time.Now()
-		cmd := exec.CommandContext(t.Context(), claude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", priced)
+		cmd := exec.CommandContext(t.Context(), claude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", pricedModel)
 		cmd.Dir, cmd.Env, cmd.Stdin = bare.path("work"), env, strings.NewReader(prompt+" alone")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -82,8 +82,8 @@ func TestClaudeSpeed(t *testing.T) {
 // TestClaudeManyAgents lets 30 agents work at once, and measures what the server needs meanwhile.
 func TestClaudeManyAgents(t *testing.T) {
 	const agents = 30
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash(echo *)"}})
-	text, busy := load(t)
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash(echo *)"}})
+	text, busy := machineLoad(t)
 	var g errgroup.Group
 	for i := range agents {
 		c.create(t, fmt.Sprint("a", i), "coder")
@@ -94,7 +94,7 @@ func TestClaudeManyAgents(t *testing.T) {
 		ids[i] = c.start(t, fmt.Sprint("a", i), `model: tool Bash {"command":"echo crowd"}`, fmt.Sprintf("model: hang crowd%d", i))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	answers := c.poll(ctx, t)
+	answers := c.pollFaces(ctx, t)
 	for i := range agents {
 		g.Go(func() error {
 			select {
@@ -108,7 +108,7 @@ func TestClaudeManyAgents(t *testing.T) {
 	require.NoError(t, g.Wait())
 	var memory []int64
 	for i := range agents {
-		memory = append(memory, c.memory(t, fmt.Sprint("a", i)))
+		memory = append(memory, c.privateMemory(t, fmt.Sprint("a", i)))
 		close(c.gate(fmt.Sprint("crowd", i)).open)
 	}
 	for _, id := range ids {
@@ -128,8 +128,8 @@ func TestClaudeManyAgents(t *testing.T) {
 	require.LessOrEqual(t, quantile(memory, 1), int64(maxMemory))
 }
 
-// poll lists the agents on several faces until the context ends. The function returns how long the answers took, by face.
-func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.Duration {
+// pollFaces lists the agents on several faces until the context ends. The function returns how long the answers took, by face.
+func (c *claudeFleet) pollFaces(ctx context.Context, t *testing.T) func() map[string][]time.Duration {
 	t.Helper()
 	post := func(body string) func() error {
 		return func() error {
@@ -139,7 +139,7 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 			}
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
-			return succeed(r)
+			return sendOK(r)
 		}
 	}
 	faces := map[string]func() error{
@@ -149,7 +149,7 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 			if err != nil {
 				return err
 			}
-			return succeed(r)
+			return sendOK(r)
 		},
 		"MCP": post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`),
 	}
@@ -182,7 +182,7 @@ func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.
 	return func() map[string][]time.Duration { g.Wait(); return elapsed }
 }
 
-func succeed(r *http.Request) error {
+func sendOK(r *http.Request) error {
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
@@ -195,10 +195,10 @@ func succeed(r *http.Request) error {
 	return err
 }
 
-// memory returns the private memory of the processes that lead from the server to the agent's Claude Code.
-func (c *crew) memory(t *testing.T, agent string) (sum int64) {
+// privateMemory returns the private memory of the processes that are between the server and the agent's Claude Code.
+func (c *claudeFleet) privateMemory(t *testing.T, agent string) (sum int64) {
 	t.Helper()
-	for pid := parent(t, c.claudePID(t, agent)); pid > 1 && pid != c.cmd.Process.Pid; pid = parent(t, pid) {
+	for pid := parentPID(t, c.claudePID(t, agent)); pid > 1 && pid != c.cmd.Process.Pid; pid = parentPID(t, pid) {
 		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
 		require.NoError(t, err)
 		for line := range bytes.Lines(text) {
@@ -214,7 +214,7 @@ func (c *crew) memory(t *testing.T, agent string) (sum int64) {
 	return sum
 }
 
-func parent(t *testing.T, pid int) int {
+func parentPID(t *testing.T, pid int) int {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
 	require.NoError(t, err)

@@ -109,8 +109,8 @@ func (p *stranger) picture(name string) {
 func TestClaudeStranger(t *testing.T) {
 	claude(t) // skips the test
 	repo, git := newRepository(t, map[string]string{"basket.go": "package basket\n\n// Total adds the prices.\nfunc Total(prices []int) (total int) {\n\tfor _, p := range prices {\n\t\ttotal += p\n\t}\n\treturn total\n}\n"})
-	c := newCrewOn(t, newModel(t), repo, role{
-		"name": "coder", "model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(git add:*)", "Bash(git commit:*)"},
+	c := newClaudeFleetOn(t, newModel(t), repo, role{
+		"name": "coder", "model": pricedModel, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(git add:*)", "Bash(git commit:*)"},
 	})
 	edit := func(from, to string) string {
 		return "model: tool Read {\"file_path\":\"basket.go\"}\nmodel: tool Edit {\"file_path\":\"basket.go\",\"old_string\":\"" + from + "\",\"new_string\":\"" + to + "\"}\n"

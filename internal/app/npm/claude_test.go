@@ -14,16 +14,16 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// The model of the tests. Claude Code knows the price of priced: 3 dollars per million input tokens, and 15 dollars per
+// The model of the tests. Claude Code knows the price of pricedModel: 3 dollars per million input tokens, and 15 dollars per
 // million output tokens.
 const (
-	priced     = "claude-sonnet-4-5"
-	answerCost = 1000*3e-6 + 500*15e-6
+	pricedModel = "claude-sonnet-4-5"
+	answerCost  = 1000*3e-6 + 500*15e-6
 )
 
 func TestClaudeTask(t *testing.T) {
-	c := newCrew(t, role{
-		"name": "coder", "prompt": "You are the coder of this crew.", "model": priced,
+	c := newClaudeFleet(t, role{
+		"name": "coder", "prompt": "You are the coder of this crew.", "model": pricedModel,
 		"tools": []string{"Bash", "Write", "Read", "WebFetch"}, "allowed_tools": []string{"Write", "Bash(echo *)"}, "disallowed_tools": []string{"WebFetch"},
 	})
 	c.create(t, "papi", "coder")
@@ -36,9 +36,9 @@ func TestClaudeTask(t *testing.T) {
 
 	// The task's steps are visible while it works.
 	g := c.waitAtGate(t, "half-way")
-	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
-	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, texts(events, fleetv1.Event_task_step))
-	require.Equal(t, []string{"Now Write\n", "Now Bash\n", "Now Bash\n"}, texts(events, fleetv1.Event_task_output))
+	events := c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
+	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, eventTexts(events, fleetv1.Event_task_step))
+	require.Equal(t, []string{"Now Write\n", "Now Bash\n", "Now Bash\n"}, eventTexts(events, fleetv1.Event_task_output))
 	shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Task_running, shown.GetTask().GetStatus())
@@ -56,7 +56,7 @@ func TestClaudeTask(t *testing.T) {
 	requests := c.requestsWith("--Make a file.")
 	require.Len(t, requests, 4)
 	q := requests[3]
-	require.Equal(t, priced, q.Model)
+	require.Equal(t, pricedModel, q.Model)
 	require.Equal(t, "sk-stub", q.Header.Get("X-Api-Key"))
 	require.Contains(t, q.System.text(), "You are the coder of this crew.")
 	require.Contains(t, q.System.text(), "Keep the tests honest")
@@ -76,7 +76,7 @@ func TestClaudeTask(t *testing.T) {
 }
 
 func TestClaudeConversation(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code.", "default": true}, role{"name": "manager", "model": priced, "prompt": "You lead."})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "prompt": "You write code.", "default": true}, role{"name": "manager", "model": pricedModel, "prompt": "You lead."})
 	c.create(t, "papi", "coder")
 	c.create(t, "mami", "coder")
 	require.Equal(t, "Ducks", c.runTask(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
@@ -121,7 +121,7 @@ func TestClaudeConversation(t *testing.T) {
 }
 
 func TestClaudeStop(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	stop := func(t *testing.T, agent string) *fleetv1.Task {
 		t.Helper()
 		start := time.Now()
@@ -146,7 +146,7 @@ func TestClaudeStop(t *testing.T) {
 	t.Run("while a tool runs", func(t *testing.T) {
 		c.create(t, "mami", "coder")
 		id := c.start(t, "mami", `model: tool Bash {"command":"trap '' TERM; echo $$ > pid; sleep 3600 & setsid sleep 3601 & wait"}`)
-		c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_step })
+		c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_step })
 		require.Eventually(t, func() bool {
 			n := 0
 			for _, p := range c.processes("mami") {
@@ -179,7 +179,7 @@ func TestClaudeStop(t *testing.T) {
 }
 
 func TestClaudeCrashes(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Live dangerously.", `model: tool Bash {"command":"sleep 3600","run_in_background":true}`, "model: hang killed")
 	c.waitAtGate(t, "killed")
@@ -203,7 +203,7 @@ func TestClaudeCrashes(t *testing.T) {
 }
 
 func TestClaudeOutlivesItsServer(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Go on without me.", `model: tool Bash {"command":"echo once >> log"}`, "model: hang alone", "model: say Done")
 	g := c.waitAtGate(t, "alone")
@@ -220,7 +220,7 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 }
 
 func TestClaudePrompts(t *testing.T) {
-	c := newCrew(t, role{"name": "coder"})
+	c := newClaudeFleet(t, role{"name": "coder"})
 	c.create(t, "papi", "coder")
 	// The prompt is longer than an argument of a program may be, and not only ASCII.
 	long := strings.Repeat("Größe zählt. ", 20_000)
@@ -243,7 +243,7 @@ func TestClaudePrompts(t *testing.T) {
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
 	claude(t) // skips the test before anything is built
-	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
+	c := newClaudeFleet(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
 		"command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": secret},
 	}}})
 	c.create(t, "papi", "coder")
@@ -265,7 +265,7 @@ func TestClaudeTools(t *testing.T) {
 	results := c.requestsWith("Use it.")[1].results()
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[0].Content.text(), `"shell"`)
-	require.Contains(t, texts(c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
+	require.Contains(t, eventTexts(c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
 	require.NoFileExists(t, path, "the file with the secrets must be removed at the end of the run")
 	require.NoError(t, filepath.WalkDir(string(c.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Base(path) != "fleet.yaml" {

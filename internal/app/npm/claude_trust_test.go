@@ -12,10 +12,10 @@ import (
 // them, and that bypassPermissions works in a confined agent, also of a server that runs as root.
 func TestClaudeRepositoryPermissions(t *testing.T) {
 	repository, _ := newRepository(t, map[string]string{".claude/settings.json": `{"permissions":{"allow":["Bash(touch *)"]}}`})
-	c := newCrewOn(t, newModel(t), repository,
-		role{"name": "follows", "model": priced, "default": true},
-		role{"name": "ignores", "model": priced, "repository_permissions": "ignore"},
-		role{"name": "free", "model": priced, "permission_mode": "bypassPermissions"},
+	c := newClaudeFleetOn(t, newModel(t), repository,
+		role{"name": "follows", "model": pricedModel, "default": true},
+		role{"name": "ignores", "model": pricedModel, "repository_permissions": "ignore"},
+		role{"name": "free", "model": pricedModel, "permission_mode": "bypassPermissions"},
 	)
 	for _, tc := range []struct {
 		role, command string

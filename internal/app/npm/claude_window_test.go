@@ -19,7 +19,7 @@ const maxAfterReset = 5 * time.Second
 // TestClaudeWindows checks what Fleet knows about the usage windows of a subscription, and that a task ends soon when one is used up.
 func TestClaudeWindows(t *testing.T) {
 	claude(t) // skips the test
-	c := newCrewOn(t, newSubscribed(t), "", role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash", "Task"}})
+	c := newClaudeFleetOn(t, newSubscriptionModel(t), "", role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash", "Task"}})
 	c.create(t, "papi", "coder")
 
 	require.Equal(t, "Hello", c.runTask(t, "papi", "Greet.", "model: say Hello").GetSummary())
@@ -28,13 +28,13 @@ func TestClaudeWindows(t *testing.T) {
 	require.Equal(t, []string{"five_hour", "seven_day"}, []string{windows[0].GetName(), windows[1].GetName()})
 	require.InDelta(t, 0.41, windows[0].GetUsed(), 1e-9)
 	require.InDelta(t, 0.2, windows[1].GetUsed(), 1e-9)
-	require.Equal(t, c.subscription.began.Add(2*time.Hour).Unix(), windows[0].GetResetsAt().AsTime().Unix())
+	require.Equal(t, c.subscription.startedAt.Add(2*time.Hour).Unix(), windows[0].GetResetsAt().AsTime().Unix())
 
 	require.Equal(t, "Paid", c.runTask(t, "papi", "Pay.", "model: extra Paid").GetSummary())
 	require.Equal(t, "ok", c.credential(t).GetState(), "the subscription refuses nothing")
 
 	task := c.runTask(t, "papi", "Start.", "model: limit now")
-	resets, refused := c.subscription.take()
+	resets, refused := c.subscription.takeRefused()
 	require.Equal(t, "USAGE_WINDOW", task.GetReasonCode(), task.GetReason())
 	require.Equal(t, resets, task.GetRetryAt().AsTime().Local())
 	require.Len(t, refused, 1)
@@ -55,9 +55,9 @@ func TestClaudeWindows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := c.queue(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: strings.Join(append([]string{"Work in the " + name + "."}, script...), "\n")})
-			c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_queued })
+			c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_queued })
 			now := time.Now()
-			_, refused := c.subscription.take()
+			_, refused := c.subscription.takeRefused()
 			require.NotEmpty(t, refused)
 			require.LessOrEqual(t, len(refused), 2, "besides the request of the subagent, only one of the main loop may be on its way")
 			t.Logf("pending %v after the refusal", now.Sub(refused[0].at))
@@ -69,7 +69,7 @@ func TestClaudeWindows(t *testing.T) {
 
 			task := c.wait(t, id)
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-			_, refused = c.subscription.take()
+			_, refused = c.subscription.takeRefused()
 			require.Empty(t, refused)
 		})
 	}
@@ -80,7 +80,7 @@ func TestClaudeWindows(t *testing.T) {
 func TestClaudeUsedUp(t *testing.T) {
 	claude(t) // skips the test
 	const agents, tasks = 4, 8
-	c := newCrewOn(t, newSubscribed(t), "", role{"name": "coder", "model": priced, "default": true, "allowed_tools": []string{"Bash"}})
+	c := newClaudeFleetOn(t, newSubscriptionModel(t), "", role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	_, err := c.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "crew", Project: "code", MaxAgents: new(int32(agents))})
 	require.NoError(t, err)
 	gate := c.home.path("gate")
@@ -92,7 +92,7 @@ func TestClaudeUsedUp(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.requestsWith(wait)) == agents }, patience, 10*time.Millisecond, "the first tasks do not start")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
-	resets, refused := c.subscription.take()
+	resets, refused := c.subscription.takeRefused()
 	require.Len(t, refused, agents, "each started run must find it out itself")
 	for _, reasons := range c.waitReasons(t) {
 		require.Contains(t, reasons, "usage_window")
@@ -103,11 +103,11 @@ func TestClaudeUsedUp(t *testing.T) {
 		task := c.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	}
-	_, refused = c.subscription.take()
+	_, refused = c.subscription.takeRefused()
 	require.Empty(t, refused, "a task must not start before the window ends")
 }
 
-func (c *crew) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
+func (c *claudeFleet) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
 	t.Helper()
 	r.MaxAttempts = new(int32(1))
 	a, err := c.api.QueueTask(t.Context(), r)
@@ -116,7 +116,7 @@ func (c *crew) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
 }
 
 // waitReasons returns the reasons of the tasks in the queue.
-func (c *crew) waitReasons(t *testing.T) (all [][]string) {
+func (c *claudeFleet) waitReasons(t *testing.T) (all [][]string) {
 	t.Helper()
 	l, err := c.api.ListQueue(t.Context(), &fleetv1.ListQueueRequest{})
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func (c *crew) waitReasons(t *testing.T) (all [][]string) {
 }
 
 // credential returns what Fleet knows about the project's credential.
-func (c *crew) credential(t *testing.T) *fleetv1.Credential {
+func (c *claudeFleet) credential(t *testing.T) *fleetv1.Credential {
 	t.Helper()
 	l, err := c.api.ListCredentials(t.Context(), &fleetv1.ListCredentialsRequest{})
 	require.NoError(t, err)

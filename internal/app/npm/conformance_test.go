@@ -79,8 +79,8 @@ type inspection struct {
 	inspector, target []string
 }
 
-// answer is the Inspector's output for a call.
-type answer struct {
+// inspectorOutput is the Inspector's output for a call.
+type inspectorOutput struct {
 	Result struct {
 		Content           []struct{ Text string }
 		StructuredContent map[string]any
@@ -92,14 +92,14 @@ type answer struct {
 }
 
 func (i inspection) inspect(t *testing.T, h home, env []string) {
-	ask := func(want int, options ...string) (a answer) {
+	ask := func(want int, options ...string) (a inspectorOutput) {
 		argv := append(append(append([]string{}, i.inspector...), options...), i.target...)
 		stdout, stderr, code := run(t, env, string(h), argv...)
 		require.Equal(t, want, code, "%v: %s%s", options, stdout, stderr)
 		require.NoError(t, json.Unmarshal([]byte(stdout), &a), stdout)
 		return a
 	}
-	call := func(want int, tool, args string) answer {
+	call := func(want int, tool, args string) inspectorOutput {
 		return ask(want, "-q", "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
 	}
 

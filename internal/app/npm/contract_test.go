@@ -16,9 +16,9 @@ import (
 )
 
 // contracts returns a fleet in which Claude Code works on contracts, and a client for starting contracts.
-func contracts(t *testing.T) (*staff, fleetv1.LifecycleServiceClient) {
+func contracts(t *testing.T) (*subagentFleet, fleetv1.LifecycleServiceClient) {
 	t.Helper()
-	s := newStaff(t, nil)
+	s := newSubagentFleet(t, nil)
 	return s, fleetv1.NewLifecycleServiceClient(s.conn)
 }
 
@@ -39,7 +39,7 @@ func waitForAgent(t *testing.T, c fleetv1.LifecycleServiceClient, id string) (a 
 	return a
 }
 
-func (s *staff) requireNoProcesses(t *testing.T) {
+func (s *subagentFleet) requireNoProcesses(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 }
@@ -144,7 +144,7 @@ func TestClaudeContractFiles(t *testing.T) {
 }
 
 // download returns the content at the URL of a payload.
-func (s *staff) download(t *testing.T, url string) string {
+func (s *subagentFleet) download(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
 	require.NoError(t, err)

@@ -15,9 +15,9 @@ import (
 // fleetTools are the tools that a controller uses.
 var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
 
-// conduct is the script for the model of a controller. It does the whole job of a controller, with some calls that
+// controllerScript is the script for the model of a controller. It does the whole job of a controller, with some calls that
 // fail.
-const conduct = `Run the fleet.
+const controllerScript = `Run the fleet.
 model: tool mcp__fleet__create_agent {"name":"worker","project":"shell","role":"operator","spec":"Do what the controller says"}
 model: tool mcp__fleet__start_agent_task {"agent_name":"worker","task_description":"echo from the shell"}
 model: tool mcp__fleet__wait_tasks {"task_ids":["${task.id}"],"timeout_seconds":50}
@@ -41,12 +41,12 @@ func TestClaudeAsController(t *testing.T) {
 			m := newModel(t)
 			h.writeMCPConfig(t, "fleet", server)
 			env := h.env(m.environ()...)
-			prompt := strings.ReplaceAll(conduct, "worker", "worker-"+name)
+			prompt := strings.ReplaceAll(controllerScript, "worker", "worker-"+name)
 			stdout, stderr, code := run(t, env, string(h), path, "-p", "--verbose", "--output-format", "stream-json",
 				"--mcp-config", h.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet", "--", prompt)
 			require.Zero(t, code, stdout+stderr)
 			begin, end := firstAndLast(t, stdout)
-			require.Equal(t, []connected{{"fleet", "connected"}}, begin.Servers)
+			require.Equal(t, []mcpServer{{"fleet", "connected"}}, begin.Servers)
 			require.Equal(t, "The fleet has run.", end.Result)
 
 			// Check the tool results that the model received.
@@ -69,7 +69,7 @@ func TestClaudeAsController(t *testing.T) {
 				return
 			}
 			// Check the task that the controller started.
-			task := taskOf(t, text("start_agent_task"))
+			task := taskID(t, text("start_agent_task"))
 			shown, err := s.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: task, IncludePayload: true})
 			require.NoError(t, err)
 			require.Equal(t, fleetv1.Task_completed, shown.GetTask().GetStatus())
@@ -82,21 +82,21 @@ func TestClaudeAsController(t *testing.T) {
 	require.Empty(t, r.GetAgents())
 }
 
-// line is an event of Claude Code's stream-json.
-type line struct {
+// streamEvent is an event in the stream-json output of Claude Code.
+type streamEvent struct {
 	Type    string
 	Result  string
-	Servers []connected `json:"mcp_servers"`
+	Servers []mcpServer `json:"mcp_servers"`
 }
 
-type connected struct{ Name, Status string }
+type mcpServer struct{ Name, Status string }
 
-func firstAndLast(t *testing.T, stdout string) (first, last line) {
+func firstAndLast(t *testing.T, stdout string) (first, last streamEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(stdout))
 	lines.Buffer(nil, 1<<24)
 	for n := 0; lines.Scan(); n++ {
-		last = line{}
+		last = streamEvent{}
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &last), lines.Text())
 		if n == 0 {
 			first = last
@@ -106,7 +106,7 @@ func firstAndLast(t *testing.T, stdout string) (first, last line) {
 	return first, last
 }
 
-func taskOf(t *testing.T, text string) string {
+func taskID(t *testing.T, text string) string {
 	t.Helper()
 	var r struct{ Task struct{ ID string } }
 	require.NoError(t, json.Unmarshal([]byte(text), &r), text)

@@ -156,7 +156,7 @@ func (m *model) env() map[string]string {
 		"DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_ERROR_REPORTING": "1",
 	}
 	if m.subscription != nil {
-		env["CLAUDE_CODE_OAUTH_TOKEN"] = token
+		env["CLAUDE_CODE_OAUTH_TOKEN"] = subscriptionToken
 	} else {
 		env["ANTHROPIC_API_KEY"] = "sk-stub"
 	}

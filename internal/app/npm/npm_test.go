@@ -67,8 +67,8 @@ func install(t *testing.T, set string) string {
 	return dir
 }
 
-// fleet builds the program and the fleet-runner beside it from the current sources.
-var fleet = sync.OnceValues(func() (string, error) {
+// buildFleet builds the program and the fleet-runner beside it from the current sources.
+var buildFleet = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join(root, ".build", "npm", "fleet"))
 	if err != nil {
 		return "", err
@@ -84,7 +84,7 @@ var fleet = sync.OnceValues(func() (string, error) {
 // program returns the path of the fleet program.
 func program(t *testing.T) string {
 	t.Helper()
-	path, err := fleet()
+	path, err := buildFleet()
 	require.NoError(t, err)
 	return path
 }

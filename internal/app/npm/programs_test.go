@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// crewRole returns the role of a team's agents, with more fields.
-func crewRole(more role) role {
+// coderRole returns the role of the agents under test, with more fields.
+func coderRole(more role) role {
 	r := role{"name": "coder", "default": true, "prompt": "You are the coder of this crew."}
 	for k, v := range more {
 		r[k] = v
@@ -28,7 +28,7 @@ func asJSON(v any) string {
 var agents = []agent{
 	{
 		name: "claude", packages: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,
-		role:       crewRole(role{"model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		role:       coderRole(role{"model": pricedModel, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		runPrompt:  `model: tool Bash {"command":%s}`,
 		editPrompt: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
 		wantSteps:  []string{"Bash: echo allowed", "Write: made.txt"}, reportsCost: true, canAsk: true, processSuffix: "claude",
@@ -40,7 +40,7 @@ var agents = []agent{
 			"-c", `model_providers.stub.env_key="OPENAI_API_KEY"`, "-c", `model_providers.stub.wire_api="responses"`,
 		},
 		env:        func(string) map[string]string { return map[string]string{"OPENAI_API_KEY": "sk-stub"} },
-		role:       crewRole(role{"model": "gpt-5.2-codex"}),
+		role:       coderRole(role{"model": "gpt-5.2-codex"}),
 		runPrompt:  `model: tool exec_command {"cmd":%s}`,
 		editPrompt: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		wantSteps:  []string{"shell: echo allowed", "edit: made.txt"}, processSuffix: "codex",
@@ -64,7 +64,7 @@ var agents = []agent{
 			}
 			return map[string]string{"OPENAI_API_KEY": "sk-stub", "CODEX_CONFIG": asJSON(config), "MODEL_PROVIDER": "stub"}
 		},
-		role: crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		role: coderRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		// The sandbox of Codex does not work inside Fleet's sandbox, so Codex must ask to run commands without its own
 		// sandbox.
 		runPrompt:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
@@ -97,7 +97,7 @@ var agents = []agent{
 				}},
 			})}
 		},
-		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		role:       coderRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		runPrompt:  `model: tool bash {"command":%s,"description":"Runs it"}`,
 		editPrompt: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
 		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, reportsCost: true, processSuffix: "acp",
@@ -117,7 +117,7 @@ var agents = []agent{
 		env: func(url string) map[string]string {
 			return map[string]string{"GEMINI_API_KEY": "sk-stub", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false"}
 		},
-		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		role:       coderRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		runPrompt:  `model: tool run_shell_command {"command":%s}`,
 		editPrompt: `model: tool write_file {"file_path":"made.txt","content":"made by a tool\n"}`,
 		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, processSuffix: "--acp",
@@ -135,7 +135,7 @@ var agents = []agent{
 	},
 	{
 		name: "claude-agent-acp", packages: "agents", driver: "acp", command: []string{"claude-agent-acp"}, env: anthropicEnv,
-		role:       crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		role:       coderRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
 		runPrompt:  `model: tool Bash {"command":%s}`,
 		editPrompt: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
 		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, reportsCost: true, processSuffix: "claude",

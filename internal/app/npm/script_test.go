@@ -60,7 +60,7 @@ func (r request) nextStep() step {
 		s.tool = name
 		s.input = json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
 			if ref == "${self}" {
-				return first(selfLine.FindStringSubmatch(r.System.text()))
+				return firstGroup(selfLine.FindStringSubmatch(r.System.text()))
 			}
 			return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 		}))
@@ -70,8 +70,8 @@ func (r request) nextStep() step {
 
 var selfLine = regexp.MustCompile(`Your agent_id is ([0-9a-f-]+)\.`)
 
-// first returns the first group of a match, or "" if there was no match.
-func first(match []string) string {
+// firstGroup returns the first group of a match, or "" if there was no match.
+func firstGroup(match []string) string {
 	if len(match) < 2 {
 		return ""
 	}

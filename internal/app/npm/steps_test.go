@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the steps that the programs take 
 
 // requireSteps compares the steps of the task with those in testdata/npm/steps. The file has one step per line, without what
 // differs between runs.
-func (c *crew) requireSteps(t *testing.T, task, name string) {
+func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	t.Helper()
 	r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task, Limit: proto.Int32(1000)})
 	require.NoError(t, err)
@@ -30,17 +30,19 @@ func (c *crew) requireSteps(t *testing.T, task, name string) {
 	ids := map[string]string{}
 	var all bytes.Buffer
 	steps := r.GetSteps()
-	slices.SortStableFunc(steps, func(a, b *fleetv1.Step) int { return cmp.Compare(anytime[a.GetKind()], anytime[b.GetKind()]) })
+	slices.SortStableFunc(steps, func(a, b *fleetv1.Step) int {
+		return cmp.Compare(unorderedKinds[a.GetKind()], unorderedKinds[b.GetKind()])
+	})
 	for _, s := range steps {
 		raw, err := wire.Marshal(s)
 		require.NoError(t, err)
 		var fields map[string]any
 		raw = bytes.ReplaceAll(raw, []byte(c.home), []byte("HOME"))
-		for _, change := range changing {
+		for _, change := range runSpecific {
 			raw = change.pattern.ReplaceAll(raw, []byte(change.with))
 		}
 		require.NoError(t, json.Unmarshal(raw, &fields))
-		same(fields, ids)
+		normalizeStep(fields, ids)
 		line, err := json.Marshal(fields)
 		require.NoError(t, err)
 		all.Write(append(line, '\n'))
@@ -53,8 +55,8 @@ func (c *crew) requireSteps(t *testing.T, task, name string) {
 	require.Equal(t, string(read(t, golden)), all.String(), "run the test with -update and read the difference")
 }
 
-// changing contains what differs between runs, and what the file has in its place.
-var changing = []struct {
+// runSpecific contains what differs between runs, and what the file has in its place.
+var runSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
@@ -66,15 +68,15 @@ var changing = []struct {
 	{regexp.MustCompile(`(agentId|agent_id): \w+`), "$1: ID"},
 }
 
-// anytime contains the kinds of steps that come at any time. They are sorted to the end of the file.
-var anytime = map[fleetv1.StepKind]int{fleetv1.StepKind_usage: 1, fleetv1.StepKind_background: 2}
+// unorderedKinds contains the kinds of steps that come at any time. They are sorted to the end of the file.
+var unorderedKinds = map[fleetv1.StepKind]int{fleetv1.StepKind_usage: 1, fleetv1.StepKind_background: 2}
 
-// same removes from the step what differs between runs, and numbers its ids.
-func same(fields map[string]any, ids map[string]string) {
+// normalizeStep removes from the step what differs between runs, and numbers its ids.
+func normalizeStep(fields map[string]any, ids map[string]string) {
 	for name, v := range fields {
 		switch v := v.(type) {
 		case map[string]any:
-			same(v, ids)
+			normalizeStep(v, ids)
 		case string:
 			if name == "result" && len(v) > 100 { // Claude Code adds ids and times at the end
 				fields[name] = v[:100]
@@ -94,8 +96,8 @@ func same(fields map[string]any, ids map[string]string) {
 
 // TestClaudeSteps lets Claude Code use many kinds of tools, and compares the steps that Fleet reports.
 func TestClaudeSteps(t *testing.T) {
-	c := newCrew(t, role{
-		"name": "coder", "model": priced, "allowed_tools": []string{"Write", "Edit", "Read", "Task", "Bash(echo *)", "Bash(sleep *)"}, "disallowed_tools": []string{"Bash(rm *)"},
+	c := newClaudeFleet(t, role{
+		"name": "coder", "model": pricedModel, "allowed_tools": []string{"Write", "Edit", "Read", "Task", "Bash(echo *)", "Bash(sleep *)"}, "disallowed_tools": []string{"Bash(rm *)"},
 	})
 	c.create(t, "papi", "coder")
 	work := c.workDir(t, "papi")

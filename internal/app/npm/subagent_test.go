@@ -20,8 +20,8 @@ import (
 // keySecret is a secret in the server's environment. An MCP server of a subagent uses it.
 const keySecret = "s3cret-of-the-subagent"
 
-// staff is a fleet with subagents that are Claude Code.
-type staff struct {
+// subagentFleet is a fleet with subagents that are Claude Code.
+type subagentFleet struct {
 	*server
 	*model
 	home home
@@ -29,12 +29,12 @@ type staff struct {
 	env  []string
 }
 
-// newStaff starts a fleet with these definitions of subagents. A definition is the frontmatter and the body of an
+// newSubagentFleet starts a fleet with these definitions of subagents. A definition is the frontmatter and the body of an
 // agent.md, by the subagent's name.
-func newStaff(t *testing.T, definitions map[string]string) *staff {
+func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFleet {
 	t.Helper()
 	path := claude(t)
-	s := &staff{model: newModel(t), home: newHome(t)}
+	s := &subagentFleet{model: newModel(t), home: newHome(t)}
 	s.env = append(s.home.env(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "SERVICE_KEY="+keySecret)
 	s.env = append(s.env, s.model.environ()...)
 	for name, text := range definitions {
@@ -46,7 +46,7 @@ func newStaff(t *testing.T, definitions map[string]string) *staff {
 	return s
 }
 
-func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSubagentResponse {
+func (s *subagentFleet) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSubagentResponse {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSub
 }
 
 // requestsWithSystem returns the requests to the model whose system prompt contains the text.
-func (s *staff) requestsWithSystem(text string) (found []request) {
+func (s *subagentFleet) requestsWithSystem(text string) (found []request) {
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
 	for _, q := range s.requests {
@@ -75,10 +75,10 @@ func TestClaudeSubagent(t *testing.T) {
 		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
 	}})
 	require.NoError(t, err)
-	s := newStaff(t, map[string]string{"web-search": `
+	s := newSubagentFleet(t, map[string]string{"web-search": `
 name: web-search
 description: "Searches the web"
-model: ` + priced + `
+model: ` + pricedModel + `
 timeout_ms: 100000
 permissions:
   allow: ["Bash(echo:*)"]
@@ -118,7 +118,7 @@ You are a web search agent.
 	require.Equal(t, "web-search", r.GetAgent())
 	require.Positive(t, r.GetDurationMs())
 	require.InDelta(t, 5*answerCost, r.GetCostUsd(), 1e-9)
-	require.Equal(t, priced, r.GetUsage().GetModel())
+	require.Equal(t, pricedModel, r.GetUsage().GetModel())
 	require.EqualValues(t, 5000, r.GetUsage().GetInputTokens())
 	require.EqualValues(t, 2500, r.GetUsage().GetOutputTokens())
 	require.EqualValues(t, 4, r.GetUsage().GetToolCalls())
@@ -126,7 +126,7 @@ You are a web search agent.
 	requests := s.requestsWith("--Find the birds.")
 	require.Len(t, requests, 5)
 	q := requests[4]
-	require.Equal(t, priced, q.Model)
+	require.Equal(t, pricedModel, q.Model)
 	require.Contains(t, q.System.text(), "You are a web search agent.")
 	require.NotContains(t, q.System.text(), "software engineering", "the subagent must receive only its own prompt")
 	require.Contains(t, q.toolNames(), "Bash")
@@ -160,7 +160,7 @@ You are a web search agent.
 // TestClaudeSubagents uses a subagent that keeps its conversation, a subagent with a schema for its output, and a
 // subagent that calls another subagent.
 func TestClaudeSubagents(t *testing.T) {
-	s := newStaff(t, map[string]string{
+	s := newSubagentFleet(t, map[string]string{
 		"memo":    "session: true\npermissions: {allow: []}\n---\nYou remember.",
 		"counter": "output_schema: {type: object, required: [count]}\n---\nYou count.",
 		"lead":    "calls: [helper]\npermissions: {allow: []}\n---\nYou lead.",
@@ -222,7 +222,7 @@ func TestClaudeSubagents(t *testing.T) {
 // TestClaudeMainAgent uses Claude Code as the main agent, which delegates to a subagent over MCP.
 func TestClaudeMainAgent(t *testing.T) {
 	path := claude(t)
-	s := newStaff(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})
+	s := newSubagentFleet(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})
 	s.home.writeMCPConfig(t, "jarvis-subagents", map[string]any{"type": "http", "url": s.mcp() + "/subagents"})
 	stdout, stderr, code := run(t, s.env, string(s.home), path, "-p", "--verbose", "--output-format", "stream-json",
 		"--mcp-config", s.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__jarvis-subagents", "--",

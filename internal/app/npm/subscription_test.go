@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// token is the token of the subscription.
-const token = "sk-ant-oat01-stub"
+// subscriptionToken is the token of the subscription.
+const subscriptionToken = "sk-ant-oat01-stub"
 
 // windowTime is how long the window of five hours stays used up.
 const windowTime = 12 * time.Second
 
 // subscription is the account of a token. The window of five hours is used up at the first step "limit" of each text.
 type subscription struct {
-	began    time.Time
-	mu       sync.Mutex
-	usedUpBy map[string]bool // texts of the steps
-	resets   time.Time       // when the window was last used up until; zero: it never was
-	refused  []request
+	startedAt time.Time
+	mu        sync.Mutex
+	usedUpBy  map[string]bool // texts of the steps
+	resets    time.Time       // when the window was last used up until; zero: it never was
+	refused   []request
 }
 
-// newSubscribed returns a model that is used with the token of a subscription.
-func newSubscribed(t *testing.T) *model {
+// newSubscriptionModel returns a model that is used with the token of a subscription.
+func newSubscriptionModel(t *testing.T) *model {
 	t.Helper()
 	m := newModel(t)
-	m.subscription = &subscription{began: time.Now(), usedUpBy: map[string]bool{}}
+	m.subscription = &subscription{startedAt: time.Now(), usedUpBy: map[string]bool{}}
 	return m
 }
 
@@ -37,7 +37,7 @@ func newSubscribed(t *testing.T) *model {
 func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.Header.Get("Authorization") != "Bearer "+token {
+	if q.Header.Get("Authorization") != "Bearer "+subscriptionToken {
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
 	}
@@ -46,7 +46,7 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 		s.usedUpBy[next.text] = true
 		s.resets = now.Add(windowTime).Truncate(time.Second)
 	}
-	status, used, resets, overage := "allowed", 0.41, s.began.Add(2*time.Hour), "rejected"
+	status, used, resets, overage := "allowed", 0.41, s.startedAt.Add(2*time.Hour), "rejected"
 	switch {
 	case now.Before(s.resets):
 		status, used, resets = "rejected", 1, s.resets
@@ -54,9 +54,9 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 		status, used, overage = "rejected", 1, "allowed"
 	}
 	for name, value := range map[string]string{
-		"status": status, "representative-claim": "five_hour", "reset": seconds(resets),
-		"5h-status": status, "5h-utilization": fmt.Sprint(used), "5h-reset": seconds(resets),
-		"7d-status": "allowed", "7d-utilization": "0.2", "7d-reset": seconds(s.began.Add(96 * time.Hour)),
+		"status": status, "representative-claim": "five_hour", "reset": unixSeconds(resets),
+		"5h-status": status, "5h-utilization": fmt.Sprint(used), "5h-reset": unixSeconds(resets),
+		"7d-status": "allowed", "7d-utilization": "0.2", "7d-reset": unixSeconds(s.startedAt.Add(96 * time.Hour)),
 		"overage-status": overage,
 	} {
 		w.Header().Set("anthropic-ratelimit-unified-"+name, value)
@@ -71,10 +71,10 @@ func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	return false
 }
 
-func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+func unixSeconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// take returns when the used-up window resets, and the requests that were refused since the last call.
-func (s *subscription) take() (resets time.Time, refused []request) {
+// takeRefused returns when the used-up window resets, and the requests that were refused since the last call.
+func (s *subscription) takeRefused() (resets time.Time, refused []request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused, s.refused = s.refused, nil

@@ -35,8 +35,8 @@ func serveWebhooks(t *testing.T, h home) *server {
 	return serve(t, h, "--config", file, "--places", "fake")
 }
 
-// node starts a script and returns the first line that it prints, if it prints one.
-func node(t *testing.T, dir string, env []string, wantsLine bool, argv ...string) string {
+// startNode starts a script and returns the first line that it prints, if it prints one.
+func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "node", argv...)
@@ -62,7 +62,7 @@ func node(t *testing.T, dir string, env []string, wantsLine bool, argv ...string
 func TestWebhooks(t *testing.T) {
 	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
-	url := "http://127.0.0.1:" + node(t, dir, nil, true, "receiver.mjs")
+	url := "http://127.0.0.1:" + startNode(t, dir, nil, true, "receiver.mjs")
 	h := newHome(t)
 	s := serveWebhooks(t, h)
 	ctx := t.Context()
@@ -147,17 +147,17 @@ func fakeProject(t *testing.T, s *server) string {
 	return projects.GetProjects()[0].GetName()
 }
 
-// listener is a stub of Slack or of GitHub.
-type listener struct {
+// requestRecorder is a stub of Slack or of GitHub.
+type requestRecorder struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []string // method, path, Authorization and body
 	code  int
 }
 
-func newListener(t *testing.T, code int) *listener {
+func newRequestRecorder(t *testing.T, code int) *requestRecorder {
 	t.Helper()
-	s := &listener{code: code}
+	s := &requestRecorder{code: code}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -169,7 +169,7 @@ func newListener(t *testing.T, code int) *listener {
 	return s
 }
 
-func (s *listener) receivedCalls() []string {
+func (s *requestRecorder) receivedCalls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.calls...)
@@ -187,7 +187,7 @@ func TestWebhookRecipes(t *testing.T) {
 	}
 	require.Len(t, recipes, 3)
 	s := serveWebhooks(t, newHome(t))
-	slack, github := newListener(t, http.StatusOK), newListener(t, http.StatusNoContent)
+	slack, github := newRequestRecorder(t, http.StatusOK), newRequestRecorder(t, http.StatusNoContent)
 	runs := filepath.Join(t.TempDir(), "runs")
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ncat >>"+runs+"\necho >>"+runs+"\n"), 0o700)) //nolint:gosec // it must be executable
@@ -202,7 +202,7 @@ func TestWebhookRecipes(t *testing.T) {
 		created, err := s.api.CreateWebhook(t.Context(), &fleetv1.CreateWebhookRequest{Name: name, Url: "http://" + address, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_task_created}})
 		require.NoError(t, err)
 		_, port, _ := net.SplitHostPort(address)
-		node(t, dir, append(env, "PORT="+port, "WEBHOOK_SECRET="+created.GetSecret()), false, recipes[name], program)
+		startNode(t, dir, append(env, "PORT="+port, "WEBHOOK_SECRET="+created.GetSecret()), false, recipes[name], program)
 		require.Eventually(t, func() bool {
 			answer, err := s.api.TestWebhook(t.Context(), &fleetv1.TestWebhookRequest{Name: name})
 			require.NoError(t, err)

@@ -49,7 +49,7 @@ func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 // text, its cost and its changes.
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := claude(t), newModel(t), newHome(t)
-	a := workspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", priced, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
+	a := workspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var options core.TaskOptions
