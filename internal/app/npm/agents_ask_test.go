@@ -75,13 +75,22 @@ func TestAgentsAskCodex(t *testing.T) {
 	c.testQuestionTool(t, "Look around.")
 }
 
-// testQuestionTool lets the agent ask a question with the tool that the prompt names.
-func (c *agentFleet) testQuestionTool(t *testing.T, prompt string) {
+// questionTool returns the name of the tool for questions in the latest request with the prompt, or "" if there is none.
+func (c *agentFleet) questionTool(t *testing.T, prompt string) string {
 	t.Helper()
 	tools := c.lastRequest(t, prompt).ToolNames()
-	i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") })
-	require.GreaterOrEqual(t, i, 0, "the tool for questions is missing: %q", tools)
-	id := c.start(t, "papi", "Ask a person.", "model: tool "+tools[i]+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
+	if i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") }); i >= 0 {
+		return tools[i]
+	}
+	return ""
+}
+
+// testQuestionTool lets the agent ask a question with its tool for questions. The prompt is that of an earlier task.
+func (c *agentFleet) testQuestionTool(t *testing.T, prompt string) {
+	t.Helper()
+	tool := c.questionTool(t, prompt)
+	require.NotEmpty(t, tool, "the tool for questions is missing")
+	id := c.start(t, "papi", "Ask a person.", "model: tool "+tool+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
 	q := c.waitForQuestion(t, id, 0)
 	require.Equal(t, "Tabs or spaces?", q.GetText())
 	c.answer(t, q, "neither", "")

@@ -38,10 +38,9 @@ func TestAgentsSteps(t *testing.T) {
 			}
 			first := c.runTask(t, "papi", "Look around.", "model: say Done")
 			require.Equal(t, fleetv1.Task_completed, first.GetStatus(), first.GetReason())
-			tools := c.lastRequest(t, "Look around.").ToolNames()
 			script := strings.Join(append(slices.Clone(a.manySteps), "model: later 529 say Done"), "\n")
-			if i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") }); i >= 0 {
-				script = strings.ReplaceAll(script, "ASK_USER", tools[i])
+			if tool := c.questionTool(t, "Look around."); tool != "" {
+				script = strings.ReplaceAll(script, "ASK_USER", tool)
 			}
 			id := c.start(t, "papi", "Do many things.", script)
 			c.waitForEvent(t, id, func(e *fleetv1.Event) bool {

@@ -17,6 +17,12 @@ func coderRole(more role) role {
 // codexProvider configures Codex to use the stub.
 const codexProvider = `{"name":"stub","base_url":"URL/v1","env_key":"OPENAI_API_KEY","wire_api":"responses"}`
 
+// codexEditPrompt is the editPrompt of Codex with each driver.
+const codexEditPrompt = `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`
+
+// codexFailureCodes are the failureCodes of Codex with each driver.
+var codexFailureCodes = map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}
+
 func anthropicEnv(url string) map[string]string { return (&model{url: url}).env() }
 
 func asJSON(v any) string {
@@ -42,10 +48,10 @@ var agents = []agent{
 		env:        func(string) map[string]string { return map[string]string{"OPENAI_API_KEY": "sk-stub"} },
 		role:       coderRole(role{"model": "gpt-5.2-codex"}),
 		runPrompt:  `model: tool exec_command {"cmd":%s}`,
-		editPrompt: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		editPrompt: codexEditPrompt,
 		wantSteps:  []string{"shell: echo allowed", "edit: made.txt"}, processSuffix: "codex",
 		retryAnswer:  "500 broken",
-		failureCodes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		failureCodes: codexFailureCodes,
 		manySteps: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one"}`,
 			`model: tool exec_command {"cmd":"cat missing.txt"}`,
@@ -68,10 +74,10 @@ var agents = []agent{
 		// The sandbox of Codex does not work inside Fleet's sandbox, so Codex must ask to run commands without its own
 		// sandbox.
 		runPrompt:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
-		editPrompt: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		editPrompt: codexEditPrompt,
 		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, processSuffix: "app-server",
 		retryAnswer:   "500 broken",
-		failureCodes:  map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		failureCodes:  codexFailureCodes,
 		contextTokens: 1500,
 		manySteps: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one","sandbox_permissions":"require_escalated","justification":"the test"}`,
