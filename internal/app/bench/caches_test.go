@@ -19,7 +19,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// BenchmarkCaches measures `go test` of a module with dependencies in new agents, beside as many new clones of its repository
+// BenchmarkCaches compares `go test` of a module with dependencies in new agents with the same test in as many new clones of its repository
 // whose tools have warm caches.
 func BenchmarkCaches(b *testing.B) {
 	if err := sandbox.Available(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/app"
 )
 
-// BenchmarkFairness measures a light principal, who makes one call at a time, alone and beside a heavy principal, whose
+// BenchmarkFairness measures a light principal, who makes one call at a time, alone and at the same time as a heavy principal, whose
 // many clients call as fast as they can. Both list their agents. Callers take turns at the server, which is the default,
 // or it works on all calls at once (calls_per_cpu=0).
 func BenchmarkFairness(b *testing.B) {

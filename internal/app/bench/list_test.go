@@ -26,7 +26,7 @@ const (
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 )
 
-// BenchmarkList measures list_agents on each face, beside peers that use only the face's library.
+// BenchmarkList compares list_agents on each face with peers that use only the face's library.
 func BenchmarkList(b *testing.B) {
 	agents := size(100, 3)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)

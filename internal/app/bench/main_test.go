@@ -1,5 +1,5 @@
-// Package bench measures whole servers on real sockets: their faces beside bare peers, fleets with many agents, replicas
-// beside pgbench, a large store, and the live page. Servers and clients share a process, so a figure includes the cost
+// Package bench measures whole servers on real sockets: their faces compared with bare peers, fleets with many agents, replicas
+// compared with pgbench, a large store, and the live page. Servers and clients share a process, so a figure includes the cost
 // of the client. Trust the ratios, not the numbers.
 package bench
 

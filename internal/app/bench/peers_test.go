@@ -23,7 +23,7 @@ import (
 )
 
 // peers are servers that use only the libraries, and answer list_agents with the same values as the fleet. Each peer
-// encodes the values anew for every call.
+// encodes the values again for every call.
 type peers struct {
 	grpcAddr, httpAddr string
 	typeScriptAddr     string // address of the TypeScript server; empty: its packages are not installed

@@ -100,7 +100,7 @@ func agentUID(i int) string   { return fmt.Sprintf("10000000-0000-4000-8000-%012
 func agentName(i int) string  { return fmt.Sprintf("agent-%05d", i) }
 func contractID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
-// touch makes an event of an agent in the list, so that the next list must be computed anew.
+// touch makes an event of an agent in the list, so that the server must compute the next list again.
 func (s *server) touch() error {
 	_, err := s.StartAgent(context.Background(), &fleetv1.StartAgentRequest{AgentName: agentName(0)}) // the agent runs already, so the only effect is an event
 	return err

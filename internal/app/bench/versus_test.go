@@ -26,7 +26,7 @@ type row struct {
 	tailRatio float64 // goal: the largest ratio of p99 to p50; 0: no goal
 }
 
-// peer is a row beside which another row is measured.
+// peer is a row with which another row is compared.
 type peer struct {
 	row
 	ratio float64 // goal: the smallest ratio of the other row's calls/s to the peer's; 0: no goal

@@ -42,7 +42,7 @@ func (k *transcript) toolCall(parent, id, name string, input any) {
 	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
-// toolResult adds the result of a tool. more is what Claude Code reports beside it.
+// toolResult adds the result of a tool. more is what Claude Code also reports about it.
 func (k *transcript) toolResult(parent, id, result string, failed bool, more any) {
 	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
 	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{

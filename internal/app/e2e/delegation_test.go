@@ -174,7 +174,7 @@ func TestDelegation(t *testing.T) {
 	require.Equal(t, 3, strings.Count(answers, `"pending"`), answers)
 	d.openGate(t, "turn")
 	d.requireWaiting(t, id, 3)
-	require.NoFileExists(t, seen[1], "the token's file must go with the run")
+	require.NoFileExists(t, seen[1], "the token's file must be removed at the end of the run")
 	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, taskProcesses(home, id))
 	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the agent must be free while the parent waits")

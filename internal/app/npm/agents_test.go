@@ -304,7 +304,7 @@ func (c *agentFleet) testProgramKilled(t *testing.T) {
 	require.Contains(t, task.GetReason(), "that is too much")
 }
 
-// testLostConversation deletes the agent's home directory, as happens when a workspace is created anew. The next task must report
+// testLostConversation deletes the agent's home directory, as if its workspace had been created again. The next task must report
 // that its conversation is lost.
 func (c *agentFleet) testLostConversation(t *testing.T) {
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})

@@ -157,7 +157,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestClaudeAttach talks to Claude Code by hand between two tasks.
+// TestClaudeAttach uses Claude Code on a terminal between two tasks.
 func TestClaudeAttach(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "prompt": "You write code."})
 	c.create(t, "papi", "coder")

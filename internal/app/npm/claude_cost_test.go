@@ -52,7 +52,7 @@ func TestClaudeCost(t *testing.T) {
 
 			kill(t, victim, id)
 			want, status := 2*answerCost, fleetv1.Task_failed
-			if victim == "server" { // the run goes on
+			if victim == "server" { // the run continues
 				close(g.open)
 				want, status = 3*answerCost, fleetv1.Task_completed
 			}

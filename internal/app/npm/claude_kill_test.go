@@ -27,7 +27,7 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// TestClaudeMessageKills sends messages to a busy agent while its server or the supervisor of its run is killed. If the run goes on,
+// TestClaudeMessageKills sends messages to a busy agent while its server or the supervisor of its run is killed. If the run continues,
 // the agent gets the message in the same turn, exactly once, or the task says that it ended before. If the run ends with its
 // supervisor, a later task of the conversation does not repeat the message.
 func TestClaudeMessageKills(t *testing.T) {

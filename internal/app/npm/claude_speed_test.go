@@ -45,7 +45,7 @@ func machineLoad(t *testing.T) (text string, busy bool) {
 	return fmt.Sprintf("load %.1f", avg.Load1), avg.Load1 > 1.5
 }
 
-// TestClaudeSpeed measures a task with one request to the model beside `claude -p`, in turns.
+// TestClaudeSpeed compares a task with one request to the model with `claude -p`.
 func TestClaudeSpeed(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
 	text, busy := machineLoad(t)
@@ -79,7 +79,7 @@ func TestClaudeSpeed(t *testing.T) {
 	}
 }
 
-// TestClaudeManyAgents lets 30 agents work at once, and measures what the server needs meanwhile.
+// TestClaudeManyAgents lets 30 agents work at once, and measures the memory of their runs and the response times of the server.
 func TestClaudeManyAgents(t *testing.T) {
 	const agents = 30
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash(echo *)"}})

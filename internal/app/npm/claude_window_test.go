@@ -13,7 +13,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// maxAfterReset is how long a run may go on after the subscription has refused one of its requests.
+// maxAfterReset is how long a run may continue after the subscription has refused one of its requests.
 const maxAfterReset = 5 * time.Second
 
 // TestClaudeWindows checks what Fleet knows about the usage windows of a subscription, and that a task ends soon when one is used up.
