@@ -19,10 +19,12 @@ type executions struct {
 type execution struct {
 	waiters int // number of waiting callers
 	ending  bool
-	cancel  context.CancelFunc
-	done    chan struct{}
-	result  fleet.CheckResult
-	err     error
+	// lingering ends the execution when nobody has waited for it for a while; nil while nobody has left it.
+	lingering *time.Timer
+	cancel    context.CancelFunc
+	done      chan struct{}
+	result    fleet.CheckResult
+	err       error
 }
 
 // execute returns the result of check, or of a running execution for the same home. The context of check ends when nobody has waited for its
@@ -69,6 +71,9 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 	}
 	if !c.ending {
 		c.waiters++
+		if c.lingering != nil {
+			c.lingering.Stop()
+		}
 	}
 	return c, c.ending
 }
@@ -76,24 +81,27 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 // leave removes a waiting caller. It ends the execution after the time linger if nobody waits for it then.
 func (e *executions) leave(c *execution, linger time.Duration) {
 	e.mu.Lock()
-	c.waiters--
-	idle := c.waiters == 0
-	e.mu.Unlock()
-	end := func() {
+	defer e.mu.Unlock()
+	if c.waiters--; c.waiters > 0 {
+		return
+	}
+	if linger == 0 {
+		c.end()
+		return
+	}
+	c.lingering = time.AfterFunc(linger, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if c.waiters == 0 {
-			c.ending = true
-			c.cancel()
+			c.end()
 		}
-	}
-	switch {
-	case !idle:
-	case linger == 0:
-		end()
-	default:
-		time.AfterFunc(linger, end)
-	}
+	})
+}
+
+// end makes further callers wait for another execution. The lock of executions must be held.
+func (c *execution) end() {
+	c.ending = true
+	c.cancel()
 }
 
 // unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.

@@ -48,3 +48,32 @@ func TestLinger(t *testing.T) {
 		})
 	}
 }
+
+// TestLingerBeginsAnew checks that the time without callers begins anew with each caller who leaves.
+func TestLingerBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e executions
+		started := 0
+		check := func(ctx context.Context) (fleet.CheckResult, error) {
+			started++
+			select {
+			case <-time.After(3 * time.Minute):
+				return fleet.CheckResult{Status: fleet.CheckPassed}, nil
+			case <-ctx.Done():
+				return fleet.CheckResult{}, ctx.Err()
+			}
+		}
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := e.execute(ctx, "home", time.Minute, check)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(45 * time.Second) // less than a minute after this caller, and the second time more than a minute after the first
+		}
+		result, err := e.execute(t.Context(), "home", time.Minute, check)
+		require.NoError(t, err)
+		require.Equal(t, fleet.CheckPassed, result.Status)
+		require.Equal(t, 1, started)
+		e.running.Wait()
+	})
+}
