@@ -62,7 +62,7 @@ const (
 )
 
 // command is what the agents and the clones run.
-func (m *cacheBench) command() string {
+func (c *cacheBench) command() string {
 	return size("go test ./...", "go mod download golang.org/x/time")
 }
 
@@ -121,28 +121,28 @@ func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 }
 
 // inClones runs the test in n new clones.
-func (m *cacheBench) inClones(b *testing.B, n int) float64 {
+func (c *cacheBench) inClones(b *testing.B, n int) float64 {
 	dir := b.TempDir()
 	for i := range n {
-		run(b, dir, m.environ, fmt.Sprintf("git clone -q %s %d", m.repo, i))
+		run(b, dir, c.environ, fmt.Sprintf("git clone -q %s %d", c.repo, i))
 	}
 	return measureConcurrent(b, n, func(i int) error {
-		cmd := exec.CommandContext(b.Context(), "sh", "-c", m.command())
-		cmd.Dir, cmd.Env = filepath.Join(dir, fmt.Sprint(i)), m.environ
+		cmd := exec.CommandContext(b.Context(), "sh", "-c", c.command())
+		cmd.Dir, cmd.Env = filepath.Join(dir, fmt.Sprint(i)), c.environ
 		return cmd.Run()
 	})
 }
 
 // inAgents runs the test as a task of n new agents.
-func (m *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
+func (c *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 	agents := make([]fleet.Agent, n)
 	for i := range agents {
 		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: project, Role: "coder"}
-		_, err := m.place.Provision(b.Context(), agents[i])
+		_, err := c.place.Provision(b.Context(), agents[i])
 		require.NoError(b, err)
 	}
 	elapsed := measureConcurrent(b, n, func(i int) error {
-		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: m.command(), Timeout: time.Hour}
+		r, task := c.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: c.command(), Timeout: time.Hour}
 		if err := r.Dispatch(b.Context(), task); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (m *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 		return err
 	})
 	for _, a := range agents {
-		_, err := m.place.Delete(b.Context(), a)
+		_, err := c.place.Delete(b.Context(), a)
 		require.NoError(b, err)
 	}
 	return elapsed

@@ -63,10 +63,10 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 }
 
 // until returns a measurement that calls done after its calls, to wait for the work that they started. Its rate includes that time.
-func (t measurement) until(done func(*testing.B)) measurement {
+func (m measurement) until(done func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		start := time.Now()
-		durations, _ := t(b, d)
+		durations, _ := m(b, d)
 		done(b)
 		return durations, float64(len(durations)) * 1000 / msSince(start)
 	}

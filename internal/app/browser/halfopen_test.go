@@ -65,23 +65,23 @@ func newLossyProxy(t *testing.T, home string) *lossyProxy {
 }
 
 // carry passes bytes both ways until one side closes its connection.
-func (w *lossyProxy) carry(browser net.Conn) {
-	server, err := net.Dial("tcp", w.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
+func (l *lossyProxy) carry(browser net.Conn) {
+	server, err := net.Dial("tcp", l.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
 	if err != nil {
 		_ = browser.Close()
 		return
 	}
 	k := &link{ends: [2]net.Conn{browser, server}}
-	w.mu.Lock()
-	k.dead.Store(w.lossy)
-	w.links = append(w.links, k)
-	w.mu.Unlock()
+	l.mu.Lock()
+	k.dead.Store(l.lossy)
+	l.links = append(l.links, k)
+	l.mu.Unlock()
 	var back sync.WaitGroup
 	defer back.Wait()
 	back.Go(func() {
 		k.pass(browser, server, func(b []byte) {
 			if bytes.Contains(b, []byte("text/event-stream")) {
-				w.streamingOnce.Do(func() { close(w.streaming) })
+				l.streamingOnce.Do(func() { close(l.streaming) })
 			}
 		})
 	})
@@ -89,21 +89,21 @@ func (w *lossyProxy) carry(browser net.Conn) {
 }
 
 // pass passes bytes from one connection to the other, and then calls see with them.
-func (k *link) pass(to, from net.Conn, see func([]byte)) {
+func (l *link) pass(to, from net.Conn, see func([]byte)) {
 	_, err := io.Copy(writer(func(b []byte) (int, error) {
 		defer see(b)
-		if k.dead.Load() {
+		if l.dead.Load() {
 			return len(b), nil
 		}
 		return to.Write(b)
 	}), from)
-	if err != nil || !k.dead.Load() { // when one side of a dead link ends, the other side must not notice it
-		k.close()
+	if err != nil || !l.dead.Load() { // when one side of a dead link ends, the other side must not notice it
+		l.close()
 	}
 }
 
-func (k *link) close() {
-	for _, end := range k.ends {
+func (l *link) close() {
+	for _, end := range l.ends {
 		_ = end.Close()
 	}
 }
@@ -113,19 +113,19 @@ type writer func([]byte) (int, error)
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // startLosing makes the proxy lose all data until stopLosing is called. Connections that exist meanwhile stay dead.
-func (w *lossyProxy) startLosing() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lossy = true
-	for _, k := range w.links {
+func (l *lossyProxy) startLosing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lossy = true
+	for _, k := range l.links {
 		k.dead.Store(true)
 	}
 }
 
-func (w *lossyProxy) stopLosing() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lossy = false
+func (l *lossyProxy) stopLosing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lossy = false
 }
 
 // TestHalfOpen loses all data between the page and the server without closing a connection. The page must say that it

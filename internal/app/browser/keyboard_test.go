@@ -40,11 +40,11 @@ const focusRings = `(() => {
 })()`
 
 // checkRings checks the rings in light and dark.
-func (b *tab) checkRings(name string) {
-	b.t.Helper()
+func (t *tab) checkRings(name string) {
+	t.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		b.scheme(scheme)
-		require.Empty(b.t, eval[[]string](b, focusRings), "%s, %s", name, scheme)
+		t.scheme(scheme)
+		require.Empty(t.t, eval[[]string](t, focusRings), "%s, %s", name, scheme)
 	}
 }
 

@@ -144,16 +144,16 @@ type memoryLog struct {
 	b  strings.Builder
 }
 
-func (j *memoryLog) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(b)
+func (m *memoryLog) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.b.Write(b)
 }
 
-func (j *memoryLog) text() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
+func (m *memoryLog) text() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.b.String()
 }
 
 func (c *chaos) api() caller { return c.server.through("grpc") }

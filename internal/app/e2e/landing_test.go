@@ -49,29 +49,29 @@ func shell(t *testing.T, dir, script string) string {
 }
 
 // git runs a git command, and what follows it in the shell, in the repository.
-func (x *landingBed) git(t *testing.T, command string) string {
+func (l *landingBed) git(t *testing.T, command string) string {
 	t.Helper()
-	return shell(t, "", "git -C "+x.origin+" "+command)
+	return shell(t, "", "git -C "+l.origin+" "+command)
 }
 
 // completeTask executes a task of the agent, and returns its id.
-func (x *landingBed) completeTask(t *testing.T, agent, script string) string {
+func (l *landingBed) completeTask(t *testing.T, agent, script string) string {
 	t.Helper()
-	id := x.run(t, agent, script)
-	require.Equal(t, "completed", x.wait(t, id)["status"])
-	x.eventually(t, agent+" is idle", func() bool { return x.agent(t, agent)["status"] == "idle" })
+	id := l.run(t, agent, script)
+	require.Equal(t, "completed", l.wait(t, id)["status"])
+	l.eventually(t, agent+" is idle", func() bool { return l.agent(t, agent)["status"] == "idle" })
 	return id
 }
 
 // waitUntilLanded waits until the landing queue is empty, and returns the landing of each task.
-func (x *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []object) {
+func (l *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []object) {
 	t.Helper()
-	x.eventually(t, "the landing queue is empty", func() bool {
-		waiting, problem := x.try(t, "list_reviews", object{"states": []any{"queued"}})
+	l.eventually(t, "the landing queue is empty", func() bool {
+		waiting, problem := l.try(t, "list_reviews", object{"states": []any{"queued"}})
 		return problem == nil && len(waiting.list("tasks")) == 0
 	})
 	for _, id := range ids {
-		l, _ := x.call(t, "show_task", object{"task_id": id}).at("task.landing").(map[string]any)
+		l, _ := l.call(t, "show_task", object{"task_id": id}).at("task.landing").(map[string]any)
 		landings = append(landings, l)
 	}
 	return landings

@@ -107,17 +107,17 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 }
 
 // yaml returns the configuration.
-func (c setup) yaml() string {
+func (s setup) yaml() string {
 	var y strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&y, format+"\n", args...) }
-	line("places: %s", cmp.Or(c.places, "[coder]"))
-	if c.store != "" {
-		line("store: %q", c.store)
+	line("places: %s", cmp.Or(s.places, "[coder]"))
+	if s.store != "" {
+		line("store: %q", s.store)
 	}
-	if c.secret != "" {
+	if s.secret != "" {
 		line("auth: tokens")
 	}
-	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", c.wait, c.sections, c.url, c.prefix, c.coderLines)
+	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", s.wait, s.sections, s.url, s.prefix, s.coderLines)
 	return y.String()
 }
 

@@ -76,9 +76,9 @@ func TestAgentsAskCodex(t *testing.T) {
 }
 
 // questionTool returns the name of the tool for questions in the latest request with the prompt, or "" if there is none.
-func (c *agentFleet) questionTool(t *testing.T, prompt string) string {
+func (a *agentFleet) questionTool(t *testing.T, prompt string) string {
 	t.Helper()
-	tools := c.lastRequest(t, prompt).ToolNames()
+	tools := a.lastRequest(t, prompt).ToolNames()
 	if i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") }); i >= 0 {
 		return tools[i]
 	}
@@ -86,16 +86,16 @@ func (c *agentFleet) questionTool(t *testing.T, prompt string) string {
 }
 
 // testQuestionTool lets the agent ask a question with its tool for questions. The prompt is that of an earlier task.
-func (c *agentFleet) testQuestionTool(t *testing.T, prompt string) {
+func (a *agentFleet) testQuestionTool(t *testing.T, prompt string) {
 	t.Helper()
-	tool := c.questionTool(t, prompt)
+	tool := a.questionTool(t, prompt)
 	require.NotEmpty(t, tool, "the tool for questions is missing")
-	id := c.start(t, "papi", "Ask a person.", "model: tool "+tool+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
-	q := c.waitForQuestion(t, id, 0)
+	id := a.start(t, "papi", "Ask a person.", "model: tool "+tool+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
+	q := a.waitForQuestion(t, id, 0)
 	require.Equal(t, "Tabs or spaces?", q.GetText())
-	c.answer(t, q, "neither", "")
-	task := c.wait(t, id)
+	a.answer(t, q, "neither", "")
+	task := a.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	results := c.lastRequest(t, "Ask a person.").Results()
+	results := a.lastRequest(t, "Ask a person.").Results()
 	require.Contains(t, results[len(results)-1].Text, "neither")
 }

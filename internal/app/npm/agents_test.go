@@ -79,21 +79,21 @@ func askerRole(r role) role {
 }
 
 // waitAtGate waits until the model hangs at the gate.
-func (c *agentFleet) waitAtGate(t *testing.T, gate string) *stub.Gate {
+func (a *agentFleet) waitAtGate(t *testing.T, gate string) *stub.Gate {
 	t.Helper()
-	g := c.stub.Gate(gate)
+	g := a.stub.Gate(gate)
 	waitClosed(t, g.Arrived(), "no request reached the gate "+gate)
 	return g
 }
 
-func (c *agentFleet) runStep(command string) string {
-	return fmt.Sprintf(c.runPrompt, fmt.Sprintf("%q", command))
+func (a *agentFleet) runStep(command string) string {
+	return fmt.Sprintf(a.runPrompt, fmt.Sprintf("%q", command))
 }
 
 // lastRequest returns the latest request to the model whose prompt contains the text.
-func (c *agentFleet) lastRequest(t *testing.T, text string) stub.Request {
+func (a *agentFleet) lastRequest(t *testing.T, text string) stub.Request {
 	t.Helper()
-	requests := c.stub.RequestsWith(text)
+	requests := a.stub.RequestsWith(text)
 	require.NotEmpty(t, requests, "the model must receive a request whose prompt contains %q", text)
 	return requests[len(requests)-1]
 }
@@ -112,14 +112,14 @@ func TestAgents(t *testing.T) {
 }
 
 // testTask runs a task that uses tools, and checks everything that Fleet reports about it.
-func (c *agentFleet) testTask(t *testing.T) {
-	prompt := []string{"--Name the birds.", c.runStep("echo allowed"), c.editPrompt}
-	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
-	task := c.wait(t, id)
-	events := c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+func (a *agentFleet) testTask(t *testing.T) {
+	prompt := []string{"--Name the birds.", a.runStep("echo allowed"), a.editPrompt}
+	id := a.start(t, "papi", append(prompt, "model: say Ducks")...)
+	task := a.wait(t, id)
+	events := a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	steps := eventTexts(events, fleetv1.Event_task_step)
 	t.Logf("%s %s, steps: %q", task.GetStatus(), task.GetReason(), steps)
-	for _, r := range c.lastRequest(t, "--Name the birds.").Results() {
+	for _, r := range a.lastRequest(t, "--Name the birds.").Results() {
 		t.Logf("a tool answered: %.300s", r.Text)
 	}
 	t.Logf("usage %v, cost %v, turns %d", task.GetUsage(), task.GetCostUsd(), task.GetTurns())
@@ -127,41 +127,41 @@ func (c *agentFleet) testTask(t *testing.T) {
 	require.Contains(t, task.GetSummary(), "Ducks")
 	require.NotContains(t, task.GetSummary(), "Now ", "the summary must be only the last text")
 	require.EqualValues(t, 0, task.GetExitCode())
-	for _, want := range c.wantSteps {
+	for _, want := range a.wantSteps {
 		require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, want) }), "%q is not in %q", want, steps)
 	}
-	work := c.workDir(t, "papi")
+	work := a.workDir(t, "papi")
 	require.Equal(t, "made by a tool\n", string(read(t, filepath.Join(work, "made.txt"))))
-	q := c.lastRequest(t, "--Name the birds.")
+	q := a.lastRequest(t, "--Name the birds.")
 	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
 	require.Contains(t, q.System+q.Transcript(), "Keep the tests honest")
 	require.Contains(t, q.Results()[0].Text, "allowed")
 	require.Positive(t, task.GetUsage().GetInputTokens())
 	require.Positive(t, task.GetUsage().GetOutputTokens())
 	require.EqualValues(t, len(prompt)-1, task.GetUsage().GetToolCalls())
-	if c.reportsCost {
+	if a.reportsCost {
 		require.Positive(t, task.GetCostUsd())
 	}
-	require.Empty(t, c.processes("papi"))
-	if !c.asksPermission {
+	require.Empty(t, a.processes("papi"))
+	if !a.asksPermission {
 		return
 	}
 
 	// Calls without a matching rule are denied. Some programs then end their turn.
-	id = c.start(t, "papi", "Try this.", c.runStep("git init denied"), "model: say Refused")
-	task = c.wait(t, id)
-	events = c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	id = a.start(t, "papi", "Try this.", a.runStep("git init denied"), "model: say Refused")
+	task = a.wait(t, id)
+	events = a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	steps = eventTexts(events, fleetv1.Event_task_step)
 	t.Logf("denied: %s %s, steps: %q, %q", task.GetStatus(), task.GetReason(), steps, task.GetSummary())
 	require.NoDirExists(t, filepath.Join(work, "denied"))
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.lastRequest(t, "Try this.").Transcript(), "Name the birds.")
+	require.Contains(t, a.lastRequest(t, "Try this.").Transcript(), "Name the birds.")
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
 // testOutput runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
-func (c *agentFleet) testOutput(t *testing.T) {
-	if c.driver == "claude" {
+func (a *agentFleet) testOutput(t *testing.T) {
+	if a.driver == "claude" {
 		return
 	}
 	schema, err := structpb.NewStruct(map[string]any{
@@ -169,157 +169,157 @@ func (c *agentFleet) testOutput(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for answer, code := range map[string]string{`{"n":3}`: "", `{"n":"three"}`: "OUTPUT_INVALID"} {
-		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "Count.\nmodel: say " + answer, OutputSchema: schema})
+		r, err := a.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "Count.\nmodel: say " + answer, OutputSchema: schema})
 		require.NoError(t, err)
-		task := c.wait(t, r.GetTask().GetId())
+		task := a.wait(t, r.GetTask().GetId())
 		require.Equal(t, code, task.GetReasonCode(), task.GetReason())
 		require.Equal(t, code == "", task.GetOutput() != nil)
 	}
 }
 
 // testQuestions checks that a person's answers allow and deny the commands of an agent.
-func (c *agentFleet) testQuestions(t *testing.T) {
-	if !c.canAsk {
+func (a *agentFleet) testQuestions(t *testing.T) {
+	if !a.canAsk {
 		return
 	}
-	c.create(t, "nina", "asker")
+	a.create(t, "nina", "asker")
 	for answer, name := range map[string]string{"allow": "allowed", "deny": "denied"} {
-		id := c.start(t, "nina", "Make a repository.", c.runStep("git init "+name), "model: say Made")
-		c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
-		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
+		id := a.start(t, "nina", "Make a repository.", a.runStep("git init "+name), "model: say Made")
+		a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
+		_, err := a.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
 		require.NoError(t, err)
-		task := c.wait(t, id)
+		task := a.wait(t, id)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	}
-	require.DirExists(t, filepath.Join(c.workDir(t, "nina"), "allowed"))
-	require.NoDirExists(t, filepath.Join(c.workDir(t, "nina"), "denied"))
+	require.DirExists(t, filepath.Join(a.workDir(t, "nina"), "allowed"))
+	require.NoDirExists(t, filepath.Join(a.workDir(t, "nina"), "denied"))
 }
 
 // requireRemembered requires that the request to the model contains the text of an earlier task besides the prompt.
-func (c *agentFleet) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
+func (a *agentFleet) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
-	require.Contains(t, c.lastRequest(t, prompt).Transcript(), text)
+	require.Contains(t, a.lastRequest(t, prompt).Transcript(), text)
 }
 
-func (c *agentFleet) testConversation(t *testing.T) {
-	task := c.runTask(t, "papi", "Count them.", "model: say Seven")
+func (a *agentFleet) testConversation(t *testing.T) {
+	task := a.runTask(t, "papi", "Count them.", "model: say Seven")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Seven")
-	c.requireRemembered(t, task, "Count them.", "Name the birds.")
-	c.requireRemembered(t, task, "Count them.", "Ducks")
+	a.requireRemembered(t, task, "Count them.", "Name the birds.")
+	a.requireRemembered(t, task, "Count them.", "Ducks")
 	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "the usage must be of the task alone, not of the whole conversation")
 
 	// Another agent has its own conversation.
-	c.create(t, "mami", "coder")
-	c.runTask(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.lastRequest(t, "Greet.").Transcript(), "Ducks")
+	a.create(t, "mami", "coder")
+	a.runTask(t, "mami", "Greet.", "model: say Hello")
+	require.NotContains(t, a.lastRequest(t, "Greet.").Transcript(), "Ducks")
 }
 
 // testMessage sends a message to a busy agent. Codex accepts none.
-func (c *agentFleet) testMessage(t *testing.T) {
-	id := c.start(t, "papi", "Work on.", "model: hang busy")
-	g := c.waitAtGate(t, "busy")
-	_, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: "Greet Bob.\nmodel: say Hi Bob"})
+func (a *agentFleet) testMessage(t *testing.T) {
+	id := a.start(t, "papi", "Work on.", "model: hang busy")
+	g := a.waitAtGate(t, "busy")
+	_, err := a.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: "Greet Bob.\nmodel: say Hi Bob"})
 	g.Open()
-	if c.driver == "codex" {
+	if a.driver == "codex" {
 		require.Error(t, err)
-		c.wait(t, id)
+		a.wait(t, id)
 		return
 	}
 	require.NoError(t, err)
-	task := c.wait(t, id)
+	task := a.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Hi Bob")
-	require.True(t, slices.ContainsFunc(c.stub.RequestsWith("Greet Bob."), func(r stub.Request) bool { return strings.Contains(r.Transcript(), "Went on") }),
+	require.True(t, slices.ContainsFunc(a.stub.RequestsWith("Greet Bob."), func(r stub.Request) bool { return strings.Contains(r.Transcript(), "Went on") }),
 		"the message must be in the same conversation")
 }
 
-func (c *agentFleet) testServerKilled(t *testing.T) {
-	id := c.start(t, "papi", "Go on without me.", c.runStep("echo once"), "model: hang alone", "model: say Done")
-	g := c.waitAtGate(t, "alone")
-	c.kill(t)
-	c.serve(t)
+func (a *agentFleet) testServerKilled(t *testing.T) {
+	id := a.start(t, "papi", "Go on without me.", a.runStep("echo once"), "model: hang alone", "model: say Done")
+	g := a.waitAtGate(t, "alone")
+	a.kill(t)
+	a.serve(t)
 	g.Open()
-	task := c.wait(t, id)
+	task := a.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	count := 0
-	for _, q := range c.stub.RequestsWith("Go on without me.") {
+	for _, q := range a.stub.RequestsWith("Go on without me.") {
 		if len(q.Tools) > 0 { // programs also make small requests without tools, for example for titles
 			count++
 		}
 	}
 	require.Equal(t, 2, count, "the task must run once")
-	task = c.runTask(t, "papi", "Do you remember?", "model: say Yes")
+	task = a.runTask(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
-	c.requireRemembered(t, task, "Do you remember?", "Name the birds.")
+	a.requireRemembered(t, task, "Do you remember?", "Name the birds.")
 }
 
-func (c *agentFleet) testStop(t *testing.T) {
+func (a *agentFleet) testStop(t *testing.T) {
 	stop := func() {
 		start := time.Now()
-		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
+		r, err := a.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 		require.NoError(t, err)
 		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
-		require.Empty(t, c.processes("papi"), "a stopped task must have no processes")
+		require.Empty(t, a.processes("papi"), "a stopped task must have no processes")
 		t.Logf("stopped in %s", time.Since(start).Round(time.Millisecond))
 	}
-	c.start(t, "papi", "Think hard.", "model: hang thought")
-	g := c.waitAtGate(t, "thought")
+	a.start(t, "papi", "Think hard.", "model: hang thought")
+	g := a.waitAtGate(t, "thought")
 	stop()
 	waitClosed(t, g.Left(), "the model was not told that nobody waits")
 
-	c.start(t, "papi", "Wait.", c.runStep("tail -f made.txt"))
+	a.start(t, "papi", "Wait.", a.runStep("tail -f made.txt"))
 	require.Eventually(t, func() bool {
-		return slices.ContainsFunc(c.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
+		return slices.ContainsFunc(a.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
 	}, patience, 10*time.Millisecond, "the tool does not run")
 	stop()
 
-	task := c.runTask(t, "papi", "Are you there?", "model: say Here")
+	task := a.runTask(t, "papi", "Are you there?", "model: say Here")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
-	c.requireRemembered(t, task, "Are you there?", "Name the birds.")
+	a.requireRemembered(t, task, "Are you there?", "Name the birds.")
 }
 
-func (c *agentFleet) testProgramKilled(t *testing.T) {
-	id := c.start(t, "papi", "Live dangerously.", "model: hang killed")
-	c.waitAtGate(t, "killed")
+func (a *agentFleet) testProgramKilled(t *testing.T) {
+	id := a.start(t, "papi", "Live dangerously.", "model: hang killed")
+	a.waitAtGate(t, "killed")
 	found := 0
-	for _, p := range c.processes("papi") {
-		if strings.HasSuffix(p.command, c.processSuffix) || strings.Contains(p.command, c.processSuffix+" ") {
+	for _, p := range a.processes("papi") {
+		if strings.HasSuffix(p.command, a.processSuffix) || strings.Contains(p.command, a.processSuffix+" ") {
 			found++
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	require.NotZero(t, found, "%q is not in %v", c.processSuffix, c.processes("papi"))
-	task := c.wait(t, id)
+	require.NotZero(t, found, "%q is not in %v", a.processSuffix, a.processes("papi"))
+	task := a.wait(t, id)
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.NotEmpty(t, task.GetReason())
 	t.Log(task.GetReason())
-	require.Empty(t, c.processes("papi"), "the children of the killed program must end too")
+	require.Empty(t, a.processes("papi"), "the children of the killed program must end too")
 
 	// This is another agent, because a program repeats an unanswered prompt with the next prompt.
-	c.create(t, "nino", "coder")
-	task = c.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
+	a.create(t, "nino", "coder")
+	task = a.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 }
 
 // testLostConversation deletes the agent's home directory, as if its workspace had been created again. The next task must report
 // that its conversation is lost.
-func (c *agentFleet) testLostConversation(t *testing.T) {
-	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+func (a *agentFleet) testLostConversation(t *testing.T) {
+	r, err := a.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(r.GetAgent().GetLocation()), "home")))
-	task := c.runTask(t, "papi", "Where are we?", "model: say Here")
+	task := a.runTask(t, "papi", "Where are we?", "model: say Here")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	t.Log(task.GetConversationLost())
 	require.NotEmpty(t, task.GetConversationLost())
-	q := c.lastRequest(t, "Where are we?")
+	q := a.lastRequest(t, "Where are we?")
 	require.NotContains(t, q.Transcript(), "Name the birds.")
 	require.Contains(t, q.Transcript(), "could not be restored")
 	require.Contains(t, q.System+q.Transcript(), "You are the coder of this crew.")
 
-	task = c.runTask(t, "papi", "Go on.", "model: say On")
+	task = a.runTask(t, "papi", "Go on.", "model: say On")
 	require.Empty(t, task.GetConversationLost())
-	c.requireRemembered(t, task, "Go on.", "Where are we?")
+	a.requireRemembered(t, task, "Go on.", "Where are we?")
 }

@@ -169,7 +169,7 @@ var (
 )
 
 // transcript returns the conversation, one line for each text, call and result.
-func (q request) transcript() string {
+func (r request) transcript() string {
 	var all strings.Builder
 	line := func(who, text string) {
 		text = strings.Join(strings.Fields(pasted.ReplaceAllString(stepLine.ReplaceAllString(text, ""), "")), " ")
@@ -180,7 +180,7 @@ func (q request) transcript() string {
 			fmt.Fprintf(&all, "%s: %s\n", who, text)
 		}
 	}
-	for _, m := range q.Messages {
+	for _, m := range r.Messages {
 		for _, x := range m.Content {
 			switch woke := notification.FindStringSubmatch(x.Text); {
 			case x.Type == "tool_use":
@@ -196,6 +196,6 @@ func (q request) transcript() string {
 			}
 		}
 	}
-	line("assistant", q.nextStep().text)
+	line("assistant", r.nextStep().text)
 	return all.String()
 }

@@ -39,11 +39,11 @@ func newStranger(t *testing.T, url string) *stranger {
 	return p
 }
 
-func (p *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+func (s *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
-	require.NoError(p.t, chromedp.Do(ctx, actions...))
+	require.NoError(s.t, chromedp.Do(ctx, actions...))
 }
 
 // until waits until the function returns a true value in the page, and returns it.
@@ -62,15 +62,15 @@ func until[T any](p *stranger, function string, args ...any) T {
 }
 
 // waitForText waits until the text is in sight or can be scrolled to.
-func (p *stranger) waitForText(text string) {
-	p.t.Helper()
-	until[bool](p, `text => document.body?.innerText.includes(text)`, text)
+func (s *stranger) waitForText(text string) {
+	s.t.Helper()
+	until[bool](s, `text => document.body?.innerText.includes(text)`, text)
 }
 
 // click clicks on the first element with the name that nothing covers.
-func (p *stranger) click(name string) {
-	p.t.Helper()
-	at := until[[]float64](p, `name => {
+func (s *stranger) click(name string) {
+	s.t.Helper()
+	at := until[[]float64](s, `name => {
 		for (const e of document.querySelectorAll('button, a, summary, textarea, input, select, .insert .n')) {
 			const names = [e.textContent.trim(), e.ariaLabel, e.placeholder, e.closest('label')?.innerText.trim()]
 			if (!names.includes(name) || e.disabled || !e.checkVisibility()) continue
@@ -79,29 +79,29 @@ func (p *stranger) click(name string) {
 			if (e.contains(document.elementFromPoint(x, y))) return [x, y]
 		}
 	}`, name)
-	p.clicks++
-	p.run(chromedp.MouseClickXY(at[0], at[1]))
+	s.clicks++
+	s.run(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // typeText types the text where the focus is.
-func (p *stranger) typeText(text string) {
-	p.t.Helper()
-	p.typedKeys += len(text)
-	p.run(chromedp.KeyEvent(text))
+func (s *stranger) typeText(text string) {
+	s.t.Helper()
+	s.typedKeys += len(text)
+	s.run(chromedp.KeyEvent(text))
 }
 
 // picture saves what the stranger sees in .build/stranger, if FLEET_TEST_PICTURES is set.
-func (p *stranger) picture(name string) {
-	p.t.Helper()
+func (s *stranger) picture(name string) {
+	s.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" {
 		return
 	}
-	p.pictures++
-	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	require.NoError(p.t, err)
+	s.pictures++
+	data, err := chromedp.Run(s.ctx, chromedp.CaptureScreenshot())
+	require.NoError(s.t, err)
 	dir := filepath.Join(root, ".build", "stranger")
-	require.NoError(p.t, os.MkdirAll(dir, 0o755))
-	require.NoError(p.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d-%s.png", p.pictures, name)), data, 0o644)) //nolint:gosec // for people
+	require.NoError(s.t, os.MkdirAll(dir, 0o755))
+	require.NoError(s.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d-%s.png", s.pictures, name)), data, 0o644)) //nolint:gosec // for people
 }
 
 // TestClaudeStranger lets a person who has never seen Fleet give a prompt to Claude Code, read what it does, comment on a line, read the

@@ -69,4 +69,4 @@ func (w *window) waitForEnd(t *testing.T) {
 // lazyString is a string that is computed when it is printed.
 type lazyString func() string
 
-func (f lazyString) String() string { return f() }
+func (l lazyString) String() string { return l() }

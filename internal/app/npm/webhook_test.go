@@ -169,10 +169,10 @@ func newRequestRecorder(t *testing.T, code int) *requestRecorder {
 	return s
 }
 
-func (s *requestRecorder) receivedCalls() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.calls...)
+func (r *requestRecorder) receivedCalls() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.calls...)
 }
 
 // TestWebhookRecipes runs the recipes of docs/use/webhooks.md, with stubs of Slack and GitHub.

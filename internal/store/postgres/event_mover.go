@@ -66,12 +66,12 @@ func newEventMover(pool *pgxpool.Pool, p *commitNotifier, log *slog.Logger) *eve
 }
 
 // moveAll waits until all events that are in the inbox now are in the log.
-func (s *eventMover) moveAll(ctx context.Context) error {
-	s.mu.Lock()
-	r := s.next
-	s.mu.Unlock()
+func (e *eventMover) moveAll(ctx context.Context) error {
+	e.mu.Lock()
+	r := e.next
+	e.mu.Unlock()
 	select {
-	case s.wake <- struct{}{}:
+	case e.wake <- struct{}{}:
 	default: // a round is about to begin
 	}
 	return r.wait(ctx)
@@ -80,30 +80,30 @@ func (s *eventMover) moveAll(ctx context.Context) error {
 // awaitMoved waits until the committed events are in the log. Any replica may move them. Usually this replica has moved them
 // in a round that began between their commit and this call. So awaitMoved first looks at the remembered rounds and at the
 // running round.
-func (s *eventMover) awaitMoved(ctx context.Context, ids []int64) error {
-	s.mu.Lock()
-	r := s.running
-	moved := s.haveMoved(ids)
-	s.mu.Unlock()
+func (e *eventMover) awaitMoved(ctx context.Context, ids []int64) error {
+	e.mu.Lock()
+	r := e.running
+	moved := e.haveMoved(ids)
+	e.mu.Unlock()
 	if !moved && r != nil {
 		if err := r.wait(ctx); ctx.Err() != nil {
 			return err
 		}
-		s.mu.Lock()
-		moved = s.haveMoved(ids)
-		s.mu.Unlock()
+		e.mu.Lock()
+		moved = e.haveMoved(ids)
+		e.mu.Unlock()
 	}
 	if moved {
 		return nil
 	}
-	return s.moveAll(ctx)
+	return e.moveAll(ctx)
 }
 
 // haveMoved reports whether all events with these ids were moved into the log by rounds that the mover remembers. The
 // caller must hold mu.
-func (s *eventMover) haveMoved(ids []int64) bool {
+func (e *eventMover) haveMoved(ids []int64) bool {
 	for _, id := range ids {
-		if !slices.ContainsFunc(s.recentRounds[:], func(r *round) bool { return r != nil && r.ids[id] }) {
+		if !slices.ContainsFunc(e.recentRounds[:], func(r *round) bool { return r != nil && r.ids[id] }) {
 			return false
 		}
 	}
@@ -119,62 +119,62 @@ func (r *round) wait(ctx context.Context) error {
 	}
 }
 
-func (s *eventMover) run(ctx context.Context) {
-	defer close(s.done)
+func (e *eventMover) run(ctx context.Context) {
+	defer close(e.done)
 	tick := time.NewTicker(moveInterval)
 	defer tick.Stop()
 	var known int64 // the Seq of the newest event at the last tick
 	for ctx.Err() == nil {
 		requested := true
 		select {
-		case <-s.wake:
+		case <-e.wake:
 		case <-tick.C:
 			requested = false
 		case <-ctx.Done():
 		}
-		s.mu.Lock()
-		r := s.next
-		s.next, s.running = &round{done: make(chan struct{})}, r
-		s.mu.Unlock()
+		e.mu.Lock()
+		r := e.next
+		e.next, e.running = &round{done: make(chan struct{})}, r
+		e.mu.Unlock()
 		began := time.Now()
-		if r.ids, r.err = s.moveEvents(ctx); r.err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
+		if r.ids, r.err = e.moveEvents(ctx); r.err != nil && ctx.Err() == nil {
+			e.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
-		s.mu.Lock()
-		if s.running = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
-			clear(s.recentRounds[:])
+		e.mu.Lock()
+		if e.running = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
+			clear(e.recentRounds[:])
 		}
 		if r.err == nil && len(r.ids) > 0 {
-			s.recentRounds[s.movedRounds%rememberedRounds] = r
-			s.movedRounds++
+			e.recentRounds[e.movedRounds%rememberedRounds] = r
+			e.movedRounds++
 		}
-		s.mu.Unlock()
+		e.mu.Unlock()
 		close(r.done)
 		if requested || len(r.ids) > 0 {
-			s.notifier.committed()
+			e.notifier.committed()
 		} else if r.err == nil {
-			if newest, err := s.newestSeq(ctx); err == nil && newest != known {
+			if newest, err := e.newestSeq(ctx); err == nil && newest != known {
 				known = newest
-				s.notifier.subs.Notify() // the replica that has added the events may have died before it notified others
+				e.notifier.subs.Notify() // the replica that has added the events may have died before it notified others
 			}
 		}
 		if len(r.ids) >= manyMoved {
 			sleep(ctx, min(max(time.Since(began), minPause), maxPause))
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next.err = ErrClosed
-	close(s.next.done)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.next.err = ErrClosed
+	close(e.next.done)
 }
 
 // moveEvents moves all events from the inbox into the log, and returns their ids in the inbox.
-func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
+func (e *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
 		var moved []int64 // if the statement fails at its commit, these have not been moved
 		err := withAnswerTimeout(ctx, moveTimeout, func(ctx context.Context) error {
-			rows, err := s.pool.Query(ctx, moveInbox, maxMoved)
+			rows, err := e.pool.Query(ctx, moveInbox, maxMoved)
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 			return err
 		})
 		if errors.Is(err, errNoAnswer) {
-			s.pool.Reset()
+			e.pool.Reset()
 		}
 		if err != nil {
 			return ids, translate(err)
@@ -197,14 +197,14 @@ func (s *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 }
 
 // newestSeq returns the Seq of the newest event.
-func (s *eventMover) newestSeq(ctx context.Context) (seq int64, err error) {
-	err = withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return s.pool.QueryRow(ctx, selectLastSeq).Scan(&seq) })
+func (e *eventMover) newestSeq(ctx context.Context) (seq int64, err error) {
+	err = withAnswerTimeout(ctx, pingTimeout, func(ctx context.Context) error { return e.pool.QueryRow(ctx, selectLastSeq).Scan(&seq) })
 	return seq, err
 }
 
-func (s *eventMover) close() {
-	s.stop()
-	<-s.done
+func (e *eventMover) close() {
+	e.stop()
+	<-e.done
 }
 
 // awaitLog waits until the committed events are in the log. If the database does not answer now, awaitLog returns an

@@ -53,4 +53,4 @@ type extraColumn struct {
 }
 
 // Scan implements Scanner.
-func (r extraColumn) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.last)...) }
+func (e extraColumn) Scan(dest ...any) error { return e.Scanner.Scan(append(dest, e.last)...) }

@@ -44,34 +44,34 @@ func NewLink(t testing.TB, target func() string) *Link {
 }
 
 // Port returns the port of the proxy on 127.0.0.1.
-func (p *Link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
+func (l *Link) Port() int { return l.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
 
-func (p *Link) serve(client net.Conn) {
-	defer p.closeConn(client)
-	if !p.register(client) {
+func (l *Link) serve(client net.Conn) {
+	defer l.closeConn(client)
+	if !l.register(client) {
 		return
 	}
-	node, err := net.Dial("unix", p.target())
+	node, err := net.Dial("unix", l.target())
 	if err != nil {
 		return
 	}
-	defer p.closeConn(node)
-	if !p.register(node) {
+	defer l.closeConn(node)
+	if !l.register(node) {
 		return
 	}
-	p.mu.Lock()
-	gone := p.frozen
-	p.mu.Unlock()
+	l.mu.Lock()
+	gone := l.frozen
+	l.mu.Unlock()
 	var both sync.WaitGroup
 	pass := func(to, from net.Conn) {
 		defer func() { _ = to.Close(); _ = from.Close() }()
 		b := make([]byte, 32<<10)
 		for {
 			n, err := from.Read(b)
-			p.wait()
+			l.wait()
 			select {
 			case <-gone:
-				<-p.end
+				<-l.end
 			default:
 			}
 			if n > 0 {
@@ -90,37 +90,37 @@ func (p *Link) serve(client net.Conn) {
 }
 
 // register records a connection and returns true, unless connections are refused.
-func (p *Link) register(c net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.refuse {
-		p.conns[c] = true
+func (l *Link) register(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.refuse {
+		l.conns[c] = true
 	}
-	return !p.refuse
+	return !l.refuse
 }
 
 // closeConn closes a connection.
-func (p *Link) closeConn(c net.Conn) {
+func (l *Link) closeConn(c net.Conn) {
 	_ = c.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
 }
 
 // wait holds a piece of data back, as Stall and Delay say.
-func (p *Link) wait() {
-	p.mu.Lock()
-	release, delay := p.release, p.delay
-	p.mu.Unlock()
+func (l *Link) wait() {
+	l.mu.Lock()
+	release, delay := l.release, l.delay
+	l.mu.Unlock()
 	<-release
 	time.Sleep(delay)
 }
 
 // Cut breaks all connections.
-func (p *Link) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
+func (l *Link) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // makes Close send a reset
 		}
@@ -130,62 +130,62 @@ func (p *Link) Cut() {
 
 // Refuse breaks all connections and refuses new ones if refuse is true. If it is false, the proxy accepts
 // connections again.
-func (p *Link) Refuse(refuse bool) {
-	p.mu.Lock()
-	p.refuse = refuse
-	p.mu.Unlock()
+func (l *Link) Refuse(refuse bool) {
+	l.mu.Lock()
+	l.refuse = refuse
+	l.mu.Unlock()
 	if refuse {
-		p.Cut()
+		l.Cut()
 	}
 }
 
 // Delay delays each piece of data by d.
-func (p *Link) Delay(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay = d
+func (l *Link) Delay(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = d
 }
 
 // Stall holds all data back, without an error, until Resume.
-func (p *Link) Stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.release = make(chan struct{})
+func (l *Link) Stall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release = make(chan struct{})
 }
 
 // Forget leaves all connections open, but no longer passes their data. On Linux it also drops their packets, as a
 // firewall that has lost its state does. On other systems, the proxy still acknowledges data.
-func (p *Link) Forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
+func (l *Link) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			dropPackets(tcp)
 		}
 	}
-	p.freeze()
+	l.freeze()
 }
 
 // Freeze leaves all connections open, but no longer passes their data, as a proxy that hangs does. The proxy still
 // acknowledges data.
-func (p *Link) Freeze() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.freeze()
+func (l *Link) Freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freeze()
 }
 
-func (p *Link) freeze() {
-	close(p.frozen)
-	p.frozen = make(chan struct{})
+func (l *Link) freeze() {
+	close(l.frozen)
+	l.frozen = make(chan struct{})
 }
 
 // Resume ends the effect of Stall.
-func (p *Link) Resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (l *Link) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	select {
-	case <-p.release:
+	case <-l.release:
 	default:
-		close(p.release)
+		close(l.release)
 	}
 }
