@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Fleet is what the service and the reconciler of one process share: the store, the places with their health, the
+// Fleet is the state that the service and the reconciler of one process share: the store, the places with their health, the
 // snapshot of the store, and the configuration.
 type Fleet struct {
 	Store    fleet.Store

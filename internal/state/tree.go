@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxBelow is how many tasks that a task has delegated are stopped at once. Grants allow no more.
+// maxBelow is the largest number of delegated tasks that are stopped at once. Grants allow no more.
 const maxBelow = 10_000
 
 // RequestStop requests the stop of a running task, and of the tasks below it that do not go on without it. It writes the task, and an event
@@ -31,7 +31,8 @@ func StopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
 	return finishTask(tx, t, why, now)
 }
 
-// leaveTree does what the end of a task means for its parent and for the tasks that it has delegated. The task has been written.
+// leaveTree delivers the result of an ended task to its parent, and stops the tasks that it has delegated. The caller has
+// already written the task.
 func leaveTree(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if err := deliverResult(tx, t, now); err != nil {
 		return err

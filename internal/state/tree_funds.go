@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FundChild lets the child cost a part of what its parent may cost. The caller writes both.
+// FundChild transfers part of what the parent may spend to the child. The caller writes both tasks.
 func FundChild(parent, child *fleet.Task, part fleet.Micros) {
 	if part <= 0 {
 		return
@@ -19,14 +19,14 @@ func FundChild(parent, child *fleet.Task, part fleet.Micros) {
 	}
 }
 
-// shrinkReservation makes what is reserved for the task smaller.
+// shrinkReservation subtracts part from the amount that is reserved for the task.
 func shrinkReservation(t *fleet.Task, part fleet.Micros) {
 	r := *t.Spending.Reserve // the task may be shared
 	r.Micros -= part
 	t.Spending.Reserve = &r
 }
 
-// fundingParent returns the parent of the task if the try of the parent that began with the number is still running with a reservation; nil
+// fundingParent returns the task's parent if the parent still runs the try with this number and has a fixed reservation; nil
 // otherwise.
 func fundingParent(tx fleet.ReadTx, t *fleet.Task, try int) (*fleet.Task, error) {
 	if try == 0 {
@@ -49,8 +49,8 @@ func isFunding(parent *fleet.Task, try int) bool {
 	return parent.Running() && r != nil && r.Fixed && parent.Try+1 == try
 }
 
-// keepFunds gives the pending tasks that t has delegated reservations of their own, of what is reserved for them in those of t. The run of t has
-// ended, so its reservations are settled next.
+// keepFunds gives each pending task that t has delegated a reservation of its own, in place of the part of t's reservations
+// that was meant for it. The run of t has ended, so t's reservations are settled next.
 func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if r := t.Spending.Reserve; r == nil || !r.Fixed || t.Delegation.Children == 0 {
 		return nil
@@ -86,8 +86,8 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// TakeFunds takes what the task may cost out of its parent's reservations, or out of those that it has kept, because the task starts and makes
-// reservations itself.
+// TakeFunds is for a task that starts, and that then makes its own reservations. It removes what the task may cost from the
+// parent's reservations, or removes the reservations that keepFunds has made for the task.
 func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if r := t.Spending.Reserve; r != nil {
 		t.Spending.Reserve = nil
@@ -102,7 +102,7 @@ func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return changeReservations(tx, parent, -t.Delegation.Limit, now, "given to the delegated task "+t.ID)
 }
 
-// returnFunds returns what the task has not used to its parent. The caller writes the parent.
+// returnFunds gives the parent back what the task has not used. The caller writes the parent.
 func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	d := &t.Delegation
 	if d.Limit == 0 {

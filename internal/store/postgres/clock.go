@@ -15,7 +15,7 @@ type clock struct {
 	last  atomic.Pointer[measurement]
 }
 
-// measurement has one moment by both clocks.
+// measurement is one moment, as shown by both clocks.
 type measurement struct{ local, database time.Time }
 
 func newClock(local func() time.Time) *clock {

@@ -12,7 +12,8 @@ var dialect = record.Dialect{
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`,
 }
 
-// These have the forms for Postgres of the queries of package record: statements as they are, and updates with failIfNoRow.
+// statements and updates cache the queries of package record in their form for Postgres. updates has those that failIfNoRow
+// has changed.
 var statements, updates sync.Map
 
 // memoize returns the result of f for the query. It keeps the result, because there are few different queries.

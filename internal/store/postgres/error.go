@@ -19,7 +19,7 @@ const (
 	codeDeadlock      = "40P01"
 	codeLock          = "55P03"
 	codeReadOnly      = "25006"
-	codeUnsupported   = "0A000" // a standby begins no transaction that may write; also a plan that a migration has made useless
+	codeUnsupported   = "0A000" // from a standby that should begin a write transaction, or for a plan that a migration has made invalid
 	codeDiskFull      = "53100"
 	codeDivision      = "22012" // by zero
 	codeNoDatabase    = "3D000"

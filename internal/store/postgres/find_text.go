@@ -19,9 +19,9 @@ const (
 // firstSample is how many of the newest tasks are searched for a text at first.
 const firstSample = 5_000
 
-// longText is the smallest number of characters of a long text. Its words can be frequent although the text is rare. Then the
-// index finds many tasks that must be examined, which takes longer than examining four times as many of the newest tasks as
-// for a short text.
+// longText is the length, in characters, from which a text counts as long. The words of a long text can be frequent although
+// the whole text is rare. The index then finds many tasks that must be examined. That takes longer than examining the newest
+// tasks, even four times as many of them as for a short text.
 const longText = 9
 
 // textSearch finds the tasks of a filter with a text. The database could read the tasks in the order of lists or use
@@ -35,8 +35,8 @@ type textSearch struct {
 	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
 	countLimit int // tasks are counted up to this number, among those that are read
 
-	counted bool // total is the exact number of matching tasks, or it is at least countLimit
-	total   int  // at least so many tasks match
+	counted bool // total is exact, or at least countLimit
+	total   int  // at least this many tasks match
 }
 
 func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
@@ -76,8 +76,8 @@ func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTa
 	}, s.count)
 }
 
-// findNumbers returns the column n of a page of the matching tasks, newest first. The page is among the tasks after the
-// position, or among all tasks if after is nil.
+// findNumbers returns the column n of one page of the matching tasks, newest first. It skips the first offset tasks after the
+// position, or from the newest task on if after is nil.
 func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, error) {
 	need, maxFound := offset+limit, offset+limit
 	if after == nil {
@@ -106,8 +106,8 @@ func (s *textSearch) estimateSample(n, need int) int {
 	return read
 }
 
-// searchNewest reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
-// at most limit. complete says that there are no tasks beyond those that it has read.
+// searchNewest reads at most read tasks after the position, newest first, and returns the numbers of those that match, at most
+// limit. complete reports whether it has read all tasks after the position.
 func (s *textSearch) searchNewest(read int, after *position, limit int) (ns []int64, complete bool, err error) {
 	f := s.filter
 	f.Text = ""
@@ -153,8 +153,8 @@ func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, 
 	return ns, s.fail(err)
 }
 
-// count returns how many tasks match, at most limit. If some of the newest tasks match, it may count only those. Then more
-// is true, which means that further tasks may match.
+// count returns how many tasks match, at most limit. If some of the newest tasks match, it may count only those. Then more is
+// true: further tasks may match.
 func (s *textSearch) count(limit int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 {
 		_, _, err = s.searchNewest(s.firstRead, nil, limit)

@@ -30,10 +30,10 @@ func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err e
 // errNearLimit means that a number is too near its limit to be counted while other transactions add to it.
 var errNearLimit = errors.New("the number is near its limit: count it alone")
 
-// countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
-// that no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait
-// for each other's commits. isFar reports whether the numbers are so far from the limits that all transactions that the
-// server can have at the same time cannot reach them together. Before count is called, the numbers are 0.
+// countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so that
+// no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait for each
+// other's commits. isFar reports whether the limits are out of reach, even if the server runs as many transactions at the same
+// time as it can. Until count is called, the numbers are 0.
 func (t *readTx) countLocked(owner string, isFar func() bool, count func() error) error {
 	exclusive, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
 	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {

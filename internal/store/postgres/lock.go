@@ -21,8 +21,8 @@ type locks struct {
 	pendingExclusive, pendingShared []int64        // exclusive and shared locks to take before the next statement
 }
 
-// lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and
-// a name. lock reports whether it did not hold all of them yet.
+// lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and a
+// name. acquired is false if the transaction already holds all these locks.
 func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 	if t.isView {
 		return false
@@ -59,8 +59,8 @@ func (l *locks) add(k int64, exclusive bool) {
 // retryKey is the lock of transactions that are retried after a conflict. It sorts before all other keys.
 const retryKey = math.MinInt64
 
-// lockRetry makes the transaction first wait until no other transaction is being retried. So transactions that have
-// deadlocked do not deadlock with each other again.
+// lockRetry makes the transaction first wait until no other transaction is being retried. This keeps transactions that have
+// deadlocked from deadlocking with each other again.
 func (l *locks) lockRetry() {
 	l.add(retryKey, true)
 	l.pendingExclusive = append(l.pendingExclusive, retryKey)

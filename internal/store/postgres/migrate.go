@@ -21,7 +21,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// otherStore is what a user can do about a database that this program cannot work with.
+// otherStore is what the user can use instead of a database that this program cannot work with.
 const otherStore = "another database"
 
 // migrate upgrades the schema, which has the given version, and returns its new version. Each migration runs in a

@@ -28,8 +28,8 @@ const (
 var errTransactionPooling = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
 	"use the pooler's session mode, or connect to the database itself")
 
-// inspectServer returns how many connections the server may have, and the version of the database's schema. It returns an error if
-// Fleet cannot work with the server or the database, or not with this role. It changes nothing.
+// inspectServer returns how many connections the server may have, and the version of the database's schema. It returns an
+// error if Fleet cannot work with the server, the database or this role. It changes nothing.
 func inspectServer(ctx context.Context, pool *pgxpool.Pool) (conns int, schema record.Schema, err error) {
 	if conns, err = checkServer(ctx, pool); err != nil {
 		return 0, schema, err
@@ -79,7 +79,7 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	for range 3 {
 		var pids [2]int64
 		for i, conn := range []*pgxpool.Conn{one, two} {
-			// Without a prepared statement, which another session would not have.
+			// Use no prepared statement, because another session would not have it.
 			if err := conn.QueryRow(ctx, selectBackendPID, pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
 				return err
 			}

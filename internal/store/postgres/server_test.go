@@ -112,11 +112,11 @@ func receive(t *testing.T, signal <-chan struct{}) {
 	}
 }
 
-// insertIntoInbox leaves a committed event in the inbox, as a replica does that dies after a commit.
+// insertIntoInbox leaves a committed event in the inbox, as if a replica had died after its commit.
 const insertIntoInbox = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
 	VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`
 
-// TestLostNotification adds an event to the log without a notification, as a replica does that dies just after its commit.
+// TestLostNotification adds an event to the log without a notification, as if a replica had died just after its commit.
 // Subscribers of another replica must be notified although nothing else happens.
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
@@ -323,8 +323,8 @@ func TestCallersGiveUp(t *testing.T) {
 	}
 }
 
-// TestEventsOfADeadReplica leaves an event in the inbox, as a replica does that dies after its commit. Another replica
-// must move the event to the log.
+// TestEventsOfADeadReplica leaves an event in the inbox, as if a replica had died after its commit. Another replica must move
+// the event to the log.
 func TestEventsOfADeadReplica(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -511,7 +511,7 @@ func TestWrongClock(t *testing.T) {
 	s := openAt(t, pgtest.URL(t), postgres.Config{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	right := func() bool { return time.Until(s.Now()).Abs() < time.Minute }
 	require.True(t, right())
-	ahead.Store(-int64(time.Hour)) // this is as if the machine had slept
+	ahead.Store(-int64(time.Hour)) // as if the machine had slept
 	require.False(t, right())
 	_, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ type Config struct {
 	Poll bool
 	// Logger gets problems of the background work; nil logs nothing.
 	Logger *slog.Logger
-	// Clock is this machine's clock; nil means time.Now. The store only measures with it how much time has passed.
+	// Clock is this machine's clock; nil means time.Now. The store uses it only to measure how much time has passed.
 	Clock func() time.Time
 }
 

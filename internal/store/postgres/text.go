@@ -11,8 +11,8 @@ import (
 const (
 	// trigramLength is the length of the trigrams into which the index of texts splits words, in characters.
 	trigramLength = 3
-	// maxWords is how many words of a text the index looks for. Looking for more words takes longer than examining the few
-	// tasks that have the first ones and not the others.
+	// maxWords is the largest number of words of a text that the index looks for. To look for more words takes longer than to
+	// examine the few tasks that have only the first maxWords words.
 	maxWords = 4
 )
 
@@ -42,5 +42,6 @@ func (c *clause) addLike(text string) {
 	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
 }
 
-// addContains adds the same condition as addLike, for tasks that are read anyway. It takes less time for each task and uses no index.
+// addContains adds the same condition as addLike, for tasks that are read anyway. It takes less time for each task, but uses
+// no index.
 func (c *clause) addContains(text string) { c.add(`strpos(search, ?) > 0`, text) }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
-// answerTimeout is how long the database may take to answer a statement. pingTimeout is how long it may take to answer a
-// ping, which is sent before a connection is used that was idle for pingIdle. A connection can be dead without an
-// error, for example when a proxy hangs. Then only these timeouts end the call.
+// answerTimeout is how long the database may take to answer a statement. pingTimeout is how long it may take to answer a ping.
+// A connection that was idle for pingIdle is pinged before it is used, because it can be dead without an error, for example
+// when a proxy hangs. Then only these timeouts end the call.
 const (
 	answerTimeout = 10 * time.Second
 	pingTimeout   = 2 * time.Second
@@ -21,7 +21,7 @@ const (
 // abandonAfter is how long a statement may still run after its context has ended. Only then is its connection closed, which
 // also cancels the statement. If the connection were closed at once, each caller that gives up would cost a connection, and
 // opening another one takes the database longer than most statements. A request to cancel the statement would keep the
-// connection, but it could arrive late and cancel the next statement, or make a COMMIT succeed that a standby does not have.
+// connection, but it could arrive late and cancel the next statement, or make a COMMIT succeed before a standby has it.
 const abandonAfter = time.Second
 
 // abandonHandler returns a handler that closes the connection if a statement still runs abandonAfter after its context has

@@ -40,7 +40,7 @@ type readTx struct {
 	beginStatement  string // the statement that begins the transaction; "" once it was sent
 	isView          bool
 	lastTry         bool  // this is the last try of the view, which is not repeated because of errEventsPending
-	inboxHadEvents  bool  // the view has changes whose events are not in the log yet
+	inboxHadEvents  bool  // the view shows changes whose events are not in the log yet
 	err             error // the first failure, or errEnded
 	locks           locks
 	nearLimit       bool            // a number is near its limit, so it must be counted with an exclusive lock; see countLocked
@@ -54,7 +54,7 @@ type tx struct {
 	readTx
 	record.Tx
 	wrote  bool
-	added  bool // it has added something that needs space
+	added  bool // the transaction has added something that needs space
 	full   *diskState
 	events []*fleet.Event // the appended events, which are written at the commit
 }

@@ -9,7 +9,8 @@ import (
 // ByName is the end of a query that orders agents by name.
 const ByName = ` ORDER BY name_key, owner`
 
-// NewestAgent is the end of a query for the newest agent with a name, of an owner or of all; the owner is its second and third argument.
+// NewestAgent is the end of a query for the newest agent with a name. Its arguments are the name's key, and twice the owner;
+// the owner "" means any owner.
 const NewestAgent = `WHERE name_key = ? AND toolset = '' AND (? = '' OR owner = ?) ORDER BY created_at DESC, n DESC LIMIT 1`
 
 const insertConfig = `INSERT INTO agent_configs (agent_uid, config) VALUES (?, ?)`

@@ -17,8 +17,8 @@ func agentError(verb string, a *fleet.Agent, err error, nameTaken bool) error {
 	return fmt.Errorf("%s agent %s: %w", verb, a.UID, err)
 }
 
-// TaskError returns the error for a failed write of the task. verb is for the message. agentBusy says that the agent
-// has another active task, and ended says that the store refused to change an ended task.
+// TaskError returns the error for a failed write of the task. verb is for the message. agentBusy means that the agent has
+// another active task, and ended means that the store refused to change an ended task.
 func TaskError(verb string, t *fleet.Task, err error, agentBusy, ended bool) error {
 	switch {
 	case agentBusy:

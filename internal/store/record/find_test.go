@@ -38,8 +38,8 @@ func TestCountThatIsNotComplete(t *testing.T) {
 	}
 }
 
-// TestCountBehindTheEnd checks that the total of a window behind the end comes from count, because such a window does
-// not show how many tasks match.
+// TestCountBehindTheEnd checks that the total comes from count if the window begins after the last matching task, because such
+// a window does not show how many tasks match.
 func TestCountBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	none := func(int) ([]*fleet.Task, error) { return nil, nil }

@@ -14,7 +14,7 @@ const (
 	putTotal      = `INSERT INTO budget_totals AS t (budget, begins, ` + ledgerSums + `) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (budget, begins) DO UPDATE SET reserved_micros = t.reserved_micros + excluded.reserved_micros, reserved_tokens = t.reserved_tokens + excluded.reserved_tokens,
 			spent_micros = t.spent_micros + excluded.spent_micros, spent_tokens = t.spent_tokens + excluded.spent_tokens`
-	// addTotal is for an entry of a task that has made a reservation, which may be negative here and not in putTotal.
+	// addTotal is for an entry of a task that has made a reservation. Its amounts may be negative, unlike those of putTotal.
 	addTotal = `UPDATE budget_totals SET reserved_micros = reserved_micros + ?, reserved_tokens = reserved_tokens + ?,
 			spent_micros = spent_micros + ?, spent_tokens = spent_tokens + ? WHERE budget = ? AND begins = ?`
 	selectTotals = `SELECT budget, begins, ` + ledgerSums + ` FROM budget_totals WHERE (begins >= ? OR begins = ?) AND budget `
@@ -55,7 +55,7 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 	return l, err
 }
 
-// foreverBegin is when windows begin that never end.
+// foreverBegin is the beginning of windows that never end.
 var foreverBegin = time.Unix(0, 0).UTC()
 
 // totals returns the totals of the windows, and locks their budgets.

@@ -16,15 +16,15 @@ const (
 	DeleteQuestions = `DELETE FROM questions WHERE task_id = ?`
 )
 
-// dropTask are the statements that remove the rows that refer to a task, and then the task.
+// dropTask has the statements that remove the rows that refer to a task, and then the task.
 var dropTask = []string{
 	DeletePayload, `DELETE FROM task_descriptions WHERE task_id = ?`, deleteChanges, `DELETE FROM task_checks WHERE task_id = ?`, `DELETE FROM task_queue WHERE task_id = ?`,
 	`DELETE FROM task_reviews WHERE task_id = ?`, `DELETE FROM task_landings WHERE task_id = ?`, `DELETE FROM task_attachments WHERE task_id = ?`,
 	DeleteMessages, DeleteQuestions, DeleteEvents, `DELETE FROM tasks WHERE id = ?`,
 }
 
-// DeleteTask deletes the task with the id. It deletes the rows that refer to the task first: those of which only one database has a table with the
-// statements in before. It fails if the task does not exist, which is nil then, or has not ended.
+// DeleteTask deletes the task with the id, and first the rows that refer to it. before has statements for tables that only one
+// database has. DeleteTask fails if the task has not ended, or if task is nil because it does not exist.
 func (t Tx) DeleteTask(id string, task *fleet.Task, before ...string) error {
 	explain := func(err error) error { return fmt.Errorf("delete task %s: %w", id, err) }
 	switch {

@@ -23,7 +23,7 @@ type ReadDB interface {
 	Dialect() *Dialect
 }
 
-// DB also writes.
+// DB reads and writes in a transaction of a database.
 type DB interface {
 	ReadDB
 
@@ -31,8 +31,8 @@ type DB interface {
 	// the caller. If it fails, the transaction cannot commit.
 	Exec(explain func(error) error, query string, args ...any) error
 
-	// Revise is Exec for an update that ends with RETURNING and the row's new revision, to which it sets revision. It fails if
-	// the row does not exist.
+	// Revise executes an update, as Exec does, and sets revision to the row's new revision. The update must end with RETURNING
+	// and this revision. Revise fails if the row does not exist.
 	Revise(revision *int64, explain func(error) error, query string, args ...any) error
 
 	// LockShared keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
@@ -58,7 +58,7 @@ type TextList []string
 // UniqueIndex is a unique index. Databases name either the index or its first column in their errors.
 type UniqueIndex struct{ Index, Column string }
 
-// The unique indexes whose violation callers distinguish.
+// These are the unique indexes whose violation callers distinguish.
 var (
 	uniqueToken      = UniqueIndex{"tokens_name", "tokens.name"}
 	uniqueHash       = UniqueIndex{"tokens_hash", "tokens.hash"}
@@ -100,7 +100,7 @@ func TaskLockName(t *fleet.Task) string {
 // ReadTx reads the rows whose SQL is the same in all databases.
 type ReadTx struct{ DB ReadDB }
 
-// Tx also writes them.
+// Tx reads and writes the rows whose SQL is the same in all databases.
 type Tx struct{ DB DB }
 
 // QueryAll returns every row of the query's result, converted by scan.

@@ -33,7 +33,7 @@ func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 	return c
 }
 
-// committed tells the checkpointer that something was committed.
+// committed notifies the checkpointer of a commit.
 func (c *checkpointer) committed() {
 	select {
 	case c.commits <- struct{}{}:

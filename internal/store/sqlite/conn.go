@@ -22,8 +22,8 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// maxStmts is how many statements a connection keeps prepared. Further statements are prepared each time. Only the
-// filters of tasks and events give so many different statements.
+// maxStmts is how many statements a connection keeps prepared. Further statements are prepared each time. Only filters of
+// tasks and events produce more different statements than that.
 const maxStmts = 300
 
 // stmt returns the prepared statement for the query. It returns nil if the connection already keeps maxStmts
@@ -77,7 +77,8 @@ func (c *conn) queryInt64(ctx context.Context, query string, args ...any) (n int
 	return n, s.QueryRowContext(ctx, args...).Scan(&n)
 }
 
-// close closes the statements and returns the connection to database/sql. It closes a broken connection.
+// close closes the statements and returns the connection to database/sql. If the connection is broken, close closes it
+// instead.
 func (c *conn) close() error {
 	var errs []error
 	for _, s := range c.stmts { // statements must be closed before their connection

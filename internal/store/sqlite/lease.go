@@ -61,7 +61,7 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	return owners, err
 }
 
-// Release gives a lease back, see fleet.Store.
+// Release releases a lease, see fleet.Store.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
 	return s.write(asBackground(ctx, key), func(c *conn) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
@@ -69,7 +69,7 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	})
 }
 
-// asBackground returns a context with a lease. It marks the call as a background call, which lets foreground calls pass; see
+// asBackground returns a context with a lease. It marks the call as a background call, which foreground calls may pass; see
 // turn.Queue.
 func asBackground(ctx context.Context, key string) context.Context {
 	return fleet.WithLease(ctx, fleet.Lease{Key: key})

@@ -19,7 +19,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// otherStore is what a user can do about a database that this program cannot work with.
+// otherStore is what the user can use instead of a database that this program cannot work with.
 const otherStore = "another data directory"
 
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts

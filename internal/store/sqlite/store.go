@@ -120,8 +120,8 @@ func (s *Store) open(ctx context.Context) error {
 		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
 	}
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
-	checking := maps.Clone(reading)                 // without a map: an unreadable page must be an error of the check, and not end the process
-	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and each would be a call of the system
+	checking := maps.Clone(reading)                 // without mmap: an unreadable page must be an error of the check, and must not end the process
+	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and without mmap each read is a system call
 	w, err := s.openPool(path, writing, 1)
 	if err != nil {
 		return err

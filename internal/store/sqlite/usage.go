@@ -8,7 +8,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// usageKeys has the columns of the key and the owner for each way to sum up usage.
+// usageKeys has, for each key of usage, the columns of the key and of the owner.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,

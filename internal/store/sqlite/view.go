@@ -27,7 +27,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	}
 }
 
-// views returns the agents and their active tasks. Both conditions have the arguments.
+// views returns the agents and their active tasks. args are the arguments of each of the two conditions.
 func (t *readTx) views(agentCondition, taskCondition string, args ...any) ([]*fleet.AgentView, error) {
 	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+agentCondition+record.ByName, args...)
 	if err != nil {

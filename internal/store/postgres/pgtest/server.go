@@ -41,8 +41,8 @@ type Server struct {
 	reusable []string // databases that can be used by another test
 }
 
-// options make the server fast. They do not protect its data against a crash of the machine. After a crash of one of its
-// processes, the server answers nobody until all clients that have connected meanwhile have sent their first message, or
+// options make the server fast. They do not protect its data against a crash of the machine. After one of its processes has
+// crashed, the server answers no client until all clients that have connected since then have sent their first message, or
 // authentication_timeout has passed. Links hold such messages back.
 var options = []string{
 	"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=128MB", "max_locks_per_transaction=256",
