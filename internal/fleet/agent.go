@@ -84,7 +84,7 @@ type Agent struct {
 	Host       HostFacts
 	Labels     Labels
 	Pool       string        // the pool that it was made for; empty if somebody created it
-	MaxIdle    time.Duration // it is deleted after so long without a task; 0: never
+	MaxIdle    time.Duration // it is deleted when it has had no task for this time; 0: never
 	Rules      []AllowedRule // what people have allowed it, see Question.Rules
 	Shares     []Share       // kept after the agent's deletion; nil if it is not shared
 
@@ -126,10 +126,10 @@ type HostFacts struct {
 	Links      []Link    `json:"links,omitempty"`
 	Outdated   bool      `json:"outdated,omitempty"`   // the project has a newer version than the workspace
 	StopsAt    time.Time `json:"stops_at,omitzero"`    // when the host stops the workspace
-	DormantAt  time.Time `json:"dormant_at,omitzero"`  // since when the workspace is dormant, because nobody has used it
+	DormantAt  time.Time `json:"dormant_at,omitzero"`  // when the workspace became dormant, because nobody used it
 	DeletionAt time.Time `json:"deletion_at,omitzero"` // when the host deletes the dormant workspace
-	// OtherFleet says whose the workspace is if it is not this Fleet's: another Fleet, or a person. Nothing is done to such a
-	// workspace before it is taken over (NextStart.TakeOver).
+	// OtherFleet says who owns the workspace if it does not belong to this Fleet: another Fleet, or a person. Fleet does nothing
+	// to such a workspace before it is taken over (NextStart.TakeOver).
 	OtherFleet string `json:"other_fleet,omitempty"`
 	// ClosedReason says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
 	// configured; empty if it accepts tasks. A task that has begun is not affected.
@@ -138,7 +138,7 @@ type HostFacts struct {
 	Credential string `json:"credential,omitempty"`
 	// Adopted means that the workspace was found at its host. Only the core sets it.
 	Adopted bool `json:"adopted,omitempty"`
-	// MissingSince is since when the host does not show the workspace (Workspace.Missing). Only the core sets it.
+	// MissingSince is when the host stopped showing the workspace (Workspace.Missing). Only the core sets it.
 	MissingSince time.Time `json:"missing_since,omitzero"`
 }
 
@@ -161,8 +161,8 @@ type Link struct {
 // Foreign reports whether the agent's workspace belongs to another Fleet or to a person, and is not being taken over.
 func (a *Agent) Foreign() bool { return a.Host.OtherFleet != "" && !a.Next.TakeOver }
 
-// Settled reports whether the agent's workspace has reached the desired state, or has failed to. If the agent is to be
-// deleted, it is settled only when its workspace is deleted. The workspace of another Fleet has no desired state.
+// Settled reports whether the agent's workspace has reached the desired state, or has failed to reach it. An agent that is to
+// be deleted is settled only when its workspace is deleted. The workspace of another Fleet has no desired state.
 func (a *Agent) Settled() bool {
 	switch {
 	case a.Desired == DesiredDeleted:
@@ -260,7 +260,7 @@ func (a *Agent) Event(t EventType, now time.Time, text string) *Event {
 	}
 }
 
-// AgentNotFound returns the error for a name. No agent that the caller may see has that name.
+// AgentNotFound returns the error for a name that no agent visible to the caller has.
 func AgentNotFound(name string) *Error {
 	return Errorf(ReasonAgentNotFound, "agent %q not found", Shorten(name, 60)).With("agent_name", Shorten(name, 60)).
 		Next("{list_agents} shows the existing agents")

@@ -12,7 +12,7 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// AgentPage is a page of the matching agents, sorted by name. Calls share them, so they are never changed.
+// AgentPage is a page of the matching agents, sorted by name. Several calls may use the same page, so a page is never changed.
 type AgentPage struct {
 	Agents []*AgentView
 	Total  int    // number of matching agents

@@ -60,8 +60,7 @@ type AuditLine struct {
 func NewAuditLine(e AuditEntry) *AuditLine { return &AuditLine{entry: e} }
 
 // Claim returns the line and true if the transaction that calls it must write the line. The transaction calls Committed
-// afterwards. Claim returns false if another transaction writes the line, and on nil, which means that the call is not
-// audited.
+// afterwards. Claim returns false if another transaction writes the line, or if a is nil because the call is not audited.
 func (a *AuditLine) Claim() (AuditEntry, bool) {
 	if a == nil {
 		return AuditEntry{}, false
@@ -94,8 +93,8 @@ func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
 
 type auditKey struct{}
 
-// WithAudit returns a context for an audited call. The first transaction that changes something also writes the audit
-// line: the store has both or neither.
+// WithAudit returns a context for an audited call. The first transaction that changes something also writes the audit line, so
+// the store has both or neither.
 func WithAudit(ctx context.Context, a *AuditLine) context.Context {
 	return context.WithValue(ctx, auditKey{}, a)
 }

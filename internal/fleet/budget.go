@@ -19,7 +19,7 @@ const MaxBudgets = 200
 type Budget struct {
 	Name       string         `json:"name"`
 	Scope      BudgetScope    `json:"scope"`
-	Value      string         `json:"value,omitempty"` // which one of the scope; empty for ScopeFleet
+	Value      string         `json:"value,omitempty"` // one thing of the scope, such as a project; empty for BudgetFleet
 	Window     BudgetWindow   `json:"window"`
 	TimeZone   string         `json:"time_zone,omitempty"` // of the window, as in the IANA database; empty: UTC
 	Limit      Micros         `json:"limit_micros,omitempty"`
@@ -51,7 +51,7 @@ const (
 // BudgetScopes are all scopes of budgets.
 var BudgetScopes = []BudgetScope{BudgetFleet, BudgetProject, BudgetPool, BudgetRole, BudgetAgent, BudgetOwner, BudgetLabel, BudgetCredential}
 
-// BudgetWindow is the period after which a budget begins anew.
+// BudgetWindow is the period after which a budget starts again from zero.
 type BudgetWindow string
 
 // The windows of budgets.
@@ -65,23 +65,23 @@ const (
 // BudgetWindows are all windows of budgets.
 var BudgetWindows = []BudgetWindow{WindowNone, WindowDay, WindowWeek, WindowMonth}
 
-// BreachAction says what becomes of a task that has used all that it may.
+// BreachAction says what happens to a task that has used up what it may cost.
 type BreachAction string
 
 // The values of BreachAction.
 const (
 	BreachHold BreachAction = "hold" // it is interrupted and waits until the budget has room again
 	BreachStop BreachAction = "stop" // it fails
-	BreachAsk  BreachAction = "ask"  // it is interrupted and waits until somebody says what becomes of it
+	BreachAsk  BreachAction = "ask"  // it is interrupted and waits until somebody decides whether it goes on
 )
 
 // breachActions are all values of BreachAction.
 var breachActions = []BreachAction{BreachHold, BreachStop, BreachAsk}
 
-// UnpricedPolicy says whether tasks may start whose cost Fleet cannot know.
+// UnpricedPolicy says whether tasks whose cost Fleet cannot know may start.
 type UnpricedPolicy string
 
-// The values of Unpriced.
+// The values of UnpricedPolicy.
 const (
 	UnpricedRefuse UnpricedPolicy = "refuse"
 	UnpricedAllow  UnpricedPolicy = "allow"

@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// These are answers to questions of the kind AskBudget. An amount of US dollars is one too, with or without answerRaise: what the
-// task may cost in all.
+// These are answers to questions of the kind AskBudget. An amount of US dollars, with or without answerRaise, is an answer
+// too: what the task may cost in all.
 const (
 	answerGoOn  = "go on"    // the task goes on when the budgets have room; not after it has used up its own limit
 	answerStop  = "stop"     // the task is stopped
 	answerRaise = "raise to" // with an amount
 )
 
-// BudgetAnswer is what becomes of a task that has used up a budget. It goes on when the budgets have room, unless Stop is set.
+// BudgetAnswer says what happens to a task that has used up a budget. Unless Stop is set, the task goes on when the budgets
+// have room.
 type BudgetAnswer struct {
 	Stop  bool
 	Limit Micros // what the task may cost in all; 0 leaves its limit
 }
 
-// BudgetQuestion returns the question whether the pending task goes on, which was interrupted for the reason why. If it has
-// used up its own limit, step is by how much that may grow; otherwise step is 0.
+// BudgetQuestion returns the question whether the pending task goes on. The reason why says for what the task was interrupted.
+// If the task has used up its own limit, step is the amount by which the limit may grow; otherwise step is 0.
 func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	q := &Question{
 		ID:     t.BudgetQuestionID(),
@@ -37,8 +38,8 @@ func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	return q
 }
 
-// BudgetQuestionID returns the id of the question whether the pending task goes on. No runner can use it, because it has a hyphen more
-// than their ids.
+// BudgetQuestionID returns the id of the question whether the pending task goes on. It differs from all ids that runners use,
+// because it has one more hyphen.
 func (t *Task) BudgetQuestionID() string { return fmt.Sprintf("%s-budget-%d", t.ID, t.Try) }
 
 // ParseBudgetAnswer reads the answer to the question. It returns INVALID_ARGUMENT if it is not one.

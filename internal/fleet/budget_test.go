@@ -81,7 +81,7 @@ func TestBudgetApplies(t *testing.T) {
 	}
 }
 
-// zones change their clocks at 2:00, at midnight and back to midnight, by half an hour, and never.
+// zones has time zones whose clocks change at 2:00, at midnight, back to midnight, by half an hour, or never.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Beirut", "America/Havana", "America/Santiago", "Australia/Lord_Howe", "Africa/Cairo", "America/Asuncion", "Asia/Kolkata"}
 
 // TestWindowAt checks that windows follow each other without gaps, and that they are whole local days.
@@ -121,7 +121,8 @@ func checkWindow(t require.TestingT, b Budget, now time.Time, loc *time.Location
 	}
 }
 
-// TestWindowAtClockChanges checks each hour of a year, and the moments beside it.
+// TestWindowAtClockChanges checks the hours around each change of the clock and at the beginning of each month, and the
+// nanosecond before each of these hours.
 func TestWindowAtClockChanges(t *testing.T) {
 	t.Parallel()
 	for _, name := range zones {

@@ -24,11 +24,12 @@ const (
 	BulkStopTask BulkOperation = "stop_task"
 )
 
-// BulkRequest says what to do with which agents or tasks.
+// BulkRequest says what to do, and with which agents or tasks.
 type BulkRequest struct {
 	Operation BulkOperation `json:"operation"`
 
-	// Names, Selector or All says which. Names are of agents; for BulkStopTask also ids of tasks.
+	// Names, Selector or All selects the agents or tasks. Names are names of agents; for BulkStopTask, they may also be ids of
+	// tasks.
 	Names    []string `json:"names,omitempty"`
 	Selector string   `json:"selector,omitempty"`
 	All      bool     `json:"all,omitempty"`
@@ -45,11 +46,11 @@ type BulkRequest struct {
 	MaxCostUSD  *float64      `json:"max_cost_usd,omitempty"` // of the queued tasks; nil: no limit
 }
 
-// BulkPlan is a plan of a bulk operation, and what became of its items so far.
+// BulkPlan is a plan of a bulk operation, with the outcomes of its items so far.
 type BulkPlan struct {
 	ID        string      `json:"id"`
 	Principal string      `json:"principal"`       // who planned it
-	At        int64       `json:"at"`              // when, in microseconds since 1970; plans are removed by it
+	At        int64       `json:"at"`              // when it was planned, in microseconds since 1970; determines when the plan is removed
 	Begun     bool        `json:"begun,omitempty"` // it was run
 	Request   BulkRequest `json:"order"`           // without the names
 	Items     []BulkItem  `json:"items"`
@@ -68,7 +69,7 @@ type BulkItem struct {
 	Tries     int         `json:"tries,omitempty"` // how often it failed for a reason that may pass
 }
 
-// BulkOutcome says what became of an item.
+// BulkOutcome says what happened to an item.
 type BulkOutcome string
 
 // The outcomes. The last three are final.

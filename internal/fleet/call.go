@@ -48,8 +48,8 @@ func CallFrom(ctx context.Context) CallID {
 	return 0
 }
 
-// Detached reports whether the context's call is to answer as soon as the task that it starts is stored, with the id of the task and
-// nothing else. The caller asks for the end of the task later. An agent cannot do that, so its calls are not detached.
+// Detached reports whether the context's call must return as soon as the task that it starts is stored, with only the id of
+// the task. The caller asks for the end of the task later. An agent cannot do that, so its calls are not detached.
 func Detached(ctx context.Context) bool {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	if !ok || !c.Detached {
@@ -59,8 +59,8 @@ func Detached(ctx context.Context) bool {
 	return err == nil && p.AgentUID == ""
 }
 
-// Continues reports whether the work that the context's call began continues although the call has ended: the server shuts down, and
-// the caller can ask another server for the result, or the caller comes back.
+// Continues reports whether the work of the context's call continues although the call has ended. It does if the server shuts
+// down, because the caller can ask another server for the result, and if the caller comes back.
 func Continues(ctx context.Context) bool {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	return errors.Is(context.Cause(ctx), ErrShutdown) || ok && c.Resumes && ctx.Err() != nil

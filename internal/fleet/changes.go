@@ -15,7 +15,7 @@ type Changes struct {
 	Base    string `json:"base"`   // commit at which the task began
 	Commit  string `json:"commit"` // contains the tree at the end of the task, including uncommitted changes
 	Ref     string `json:"ref"`    // keeps Commit in the repository
-	Branch  string `json:"branch"` // where the repository has the commits of the agent's branch; empty if it was on no branch
+	Branch  string `json:"branch"` // where the repository has the commits of the agent's branch; empty if the agent was on no branch
 	Commits int    `json:"commits"`
 	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
 	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits
@@ -35,7 +35,7 @@ type Changes struct {
 	// Temporary means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.
 	Temporary bool `json:"later,omitempty"`
-	// Tries counts how often collecting the changes was begun without an end. Each of these servers was ended, perhaps by
+	// Tries counts the attempts to collect the changes that did not end. In each of them the server was ended, perhaps because of
 	// what it collected.
 	Tries int `json:"tries,omitempty"`
 }

@@ -63,8 +63,8 @@ func (c Checks) Validate() error {
 // IsSet reports whether anything is set.
 func (c Checks) IsSet() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
 
-// With returns the combined checks of both. Values that only one of them sets are taken from it; more is the more
-// specific one.
+// With returns the checks of both, and for the other values those of more, which is more specific. Values that more does not
+// set are those of c.
 func (c Checks) With(more Checks) Checks {
 	c.Commands = slices.Concat(c.Commands, more.Commands)
 	c.Timeout = cmp.Or(more.Timeout, c.Timeout)

@@ -11,8 +11,9 @@ import (
 // CredentialKind is the kind of the resources that are states of credentials.
 const CredentialKind ResourceKind = "credential"
 
-// Credential is what is known of a key or of a subscription with which agents use their models. It never has the secret. Projects whose
-// agents use the same one name the same credential, so that what one of their tasks learns of it counts for all.
+// Credential is what is known about a key or a subscription with which agents use their models. It never has the secret.
+// Projects whose agents use the same key or subscription name the same credential, so that what Fleet learns from one task
+// applies to all of them.
 type Credential struct {
 	Name    string          `json:"name"`
 	Windows []UsageWindow   `json:"windows,omitempty"` // sorted by name
@@ -40,13 +41,13 @@ const (
 	unknownWindow = 15 * time.Minute
 	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
 	clockSkew = time.Minute
-	// minUtilizationChange is by how much the use of a window must change to be written down.
+	// minUtilizationChange is the smallest change in the use of a window that is recorded.
 	minUtilizationChange = 0.01
 	// maxWindows is how many windows of a credential are remembered.
 	maxWindows = 10
 )
 
-// RecordLimit notes what a run has reported about a window. It returns false if that is no news.
+// RecordLimit notes what a run has reported about a window. It returns false if the report changes nothing.
 func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	l.Window = Shorten(l.Window, MaxLabelKey)
 	l.Utilization = min(max(l.Utilization, 0), 1)
@@ -79,7 +80,8 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	return true
 }
 
-// RecordSuccess notes that a run that began at the time has used the credential successfully. It returns false if that is no news.
+// RecordSuccess notes that a run that began at the time has used the credential successfully. It returns false if that changes
+// nothing.
 func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 	if c.Hold != nil && began.After(c.Hold.At) {
 		c.Hold, news = nil, true
@@ -130,7 +132,8 @@ func (c *Credential) Scarce(now time.Time) bool {
 	return c.Hold != nil || c.lastEnding(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
 }
 
-// lastEnding returns the window that ends last, of those that have not ended and for which is returns true; nil if there is none.
+// lastEnding returns the window that ends last, among those that are open and for which the function is returns true; nil if
+// there is none.
 func (c *Credential) lastEnding(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
 	for i, w := range c.Windows {
 		if w.open(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
@@ -145,7 +148,7 @@ func (l UsageLimit) Name() string {
 	return strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
 }
 
-// Text returns what the window is called in sentences.
+// Text returns the name of the window for use in a sentence.
 func (l UsageLimit) Text() string {
 	if l.Window == "" {
 		return l.Name()
@@ -167,14 +170,15 @@ func (w UsageWindow) UsedAt(now time.Time) float64 {
 	return w.Utilization
 }
 
-// Refusal returns the error of a call that would start a task with the credential, whose window is used up.
+// Refusal returns the error of a call that would start a task with the credential although its window w is used up.
 func (c *Credential) Refusal(w *UsageWindow, now time.Time) *Error {
 	return Errorf(ReasonCredentialUsedUp, "the %s of the credential %q is used up until %s", w.Text(), c.Name, w.ResetsAt.UTC().Format("2006-01-02 15:04 MST")).
 		With("credential", c.Name).With("resets_at", w.ResetsAt.UTC().Format(time.RFC3339)).
 		Next("{queue_task} queues a task that waits until then").After(w.ResetsAt.Sub(now))
 }
 
-// Waits returns why no task of the queue may start with the credential. keepFree is the share of each window that is left to people.
+// Waits returns the reasons why no task of the queue may start with the credential. keepFree is the share of each window that
+// is left to people.
 func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
 	if h := c.Hold; h != nil {
 		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Since: h.At, Text: fmt.Sprintf("the credential %q is held because a task failed with %s", c.Name, h.Code), Next: "mend it, and then start a task with it at once (`start_agent_task`) to try it, or let an admin release it (`release_credential`)"})

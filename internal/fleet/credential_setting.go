@@ -11,8 +11,8 @@ type CredentialSetting struct {
 // maxKeepFree is the largest KeepFree, in percent.
 const maxKeepFree = 99
 
-// ValidateCredentials returns an error that names the setting at fault. named has the credentials that settings name, by
-// setting; empty for a setting that names none.
+// ValidateCredentials returns an error that names the setting at fault. named maps each setting that can name a credential to
+// the credential's name, which may be empty.
 func ValidateCredentials(all []CredentialSetting, named map[string]string) error {
 	known := map[string]bool{}
 	for i, c := range all {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Delegation is what a task has to do with tasks that agents delegate to others: who has delegated it, and what it delegates itself.
-// Task.ParentID and Task.RootID say where it is in its tree.
+// Delegation describes how a task is related to tasks that agents delegate: which task has delegated it, and what it delegates
+// itself. Task.ParentID and Task.RootID say where it is in its tree.
 type Delegation struct {
 	Depth    int    `json:"depth,omitempty"`    // number of tasks above it
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
 	Limit    Micros `json:"limit,omitempty"`    // what its parent lets it cost; 0: no limit
-	// ReservedTry and TakenTry are tries of the parent, from 1: the reservations of that try contain what this task may cost, or did so until this
-	// task took it over.
+	// ReservedTry is the try of the parent, from 1, whose reservations contain what this task may cost; 0 if there is none.
+	// TakenTry is the try whose reservations contained that until this task took it over.
 	ReservedTry int `json:"backed,omitempty"`
 	TakenTry    int `json:"taken,omitempty"`
 	MaxRunning  int `json:"max_running,omitempty"` // how many tasks below the root may run at once; 0: no limit
@@ -22,9 +22,9 @@ type Delegation struct {
 	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, see the last dispatch; nil: nothing
 	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
 	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended, and whose results it gets
-	GivenToChildren Micros `json:"given,omitempty"`    // what its children may cost, and what those have cost that have ended
+	GivenToChildren Micros `json:"given,omitempty"`    // what its children may cost, and what its ended children have cost
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
-	Ready           bool   `json:"ready,omitempty"`    // the results for which it waits are there
+	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
 	// Conversation is the agent's conversation in which it waits, see Agent.Conversation.
 	Conversation string `json:"conversation,omitempty"`
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results
@@ -32,7 +32,7 @@ type Delegation struct {
 
 	// These are of a root.
 	Total        int         `json:"total,omitempty"` // number of tasks below it
-	RecentStarts []time.Time `json:"made,omitempty"`  // when those of the last minute were delegated
+	RecentStarts []time.Time `json:"made,omitempty"`  // when the tasks of the last minute were delegated
 }
 
 // IsZero reports whether the task is in no tree, and may delegate nothing.
@@ -40,7 +40,7 @@ func (d *Delegation) IsZero() bool {
 	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.Turns == 0
 }
 
-// CapLimit returns what the task may cost, of a limit and of what its parent lets it cost. 0 means no limit.
+// CapLimit returns what the task may cost: the lower of the limit and of what its parent lets it cost. 0 means no limit.
 func (d *Delegation) CapLimit(limit Micros) Micros {
 	if d.Limit > 0 && (limit == 0 || d.Limit < limit) {
 		return d.Limit
@@ -48,7 +48,7 @@ func (d *Delegation) CapLimit(limit Micros) Micros {
 	return limit
 }
 
-// ParentEndAction says what becomes of a delegated task when its parent ends.
+// ParentEndAction says what happens to a delegated task when its parent ends.
 type ParentEndAction string
 
 // The values of ParentEndAction.
@@ -63,9 +63,9 @@ type Wake string
 // The values of Wake.
 const (
 	WakeAll   Wake = "all"  // a parent whose turn is over goes on when all such tasks have ended
-	WakeEach  Wake = "each" // it goes on when this one has ended
-	WakeNone  Wake = "none" // it does not wait, but gets the result with its next turn
-	WakeQuiet Wake = ""     // it gets the result in another way: as the answer of the call that has delegated it
+	WakeEach  Wake = "each" // such a parent goes on when this task has ended
+	WakeNone  Wake = "none" // the parent does not wait, but gets the result with its next turn
+	WakeQuiet Wake = ""     // the parent gets the result in another way: as the answer to the call that has delegated the task
 )
 
 // wakes are the values of Wake that a caller can choose.

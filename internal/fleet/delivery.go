@@ -65,8 +65,8 @@ func (a DeliveryAttempt) Text() string {
 // maxDeliveryAttempts is how many attempts of a delivery are remembered.
 const maxDeliveryAttempts = 20
 
-// deliveryPauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them: about three
-// days together.
+// deliveryPauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them:
+// about three days in total.
 var deliveryPauses = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
@@ -100,7 +100,7 @@ func (d *Delivery) RecordAttempt(a DeliveryAttempt, retryAfter time.Duration, ji
 	d.NextAt = a.At.Add(a.Took).Add(max(pause, min(retryAfter, maxPause)))
 }
 
-// Requeue makes the delivery wait for its next attempt now, whatever has become of it.
+// Requeue makes the delivery due now, whatever its status is.
 func (d *Delivery) Requeue(now time.Time) { d.Status, d.Tries, d.NextAt = DeliveryWaiting, 0, now }
 
 // DeliveryFilter selects deliveries. The zero value selects none.

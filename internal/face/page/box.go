@@ -29,7 +29,7 @@ func (b box) seal(text string) string {
 	return base64.RawURLEncoding.EncodeToString(b.Seal(nonce, nonce, []byte(text), nil))
 }
 
-// open returns the text. It returns "" if no such box has sealed it.
+// open returns the text. It returns "" if the text was not sealed by a box with the same purpose and secret.
 func (b box) open(sealed string) string {
 	all, err := base64.RawURLEncoding.DecodeString(sealed)
 	n := b.NonceSize()

@@ -60,8 +60,8 @@ type SessionConfig struct {
 	// Identify returns a gRPC status for a caller that is not accepted. Its code is ResourceExhausted for a known caller who
 	// has sent too many requests.
 	Identify func(ctx context.Context, authorization []string) error
-	// Leases are those of the store. LinkKey is a secret that all servers of the fleet share, so that a link that one of them
-	// has made works at all of them; nil if there is none.
+	// Leases are those of the store. LinkKey is a secret that all servers of the fleet share, so that each of them accepts the
+	// links of the others; nil if there is none.
 	Leases  Leases
 	LinkKey []byte
 	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".

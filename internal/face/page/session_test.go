@@ -191,8 +191,8 @@ func TestRateLimit(t *testing.T) {
 	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("bad")...).Body.String(), `"signed_in":false`)
 }
 
-// TestLocalhost checks that the page is never shown at localhost, where a program of an agent can be the first that a
-// browser asks.
+// TestLocalhost checks that the page is never shown at localhost, because a browser that opens localhost may reach a program
+// of an agent first.
 func TestLocalhost(t *testing.T) {
 	t.Parallel()
 	h := testPage(t, nil)

@@ -50,7 +50,7 @@ const maxToken = 5500
 type signInAttempt struct {
 	State, Nonce, Verifier string
 	To                     string // path to go to afterwards
-	Mark                   string // by which the page knows the sign-in as its own
+	Mark                   string // the page recognises its own sign-in by it
 }
 
 // signIn sends the browser to the issuer. ?to= is the path to go to afterwards, and ?mark= the mark of the attempt.

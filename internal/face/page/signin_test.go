@@ -46,8 +46,8 @@ func (f *fakeIssuer) EndSessionURL(_ context.Context, token string) (string, err
 	return "https://issuer.example.com/end?id_token_hint=" + token, f.err
 }
 
-// TestSignOut checks that a browser that has signed out here ends its session with the issuer too, once, and that no
-// other browser does.
+// TestSignOut checks that a browser that has signed out of Fleet can also end its session with the issuer, but only once, and
+// that no other browser can end that session.
 func TestSignOut(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}

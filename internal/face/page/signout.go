@@ -13,7 +13,7 @@ import (
 func (s *Sessions) deleteSession(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie(r, "", -1))
 	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
-		key := rand.Text() // another one, because the address may get into the log of a proxy
+		key := rand.Text() // not the key of the session, because the address may get into the log of a proxy
 		http.SetCookie(w, s.endCookie(r, key, int(endLifetime/time.Second)))
 		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
 		return

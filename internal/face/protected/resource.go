@@ -1,7 +1,7 @@
 // Package protected tells OAuth clients where to sign in: it serves the protected-resource metadata of RFC 9728, and makes
 // the challenges that point to it.
 //
-// Package app serves it beside REST and MCP, if callers can sign in with an issuer. It must never import the core.
+// Package app serves it along with REST and MCP, if callers can sign in with an issuer. It must never import the core.
 package protected
 
 import (
@@ -27,7 +27,7 @@ type Resource struct {
 	CLIClientID string
 	// PublicURL is the URL at which clients reach the server. If it is empty, the URL of the request is used.
 	PublicURL string
-	// Endpoints are the paths of resources besides the whole server: the MCP endpoints.
+	// Endpoints are the paths of the MCP endpoints, which are resources in addition to the whole server.
 	Endpoints []string
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAPIPageInABrowser renders /docs in the Chromium that FLEET_TEST_CHROMIUM names, with no network but the server's
-// own address, and saves a picture where FLEET_TEST_SCREENSHOT says.
+// TestAPIPageInABrowser renders /docs in the Chromium that FLEET_TEST_CHROMIUM names, which can reach only the server's own
+// address. It saves a picture where FLEET_TEST_SCREENSHOT says.
 func TestAPIPageInABrowser(t *testing.T) {
 	browser := os.Getenv("FLEET_TEST_CHROMIUM")
 	if browser == "" {

@@ -86,7 +86,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	}
 	tag := c.info.GetSha256()
-	if c.base > 0 { // the content from an offset is another representation, with another ETag
+	if c.base > 0 { // the content from an offset on is another representation, with another ETag
 		tag += "-" + strconv.FormatInt(c.base, 10)
 	}
 	h.Set("ETag", strconv.Quote(tag))

@@ -11,13 +11,13 @@ import (
 // minGzip is the size in bytes from which responses are compressed. Smaller ones fit into a packet or two.
 const minGzip = 1 << 10
 
-// responseWriter writes a response that is not a stream. It compresses large responses for clients that accept gzip. To a list it adds an
-// entity tag, and answers 304 without the list if the client has a list with this tag (RFC 9110, section 13.1.2). The tags are weak, so
-// they are those of the compressed list too.
+// responseWriter writes a response that is not a stream. It compresses large responses for clients that accept gzip. It adds an
+// entity tag to a list, and answers 304 without the list if the client has a list with this tag (RFC 9110, section 13.1.2). The tags are
+// weak, so a compressed list has the same tag.
 //
-// The length of a compressed response cannot reveal a secret to somebody who makes a victim repeat requests (BREACH): another site cannot make
-// requests of the caller, since it has neither the token nor, because of SameSite=Strict, the cookie of the page, and a new secret is in
-// one response only.
+// An attacker who makes a victim repeat requests cannot learn a secret from the length of compressed responses (BREACH). Another site cannot
+// make requests as the caller: it has neither the token nor, because of SameSite=Strict, the cookie of the page. And a new secret is
+// in one response only.
 type responseWriter struct {
 	http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // of the request, for its offer
@@ -80,7 +80,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tagOf returns the entity tag of the body, which is the shared response unless that is nil.
+// tagOf returns the entity tag of the body. If shared is not nil, it is the body.
 func tagOf(shared *encoded.Response, body []byte) string {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {
@@ -90,7 +90,7 @@ func tagOf(shared *encoded.Response, body []byte) string {
 	return encoded.Tag(body)
 }
 
-// gzipOf returns the compressed body, which is the shared response unless that is nil.
+// gzipOf returns the compressed body. If shared is not nil, it is the body.
 func gzipOf(shared *encoded.Response, body []byte) []byte {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {

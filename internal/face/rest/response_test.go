@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestLargeResponsesAreCompressed checks what a client gets that accepts gzip, and what one gets that does not.
+// TestLargeResponsesAreCompressed checks the responses to a client that accepts gzip, and to one that does not.
 func TestLargeResponsesAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := newStub()

@@ -46,8 +46,8 @@ func listOf[From, To any](all []From, convert func(From) To) []To {
 	return out
 }
 
-// copyFields copies to a message the fields of another message that it has too, by their names. Then it returns it. Fields with the
-// same name must have the same type.
+// copyFields copies the fields that both messages have from the second message to the first, by name, and returns the first.
+// Fields with the same name must have the same type.
 func copyFields[To proto.Message](to To, from proto.Message) To {
 	target := to.ProtoReflect()
 	from.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -41,7 +41,7 @@ func (f *Fleet) ForgetReplica(ctx context.Context, r *fleetv1.ForgetReplicaReque
 	return &fleetv1.ForgetReplicaResponse{Agents: listOf(lost.Agents, refBy(p)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}, err
 }
 
-// refBy returns the function that returns the reference by which the principal names an agent.
+// refBy returns a function that returns the principal's reference to an agent.
 func refBy(p fleet.Principal) func(fleet.Agent) string {
 	return func(a fleet.Agent) string {
 		if a.Owner == p.Name {

@@ -13,7 +13,8 @@ import (
 	"fleet/internal/service"
 )
 
-// ParseScheduledTask reads the task of a schedule, which is stored as the JSON form of a QueueTaskRequest: it outlives changes of the program.
+// ParseScheduledTask reads the task of a schedule. It is stored as the JSON form of a QueueTaskRequest, which later versions
+// of the program can read too.
 func ParseScheduledTask(text json.RawMessage) (service.QueueTaskRequest, error) {
 	r := &fleetv1.QueueTaskRequest{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, r); err != nil {

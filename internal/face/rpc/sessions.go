@@ -111,7 +111,7 @@ func agentInfoOf(d fleet.Definition) *fleetv1.AgentInfo {
 	}
 }
 
-// agentSourceOf returns the API's name of an agent's source. The source "files" of the core is "file" for one agent.
+// agentSourceOf returns the API's name of an agent's source. The API's name of the core's source "files" is "file".
 func agentSourceOf(s fleet.DefinitionSource) string {
 	if s == fleet.DefinitionFiles {
 		return "file"

@@ -23,7 +23,7 @@ func NewTerminals(svc *service.Service) *Terminals { return &Terminals{svc: svc}
 
 type terminalStream = grpc.BidiStreamingServer[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse]
 
-// AttachAgent connects the caller's terminal with an agent's program.
+// AttachAgent connects the caller's terminal to an agent's program.
 func (t *Terminals) AttachAgent(stream terminalStream) error {
 	first, err := stream.Recv()
 	if err != nil {

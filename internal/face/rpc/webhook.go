@@ -103,7 +103,7 @@ func (f *Fleet) Redeliver(ctx context.Context, r *fleetv1.RedeliverRequest) (*fl
 	return &fleetv1.RedeliverResponse{Redelivered: int32Of(n), More: more, Message: message}, nil
 }
 
-// topicsIn returns the topics by their names. A number without a name is refused as the name of a topic.
+// topicsIn returns the topics by their names. A number without a name becomes a topic that the core refuses.
 func topicsIn(topics []fleetv1.Webhook_Topic) (out []fleet.Topic) {
 	for _, t := range topics {
 		out = append(out, fleet.Topic(t.String()))

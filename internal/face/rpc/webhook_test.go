@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTopicsAreTypesOfEvents checks that webhooks can send every type of event, except those of a run while it works, and that the API has a
-// name for each.
+// TestTopicsAreTypesOfEvents checks that webhooks can send every type of event, except those that a run produces while it
+// works, and that the API has a name for each topic.
 func TestTopicsAreTypesOfEvents(t *testing.T) {
 	t.Parallel()
 	topics := []string{string(fleet.TopicAll), string(fleet.TopicNeedsMe)}

@@ -158,7 +158,7 @@ func anyValue(t *rapid.T, depth int) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// value returns a random value for field f; empty makes an empty message.
+// value returns a random value for field f. The function empty returns an empty message for it.
 func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:

@@ -2,8 +2,8 @@ package wire
 
 import "unicode/utf8"
 
-// MaxDepth is how deeply objects and arrays may be nested in what a client sends. The deepest request has four levels,
-// and an MCP message adds three.
+// MaxDepth is the largest nesting depth of objects and arrays in a client's JSON. The deepest request has four levels, and an
+// MCP message adds three.
 const MaxDepth = 64
 
 // Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth. Call it before a reader that does not

@@ -32,8 +32,8 @@ func SetRetryAfter(h http.Header, err error) {
 	}
 }
 
-// retryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err has
-// none.
+// retryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err does not say
+// when.
 func retryAfter(err error) (int, bool) {
 	s, _ := statusAndReason(err)
 	for _, d := range s.Details() {

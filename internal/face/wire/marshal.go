@@ -15,8 +15,8 @@ import (
 // the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
 // Equal messages have equal bytes, and clients may rely on that.
 //
-// The descriptor of the message says what is written. Marshal leaves Google's messages that no field of the API has to
-// protojson.
+// The descriptor of the message determines what is written. Marshal lets protojson write those of Google's messages that no
+// field of the API has.
 func Marshal(m proto.Message) ([]byte, error) {
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
 	b := appendAnyMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())

@@ -137,7 +137,7 @@ func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	return appendMessage(b, m)
 }
 
-// isForeign reports whether the message is one of Google's and not of the API.
+// isForeign reports whether the message is one of Google's types and not one of the API's.
 func isForeign(d protoreflect.MessageDescriptor) bool {
 	return strings.HasPrefix(string(d.FullName()), "google.")
 }

@@ -85,7 +85,7 @@ func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, maxB
 	return m, b, nil
 }
 
-// listEnd tells which end of a list a lower limit keeps.
+// listEnd says which end of a list a lower limit keeps.
 type listEnd int
 
 const (

@@ -135,7 +135,7 @@ func EventText(text, kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// JSON returns the message as JSON, for the progress of a stream whose messages have no text field.
+// JSON returns the message as JSON. Streams whose messages have no text field use it for their progress.
 func JSON(m proto.Message) string {
 	b, err := wire.Marshal(m)
 	if err != nil {

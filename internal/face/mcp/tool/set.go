@@ -14,10 +14,10 @@ type Set struct {
 	Tools []Tool
 }
 
-// Defs are JSON Schemas to which others refer as "#/$defs/NAME".
+// Defs are JSON Schemas that other schemas refer to as "#/$defs/NAME".
 type Defs map[string]string
 
-// NewSet returns a set. The schemas of its tools get those of the definitions to which they refer.
+// NewSet returns a set. It adds to the schemas of the tools the definitions that they refer to.
 func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	for i := range tools {
 		t := &tools[i].Tool
@@ -30,7 +30,7 @@ func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 // reference matches the reference of a schema to a definition.
 var reference = regexp.MustCompile(`"#/\$defs/([^"]+)"`)
 
-// withDefs adds the definitions to which the schema refers, and removes spaces.
+// withDefs adds the definitions that the schema refers to, and removes spaces.
 func (d Defs) withDefs(schema json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, schema) != nil {

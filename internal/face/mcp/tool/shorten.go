@@ -72,8 +72,8 @@ func (s *shortener) shorten() ([]byte, error) {
 
 func (s *shortener) marshal() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
 
-// keepLast leaves out the first items of a list. The other items may fill the room that the rest of the answer leaves,
-// and at least a quarter of the result.
+// keepLast leaves out the first items of a list. The items that it keeps may fill the room that the rest of the answer leaves,
+// or a quarter of the result if that is more.
 func (s *shortener) keepLast(c Cut, size int) error {
 	in, f := parentAt(s.message, c.Field)
 	if f == nil || !in.Has(f) {
@@ -216,8 +216,8 @@ func (s *shortener) shortenLists() ([]byte, error) {
 	}
 }
 
-// noteCut notes that the answer holds only a part of a field. If the field was already shortened to of, noteCut changes the note
-// about that.
+// noteCut notes that the answer holds only a part of a field. If an earlier note says that the field was shortened to the
+// length of, noteCut changes that note.
 func (s *shortener) noteCut(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return

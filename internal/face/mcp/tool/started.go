@@ -10,10 +10,10 @@ import (
 
 // TaskSpec says which tasks the calls of a tool start. The zero value means that they start none.
 type TaskSpec struct {
-	Path         string // of the result's field with the id of the task; if a part of it is a list, all of its tasks were started
+	Path         string // path of the result's field that has the id of the task; if a part of the path is a list, all tasks in the list were started
 	OutlivesCall bool   // the task goes on if the client leaves while the call waits for it
 	AtOnce       bool   // the call does not wait for the task
-	Landed       bool   // what the client waits for is that the work of the tasks has landed
+	Landed       bool   // the client waits until the work of the tasks has landed
 	Unless       string // bool field of the request: if it is set, the call starts no task
 }
 
@@ -22,7 +22,8 @@ type StartedTasks struct{ IDs []string }
 
 type startedKey struct{}
 
-// WithStartedTasks returns a context for one call, which sets the ids of the tasks that it has started.
+// WithStartedTasks returns a context for one call. When the call has started tasks, it sets their ids in the returned
+// StartedTasks.
 func WithStartedTasks(ctx context.Context) (context.Context, *StartedTasks) {
 	s := &StartedTasks{}
 	return context.WithValue(ctx, startedKey{}, s), s

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Stream makes a tool from a method that answers with a stream of messages. Each message is sent as progress when it
-// arrives, as the text that texts finds in it. The result is all messages merged: lists are joined, and other fields
-// keep their last value. If the stream holds more than fits into a result, it is ended early.
+// Stream makes a tool from a method that answers with a stream of messages. The function texts returns the texts of each
+// message, which are sent as progress when the message arrives. The result is all messages merged: lists are joined, and other
+// fields keep their last value. If the stream holds more than fits into a result, it is ended early.
 func Stream[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string, opts ...Option[PQ],
 ) Tool {

@@ -21,9 +21,9 @@ type Tool struct {
 	Handler func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error)
 	// Method is the full gRPC name of the method that the tool calls.
 	Method string
-	// Contract is set if clients depend on the tool, and Operator if it is for those who operate Fleet.
+	// Contract means that clients depend on the tool. Operator means that the tool is for people who operate Fleet.
 	Contract, Operator bool
-	// BriefInput is the schema of the arguments without those that only operators need; empty if there are none.
+	// BriefInput is the schema without the arguments that only operators need. It is empty if there are no such arguments.
 	BriefInput json.RawMessage
 	// Task says which tasks a call starts; see WithStartedTasks.
 	Task TaskSpec
@@ -37,7 +37,7 @@ type Spec struct {
 	Contract, Operator bool
 	// Input and Output are the JSON Schemas of the arguments and of the result. They may refer to the Defs of the set.
 	Input, Output string
-	// BriefInput leaves out the arguments that only operators need; empty if there are none.
+	// BriefInput is Input without the arguments that only operators need. It is empty if there are no such arguments.
 	BriefInput string
 	// Task is the field of Tool.
 	Task TaskSpec

@@ -271,8 +271,8 @@ func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	require.True(t, proto.Equal(before, shared))
 }
 
-// TestNoteOfTextsThatAreShortenedTwice checks the note of an answer whose texts are shortened again, because shortening them
-// to 200 bytes was not enough.
+// TestNoteOfTextsThatAreShortenedTwice checks the note of an answer whose texts are shortened a second time, because the
+// answer was still too large after they had been shortened to 200 bytes.
 func TestNoteOfTextsThatAreShortenedTwice(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 5000)
@@ -291,7 +291,8 @@ func TestNoteOfTextsThatAreShortenedTwice(t *testing.T) {
 	require.Contains(t, note, "6 more fields were shortened")
 }
 
-// TestDefs checks that a schema gets the definitions that it needs, also those of other definitions, once each.
+// TestDefs checks that a schema gets each definition that it needs once, including definitions that only other definitions
+// refer to.
 func TestDefs(t *testing.T) {
 	t.Parallel()
 	defs := tool.Defs{
