@@ -52,8 +52,8 @@ func WithoutVariables(environ []string, patterns ...[]string) []string {
 	})
 }
 
-// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty,
-// and what programs must reach without a proxy.
+// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty, and the
+// hosts that programs must reach without a proxy.
 func Environ(variables map[string]string) []string {
 	variables = withNoProxy(variables)
 	list := make([]string, 0, len(variables)+1)

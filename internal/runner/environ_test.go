@@ -15,7 +15,7 @@ func TestNoProxyForFleet(t *testing.T) {
 	const proxy, report = "http://proxy.example.com:3128", "http://10.0.0.5:8101/mcp"
 	for name, c := range map[string]struct {
 		env  map[string]string
-		want string // of both variables; "-" if they must not be set
+		want string // value of both variables; "-" if they must not be set
 	}{
 		"no proxy":         {map[string]string{"FLEET_REPORT_URL": report}, "-"},
 		"lower case":       {map[string]string{"http_proxy": proxy, "FLEET_REPORT_URL": report}, "localhost,127.0.0.1,::1,10.0.0.5"},

@@ -270,7 +270,7 @@ func (f *follower) readOutput() (bool, error) {
 	return n > 0 || skipped > 0, err
 }
 
-// skipGap passes on what the parser makes of the data before the gap, and moves the offset past the gap.
+// skipGap passes on the pieces in the data before the gap, and moves the offset past the gap.
 func (f *follower) skipGap() error {
 	var pieces []driver.Piece
 	if s, ok := f.parser.(driver.Skipper); ok {

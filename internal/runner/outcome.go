@@ -46,7 +46,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
-		o.Summary = strings.ToValidUTF8(s[:min(len(s), maxSummary)], "") // the limit may be in a character
+		o.Summary = strings.ToValidUTF8(s[:min(len(s), maxSummary)], "") // the limit may split a character
 	}
 	for _, name := range []string{payloadFile, "output"} {
 		if name == "output" && f.format.Kind != "text" {

@@ -11,11 +11,11 @@ import (
 // maxReach limits how many paths are made readable because of PATH, so that a directory with very many links costs little.
 const maxReach = 512
 
-// These are the names beside a directory of programs that belong to the same installation. Other names are left out: a home
-// directory, a repository or a tool's own directory may have a bin too, and secrets beside it.
+// The names of files next to a directory of programs that belong to the same installation. Other names are left out: a home directory, a
+// repository or a tool's own directory may also have a bin, with secrets next to it.
 var (
 	besideBin   = []string{"lib", "lib32", "lib64", "libexec"}
-	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not in ~/.local, whose share has logins
+	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not in ~/.local, where share has logins
 	besideGo    = []string{"src", "pkg", "VERSION", "go.env", "misc", "api"}
 	besideShims = []string{"bin", "lib", "libexec", "versions", "installs", "plugins", "version", "defaults", "pyenv.d", "rbenv.d", "nodenv.d", "goenv.d", "jenv.d"}
 )
@@ -24,9 +24,9 @@ var (
 var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 
 // readableDirs collects the paths that a confined run may read because its program, its servers or PATH name them: the
-// directories, the installations around them, and what their links lead to.
+// directories, the installations around them, and the targets of their links.
 type readableDirs struct {
-	run      string // the run's directory; what contains it may also contain the runs of other agents
+	run      string // the run's directory; its parents may also contain the runs of other agents
 	excluded []string
 	paths    []string // without what is in excluded
 	visited  map[string]bool
@@ -53,14 +53,15 @@ func (r *readableDirs) addProgram(path string) {
 	}
 }
 
-// addInstallation makes the directory readable if it is a directory of programs, with its installation.
+// addInstallation makes the directory and its installation readable, but only if it is a directory of programs.
 func (r *readableDirs) addInstallation(dir string) {
 	if base := filepath.Base(dir); base == "bin" || base == "sbin" {
 		r.addProgramDir(dir)
 	}
 }
 
-// addProgramDir makes a directory of programs readable, with its installation and that of each program to which it has a link.
+// addProgramDir makes a directory of programs and its installation readable. It does the same for the programs to which the
+// directory has links.
 func (r *readableDirs) addProgramDir(dir string) {
 	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.visited[dir] {
 		return
@@ -109,7 +110,7 @@ func (r *readableDirs) addProgramDir(dir string) {
 	}
 }
 
-// addEnviron makes readable what PATH and the credentialVariables name.
+// addEnviron makes the paths in PATH and in the credentialVariables readable.
 func (r *readableDirs) addEnviron(env []string) {
 	for _, v := range env {
 		name, list, _ := strings.Cut(v, "=")
@@ -124,8 +125,8 @@ func (r *readableDirs) addEnviron(env []string) {
 	}
 }
 
-// ReadablePaths returns the paths that every confined run with the environment may read because of it, and because of the
-// program. A path that contains the run's directory is an exception. The program may be empty.
+// ReadablePaths returns the paths that every confined run may read because of the environment and the program. A run may
+// not read a returned path that contains the run's own directory. The program may be empty.
 func ReadablePaths(env []string, program string) []string {
 	r := &readableDirs{}
 	if program != "" {

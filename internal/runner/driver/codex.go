@@ -45,7 +45,7 @@ const (
 	codexFullAccess     = "danger-full-access"
 )
 
-// codexModes are the sandboxes of Codex, by the role's permission mode.
+// codexModes maps each permission mode of a role to a sandbox of Codex.
 var codexModes = map[string]string{
 	"": codexWorkspaceWrite, acp.AcceptEdits: codexWorkspaceWrite, "plan": codexReadOnly, "bypassPermissions": codexFullAccess,
 	codexReadOnly: codexReadOnly, codexWorkspaceWrite: codexWorkspaceWrite, codexFullAccess: codexFullAccess,
@@ -121,8 +121,8 @@ func codexOptions(j Job, out *Command) ([]string, error) {
 
 var codexNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// codexServers returns the settings for the MCP servers of the run. No argument may contain a secret. So a shell reads
-// a server's variables from a file before it executes the server, and headers are in the environment.
+// codexServers returns the settings for the MCP servers of the run. Arguments must not contain secrets. So a shell reads a
+// server's variables from a file before it executes the server, and headers are passed in the environment.
 func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)

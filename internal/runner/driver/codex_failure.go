@@ -12,21 +12,21 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// codexError is an error that Codex reports over the Agent Client Protocol, and after which it repeats the request to its model.
+// codexError is an error that Codex reports over the Agent Client Protocol before it repeats a request to its model.
 type codexError struct {
 	Message string          `json:"message"` // for example "Reconnecting... 1/5"
 	Info    json.RawMessage `json:"codexErrorInfo"`
 	Details string          `json:"additionalDetails"`
 }
 
-// retryStep returns a step for the request that is repeated.
+// retryStep returns a step for the repeated request.
 func (e *codexError) retryStep() Piece {
 	_, status := acp.CodexError(e.Info)
 	attempt, limit, why := parseReconnecting(e.Message)
 	return codexRetry(attempt, limit, status, cmp.Or(codexFailureReason(e.Details), why))
 }
 
-// codexRetry returns a step for a request to the model that failed and is repeated.
+// codexRetry returns a step for a failed request to the model that Codex repeats.
 func codexRetry(attempt, limit, status int, why string) Piece {
 	r := &fleet.RequestRetry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(why)}
 	text := "a request to the model failed (" + cmp.Or(r.Error, "unknown error") + ") and is repeated"
@@ -38,8 +38,8 @@ func codexRetry(attempt, limit, status int, why string) Piece {
 
 var reconnectingPattern = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
 
-// parseReconnecting splits the message with which Codex says that it repeats a request: the attempt that failed, how many attempts there
-// are, and why. attempt is 0 if the message says something else.
+// parseReconnecting parses the message in which Codex says that it repeats a request. It returns the number of the failed
+// attempt, the maximum number of attempts, and the reason. attempt is 0 for any other message.
 func parseReconnecting(message string) (attempt, limit int, why string) {
 	m := reconnectingPattern.FindStringSubmatch(message)
 	if m == nil {
@@ -100,7 +100,7 @@ var codexMessages = []struct {
 	{"error sending request", fleet.CodeNetwork},
 }
 
-// codesOfAPI are the codes of errors of OpenAI's API, by the code or the type of the error.
+// codesOfAPI maps the code or the type of an error of OpenAI's API to a reason code.
 var codesOfAPI = map[string]fleet.ReasonCode{
 	"context_length_exceeded": fleet.CodeContextFull, "insufficient_quota": fleet.CodeBilling, "rate_limit_exceeded": fleet.CodeRateLimited,
 	"rate_limit_error": fleet.CodeRateLimited, "authentication_error": fleet.CodeAuth, "invalid_api_key": fleet.CodeAuth,
@@ -108,8 +108,8 @@ var codesOfAPI = map[string]fleet.ReasonCode{
 	"api_error": fleet.CodeOverloaded, "overloaded_error": fleet.CodeOverloaded, "usage_limit_reached": fleet.CodeUsageWindow,
 }
 
-// codexCode returns the code of an error message of Codex, or an empty code. The events of `codex exec --json` have no field for
-// it. The beginning of a message is Codex's own text.
+// codexCode returns the reason code for an error message of Codex, or an empty code if the message is unknown. It compares the
+// beginnings of messages, which Codex itself writes, because the events of `codex exec --json` have no field for a code.
 func codexCode(message string) fleet.ReasonCode {
 	e := parseAPIError(message)
 	if code := cmp.Or(codesOfAPI[e.Code], codesOfAPI[e.Type]); code != "" {

@@ -78,8 +78,9 @@ func (p *codexParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// turnUsage returns a step for the usage of a turn, which is the difference to the usage before it. Codex does not say how much of
-// an earlier conversation was cached, so the first turn of a resumed one counts no cached tokens.
+// turnUsage returns a step for the usage of a turn. That is the usage of the conversation minus its usage before the turn.
+// Codex does not say how much of an earlier conversation was cached, so the first turn of a resumed conversation counts no
+// cached tokens.
 func (p *codexParser) turnUsage(u *codexUsage) Piece {
 	before := p.usage
 	p.usage = tokens{in: u.Input, out: u.Output}
@@ -98,8 +99,8 @@ func (p *codexParser) turnUsage(u *codexUsage) Piece {
 
 var digitsPattern = regexp.MustCompile(`\d+`)
 
-// handleError handles an error after which Codex continues, or with which it ends. Repeated errors are reported once, because they are
-// not progress, except for requests to the model that Codex repeats.
+// handleError handles an error after which Codex continues or ends. It reports a repeated error only once, because it is not a
+// sign of progress. But it reports each request to the model that Codex repeats.
 func (p *codexParser) handleError(message string) []Piece {
 	if attempt, limit, why := parseReconnecting(message); attempt > 0 {
 		p.lastError = why

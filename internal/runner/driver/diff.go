@@ -6,7 +6,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// maxDiffed limits the texts between which a patch is computed, in bytes.
+// maxDiffed limits the total size of the two texts that unifiedDiff compares, in bytes.
 const maxDiffed = 256 << 10
 
 // unifiedDiff returns the change between two texts in the unified format, without file names.

@@ -61,7 +61,7 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 // maxLastText limits a text that is joined from pieces, in bytes.
 const maxLastText = 1 << 20
 
-// appendPiece appends the piece to the text, as many of its characters as maxLastText allows.
+// appendPiece appends the piece to the text. It appends only complete characters, and none beyond maxLastText.
 func appendPiece(text []byte, piece string) []byte {
 	text = append(text, piece[:min(len(piece), maxLastText-len(text))]...)
 	return text[:completeRunes(text)]

@@ -7,8 +7,8 @@ type Limits struct {
 	Effort   string `yaml:"effort"`    // how much the model thinks; empty: the program's default
 	MaxTurns int    `yaml:"max_turns"` // the most requests to the model in one run; 0: the program's default
 
-	// MaxCostUSD is what one task may cost; 0: no limit. Fleet adds up what the program says that it has used, and Claude Code
-	// also checks it for each run. Both do so after each request to the model, so the last request can exceed it.
+	// MaxCostUSD is the most that one task may cost; 0: no limit. Fleet adds up the usage that the program reports. Claude Code
+	// also checks the limit in each run. Both check after each request to the model, so the last request can exceed the limit.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 }
 

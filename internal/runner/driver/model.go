@@ -49,13 +49,13 @@ type ModelSettings struct {
 	MaxRequests   int           // limits the requests of a run to its model; 0: 500
 }
 
-// ModelNeeds says what a run of an agent on a model needs on its machine. Package model/definition finds it out.
+// ModelNeeds lists what a run of an agent on a model needs on its machine. Package model/definition determines it.
 type ModelNeeds struct {
-	ProgramSource string       // the part of the definition or the configuration that starts programs, for people; empty: there is none
+	ProgramSource string       // the part of the definition or configuration that starts programs, described for people; empty if no part does
 	Programs      []string     // these programs
-	UsesMachine   bool         // it uses files, programs or code of the machine
-	Skills        []string     // directories that it reads in the home of the server's user, relative to the home
-	Variables     []string     // names of the environment variables that it may read, including the keys of models
+	UsesMachine   bool         // the run uses files, programs or code of the machine
+	Skills        []string     // directories that the run reads, relative to the home of the server's user
+	Variables     []string     // names of the environment variables that the run may read, including the keys of models
 	Models        []string     // the models that the definition names
 	Agents        []fleet.Role // the agents of the definition
 }
@@ -73,8 +73,8 @@ type model struct {
 	variables []string
 }
 
-// NewModel returns a driver that starts the command for the agent of the job, which has no task yet. variables are the names of the
-// environment variables that its definition may use, including the keys of models.
+// NewModel returns a driver that runs the command for the agent of job. The job has no task yet. variables are the names of
+// the environment variables that the agent's definition may use, including the keys of models.
 func NewModel(command []string, job ModelJob, variables []string) Driver {
 	return model{command, job, variables}
 }

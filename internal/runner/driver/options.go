@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code checks.
-// Fleet itself enforces max_cost_usd, but only for programs that report what they use while they work.
+// taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code
+// checks. Fleet itself enforces max_cost_usd, but only for programs that report their usage while they work.
 var taskOptions = map[string][]string{
 	"claude":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
 	"codex":   {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},

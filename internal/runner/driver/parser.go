@@ -23,7 +23,7 @@ type Format struct {
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
 	// chooses its model.
 	Model string `json:"model,omitempty"`
-	// Output means that the run's last message has the JSON object of fleet.Outcome.Output.
+	// Output reports whether the run's last message has the JSON object of fleet.Outcome.Output.
 	Output bool `json:"output,omitempty"`
 	// LostReason is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
 	// or if the agent had none.
@@ -72,7 +72,7 @@ type CallCounter interface {
 type Piece struct {
 	Step       bool // an action, not a text
 	Text       string
-	Data       *fleet.Step // the same for programs; nil if there is nothing to add to the text
+	Data       *fleet.Step // the step, for programs; nil if Text says everything
 	LostReason string      // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
@@ -200,7 +200,7 @@ func describeEnd(e Exit, detail string) string {
 	return text
 }
 
-// exitOutcome returns the status completed for a program that ended with exit code 0, and failed for any other.
+// exitOutcome returns an outcome with the status completed if the program ended with exit code 0, and otherwise failed.
 func exitOutcome(e Exit, detail string) fleet.Outcome {
 	o := fleet.Outcome{Status: fleet.TaskCompleted}
 	if e.Code >= 0 {

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// SchemaPrompt returns the instructions about an output schema, for a program that cannot be told otherwise.
+// SchemaPrompt returns the instructions about an output schema, for a program that has no option for the schema.
 func SchemaPrompt(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""
@@ -15,7 +15,8 @@ func SchemaPrompt(schema json.RawMessage) string {
 	return "End your work with a message that is one JSON object and nothing else. A program reads it, and refuses it unless it matches this JSON Schema:\n\n" + string(schema)
 }
 
-// withSchema returns the job with the output schema of its task in the prompt, for a program that cannot be told otherwise.
+// withSchema returns the job with the output schema of its task in the prompt, for a program that has no option for the
+// schema.
 func withSchema(j Job) Job {
 	if text := SchemaPrompt(j.Options.OutputSchema); text != "" {
 		j.Prompt += "\n\n" + text
@@ -23,11 +24,12 @@ func withSchema(j Job) Job {
 	return j
 }
 
-// maxObjects is how many beginnings of an object FindObject tries.
+// maxObjects is the number of positions at which FindObject tries to parse an object.
 const maxObjects = 100
 
-// FindObject returns the JSON object in the text of a message: the whole text, or else the last object that begins and ends at
-// the borders of lines, because models like to explain an object and to put it in a code block. It returns nil if there is none.
+// FindObject returns the JSON object in the text of a message. That is the whole text, or else the last object that begins at
+// the start of a line and ends at the end of a line, because models like to explain an object and to put it in a code block.
+// FindObject returns nil if there is no such object.
 func FindObject(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if isObject(text) {

@@ -24,7 +24,7 @@ func truncate(s *fleet.Step, text string) string {
 	if len(text) <= maxStepData {
 		return text
 	}
-	s.Whole = &fleet.Span{} // the reader of the output knows where it is
+	s.Whole = &fleet.Span{} // the follower of the output sets the span
 	return strings.ToValidUTF8(text[:maxStepData], "") + "…"
 }
 

@@ -104,8 +104,8 @@ func (c codex) Terminal(j Job) (Command, error) {
 	return out, checkArguments(out.Argv, "shorten the role's options")
 }
 
-// resumeOptions are the options with which programs of the Agent Client Protocol continue a session on a terminal, by the name of
-// the program.
+// resumeOptions maps the name of a program that uses the Agent Client Protocol to the option with which it continues a session
+// on a terminal.
 var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--session"}
 
 // CheckTerminal implements TerminalDriver.
@@ -131,7 +131,7 @@ func (s shell) Terminal(Job) (Command, error) {
 	return Command{Argv: s.argv[:1], Format: Format{Kind: KindTerminal}}, nil
 }
 
-// terminalParser is for a program on a terminal, whose output nobody stores.
+// terminalParser is the parser for a program on a terminal. The output of such a program is not stored.
 type terminalParser struct{ format Format }
 
 // Parse implements Parser.
@@ -140,7 +140,7 @@ func (p terminalParser) Parse(data []byte, _ bool) (int, []Piece) { return len(d
 // Result implements Parser.
 func (p terminalParser) Result(e Exit) Result {
 	o := exitOutcome(e, "")
-	if e.Signal == "" { // shells end with the code of the last command, which is not about the task
+	if e.Signal == "" { // the exit code of a shell is that of its last command, so it says nothing about the task
 		o.Status, o.Reason = fleet.TaskCompleted, ""
 	}
 	o.Summary = "a person used the program on a terminal"

@@ -17,8 +17,8 @@ func TestTerminals(t *testing.T) {
 	for _, tc := range []struct {
 		options Options
 		session string
-		argv    []string // of the program; NEW stands for a new id
-		file    string   // of the client's job; empty if the program is started directly
+		argv    []string // the program's arguments; NEW stands for a new id
+		file    string   // name of the file with the client's job; empty if the program is started directly
 	}{
 		{Options{Kind: "claude"}, id + " told", []string{"claude", "--setting-sources", "project", "--model", "m", "--allowedTools", "Bash", "--resume", id}, "claude.json"},
 		{Options{Kind: "claude"}, "", []string{"claude", "--setting-sources", "project", "--model", "m", "--allowedTools", "Bash", "--session-id", "NEW", "--append-system-prompt-file", "/run/system.md"}, "claude.json"},

@@ -13,7 +13,7 @@ const (
 	maxChunk   = 32 << 10 // bytes of output in one piece
 	maxSummary = 4000     // characters
 	maxReason  = 500      // characters
-	maxLast    = 16 << 10 // bytes that are kept of the last line
+	maxLast    = 16 << 10 // size of the kept part of the last line, in bytes
 )
 
 // textParser parses output that is plain text. Its summary is the last line with any text.
@@ -79,13 +79,13 @@ func (p *textParser) recordLastLine(data []byte) {
 	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
 }
 
-// endLine records the line as the last one, because it is complete.
+// endLine ends the incomplete line, and records it as the last line.
 func (p *textParser) endLine() {
 	p.recordLine(p.line)
 	p.line = p.line[:0]
 }
 
-// recordLine records the line as the last line if it has any text. It reports whether it has.
+// recordLine records the line as the last line if it has any text, and reports whether it has.
 func (p *textParser) recordLine(line []byte) bool {
 	line = line[:min(len(line), maxLast)]
 	if len(bytes.TrimSpace(line)) == 0 {

@@ -32,7 +32,8 @@ type Caches struct {
 	Links map[string]string `json:"links"` // targets, relative to Dir; "" removes the link
 }
 
-// updateLinks creates, changes and removes the links. What else the agent has at these paths stays, and so the agent does not share it.
+// updateLinks creates, changes and removes the links. If the agent has put anything else at the path of a link, it stays there
+// and is not shared.
 func (c Caches) updateLinks(root *os.Root) {
 	for name, target := range c.Links {
 		now, err := root.Readlink(name)
@@ -40,7 +41,7 @@ func (c Caches) updateLinks(root *os.Root) {
 			target = filepath.Join(c.Dir, target)
 		}
 		if err == nil {
-			ours := strings.Contains(now, "/"+filepath.Base(c.Dir)+"/") // also if Dir was elsewhere when the link was created
+			ours := strings.Contains(now, "/"+filepath.Base(c.Dir)+"/") // true even if Dir was elsewhere when the link was created
 			if !ours || now == target || root.Remove(name) != nil {
 				continue
 			}
@@ -110,7 +111,7 @@ func (h HomeFiles) neededDirs() []string {
 	return all
 }
 
-// createFile creates a file. It returns fs.ErrExist if there is anything with the name.
+// createFile creates a file. It returns fs.ErrExist if the name exists.
 func createFile(root *os.Root, name string, text []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

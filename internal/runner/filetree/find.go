@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Find returns the first path that the pattern of path/filepath matches, or an empty path. The agent decides what there is, so
-// the path says only that a file with this name exists.
+// Find returns the first path that the pattern of path/filepath matches, or an empty path. The agent controls the directory,
+// so the path proves only that a file with this name exists.
 func Find(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) == 0 {

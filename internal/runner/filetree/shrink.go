@@ -30,24 +30,24 @@ type ShrinkResult struct {
 	Removed int64 `json:"removed"` // the space that was freed
 }
 
-// These are limits of Shrink. A file counts as at least minSize, so that the number of files is limited too. The time of a last
-// use that is longer ago than maxAge does not matter.
+// Limits of Shrink. A file counts as at least minSize, so that the number of files is limited too. All times before maxAge ago
+// count as equal.
 const (
 	minSize  = 4096
 	maxAge   = 90 * 24 * time.Hour
-	maxLevel = 5 // of a path that a pattern of CacheLimit can match
+	maxLevel = 5 // length of the paths that a pattern of CacheLimit can match
 )
 
-// neverRemoved is the last use of what is not removed.
+// neverRemoved stands for the time of the last use of an entry that must not be removed.
 const neverRemoved = math.MaxInt64
 
 // removedName is the name of a directory that is being removed.
 const removedName = ".removed@fleet"
 
-// Shrink removes the least recently used files and whole directories if the directory is larger than its limit, until it is a
-// tenth below. Programs may use the directory at the same time.
+// Shrink removes the least recently used files and whole directories if the directory is larger than its limit. It stops when
+// the size is a tenth below the limit. Programs may use the directory at the same time.
 func Shrink(l CacheLimit) (s ShrinkResult, err error) {
-	bytes := map[int64]int64{} // by the time of the last use
+	bytes := map[int64]int64{} // sizes, by the time of the last use
 	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
 		bytes[used] += size
 		s.Bytes += size
@@ -72,16 +72,17 @@ func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 	return s, err
 }
 
-// walk calls visit with each file and each whole directory: when it was used last, in minutes, and its space on the disk. For
-// other directories, the time is never. walk removes directories that are empty since the time last, and returns their size.
+// walk calls visit with each entry, the time of its last use in minutes, and its size on the disk. It visits a whole directory
+// as one entry. The time of any other directory, and of a file to keep, is neverRemoved. walk also removes empty directories
+// that were not changed after the time last, and returns their size.
 func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
-	var parents []string // the directory that is visited, up to maxLevel
+	var parents []string // names on the path of the visited directory, up to maxLevel
 	now := time.Now()
 	latest := now.Unix() / 60
 	oldest := now.Add(-maxAge).Unix() / 60
 	used := func(e entry) int64 {
 		t := int64(e.stat.Mtim.Sec) //nolint:unconvert // the type depends on the system
-		if !e.isDir() {             // reading a directory changes its access time, and this walk does
+		if !e.isDir() {             // this walk reads directories, which changes their access times
 			t = max(t, int64(e.stat.Atim.Sec)) //nolint:unconvert // see above
 		}
 		return min(max(t/60, oldest), latest)
@@ -135,7 +136,7 @@ func matches(patterns []string, name string) bool {
 
 func sizeOf(e entry) int64 { return max(e.stat.Blocks*blockSize, minSize) }
 
-// usage returns when something in the subdirectory was used last, and the space that it takes.
+// usage returns the time when anything in the subdirectory was last used, and the size of the subdirectory.
 func (d *directory) usage(e entry, used func(entry) int64) (last, size int64, err error) {
 	last, size = used(e), sizeOf(e)
 	down, err := open(int(d.Fd()), e.name)

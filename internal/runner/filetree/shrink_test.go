@@ -60,7 +60,7 @@ func TestShrink(t *testing.T) {
 	require.LessOrEqual(t, s.Bytes, limit.MaxBytes)
 }
 
-// TestShrinkWhileUsed checks that a program that creates and removes files and directories meanwhile does not disturb it.
+// TestShrinkWhileUsed checks Shrink while a program creates and removes files and directories.
 func TestShrinkWhileUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ type Survey struct {
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
 	// of each subdirectory.
 	Parts map[string]Part `json:"parts"`
-	// TooDeep is the number of Files whose paths are too long for a system call. TooDeepIn is the path of the first of these
-	// directories, shortened to two levels.
+	// TooDeep is the number of Files whose paths are too long for a system call. TooDeepIn is the directory that contains the
+	// first of these files, shortened to two levels.
 	TooDeep   int64  `json:"deep,omitempty"`
 	TooDeepIn string `json:"deep_in,omitempty"`
 }
@@ -37,8 +37,8 @@ const maxPath = 4096
 // Examine returns the survey of the directory.
 func Examine(dir string) (Survey, error) {
 	s := Survey{Parts: map[string]Part{}}
-	var parents []string // the directories, at most two, that contain the directory that is visited, or are it
-	lengths := []int{0}  // of the paths of the directories that contain the directory that is visited, and of it, with a slash
+	var parents []string // names on the path of the visited directory, at most two
+	lengths := []int{0}  // lengths of the path of the visited directory and of its parents' paths, each with a slash
 	add := func(within []string, p Part) {
 		s.Files += p.Files
 		s.Repositories += p.Repositories

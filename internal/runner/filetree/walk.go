@@ -24,7 +24,7 @@ type entry struct {
 
 func (e entry) isDir() bool { return e.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// directory is the directory in which a walk is. Its file is closed while the walk is in a subdirectory.
+// directory is the directory that a walk is in. Its file is closed while the walk is in a subdirectory.
 type directory struct {
 	*os.File
 	name     string
@@ -55,7 +55,7 @@ func walk(root string, v visitor) error {
 	return d.walk(root, v)
 }
 
-// walk is the function walk for an open directory, which it closes. root names the directory in errors.
+// walk visits the open directory and everything below it, and closes it. root names the directory in errors.
 func (d *directory) walk(root string, v visitor) error {
 	var parents []*directory
 	defer func() { _ = d.Close() }()

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package gitfiles reads and repairs the files of git directories and working trees that agents wrote, without running git. An
-// agent decides what the files say, and may have replaced each by a link, a pipe or something huge.
+// agent decides what the files say, and may have replaced any of them by a link, a pipe or a huge file.
 //
 // Package sandbox calls it in a confined process, and gives its results to package worktree, which checks them again.
 package gitfiles
@@ -51,7 +51,7 @@ const (
 	maxWorktrees       = 1000
 	maxShared          = 100
 	maxListedWorktrees = 100     // number of Info.Worktrees
-	maxWorktree        = 4 << 10 // size of one of them, in bytes
+	maxWorktree        = 4 << 10 // total length of the path and the HEAD of one of them, in bytes
 )
 
 // Read reads the git directory. It fails only if there is no such directory.
@@ -160,7 +160,7 @@ var plainSettings = map[string]bool{
 
 var plainValuePattern = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// IsPlain reports whether the setting is one that a view of a repository may have.
+// IsPlain reports whether a view of a repository may have the setting.
 func (s Setting) IsPlain() bool {
 	return plainSettings[s.Section+"."+s.Name] && plainValuePattern.MatchString(s.Value) && len(s.Value) <= maxValue
 }

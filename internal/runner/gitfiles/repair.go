@@ -31,11 +31,12 @@ const (
 	maxLockDepth   = 16
 )
 
-// staleLockAge is the age from which a lock cannot belong to a git that still runs.
+// staleLockAge is the age at which the git process that created a lock must have ended.
 const staleLockAge = 10 * time.Minute
 
-// Repair restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
-// which remain if git was killed, and would make every later command fail. No program of the agent may run.
+// Repair restores the link from the working tree to the git directory if it is missing or names another directory. It also
+// removes the locks of killed git processes, because they would make every later command fail. No program of the agent may run
+// during Repair.
 func Repair(t Tree) (RepairResult, error) {
 	if t.Link != "" {
 		if err := t.restoreLink(); err != nil {
@@ -62,7 +63,7 @@ func (t Tree) restoreLink() error {
 	info, err := root.Lstat(".git")
 	if err == nil {
 		if now, err := readRegular(root, ".git", maxSmallFile); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
-			return nil // what is not a file may be a repository of the agent
+			return nil // anything but a regular file may be a repository of the agent
 		}
 		err = root.Remove(".git")
 	}

@@ -49,7 +49,7 @@ func EnterNamespace() (outside ID, exists bool, err error) {
 	if outside, err = Of(pid); err != nil {
 		return ID{}, true, err
 	}
-	// Mounts of the machine, and their ends, still reach this namespace.
+	// Mounts and unmounts outside still reach this namespace.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return ID{}, true, fmt.Errorf("cannot separate mounts: %w", err)
 	}

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is marked by its limit for the time of realtime threads, as well as by its environment: descendants inherit a limit
-// whatever program they execute and whatever they do to their environment, and only root can raise it. No program is affected,
-// because the limit is 146,000 years. Its lower bits say to which run the process belongs.
+// A process is marked by its environment and by its limit for the time of realtime threads. Descendants inherit the limit
+// whatever program they execute and however they change their environment, and only root can raise it. The limit is at least
+// 146,000 years, so it affects no program. Its lower bits identify the run of the process.
 const (
 	tagBit  = 1 << 62
-	runBits = 22 // bits for one run of a directory
+	runBits = 22 // bits that identify a run within its directory
 )
 
-// tagOf returns the limit of the processes with the variable.
+// tagOf returns the limit that marks the processes with the variable.
 func tagOf(variable string) uint64 {
 	variable = strings.TrimSuffix(variable, "/")
 	return tagBit | dirBits(path.Dir(variable)) | hash(path.Base(variable))>>(64-runBits)
 }
 
-// dirBits returns the bits that all processes have whose variable is in the directory.
+// dirBits returns the bits that are common to the processes whose variables are in the directory.
 func dirBits(dir string) uint64 { return hash(dir) >> 2 &^ (1<<runBits - 1) }
 
 func hash(s string) uint64 {
@@ -31,8 +31,8 @@ func hash(s string) uint64 {
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// Tag marks the calling process and its future descendants, so that KillMarked finds them even without the variable in their
-// environments. It does nothing if the process has such a limit already.
+// Tag marks the calling process and its future descendants, so that KillMarked finds them even if the variable is not in their
+// environments. It does nothing if the process already has such a limit.
 func Tag(variable string) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &now); err != nil {
@@ -45,7 +45,8 @@ func Tag(variable string) error {
 	return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: tag, Max: tag})
 }
 
-// hasTag reports whether the process is tagged with the variable or, if it ends with a slash, with one in its directory.
+// hasTag reports whether the process is tagged with the variable. If the variable ends with a slash, any variable in that
+// directory counts.
 func hasTag(pid int, variable string) bool {
 	var now unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil || now.Max == unix.RLIM_INFINITY || now.Max&tagBit == 0 {

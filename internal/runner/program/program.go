@@ -65,7 +65,7 @@ func (p *Program) Status() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// EndStep is a signal for the program, and the time that the program gets to end before it.
+// EndStep is a signal for the program, and how long the program may take to end before it gets the signal.
 type EndStep struct {
 	Wait   time.Duration
 	Signal syscall.Signal

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startSupervisor answers the questions of a run with the function answer. If the answer has an empty status, it
-// does not write it. lines receives the verb of each line that the run writes.
+// startSupervisor answers the questions of a run with the function answer. It does not write an answer with an empty status.
+// lines receives the verb of each line that the run writes.
 func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
 	t.Helper()
 	run = t.TempDir()

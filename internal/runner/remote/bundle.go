@@ -71,8 +71,8 @@ func (b *bundles) expire(id string, r *bundle) {
 	}
 }
 
-// create creates the bundle if necessary. partlySent means that the caller has already received a part of it. Then create does
-// not create another bundle, which could have other contents, but fails.
+// create creates the bundle if necessary. partlySent means that the caller has already received a part of it. Then create
+// fails instead of creating another bundle, which could have other contents.
 func (b *bundle) create(ctx context.Context, write func(context.Context, io.Writer) error, partlySent bool) error {
 	select {
 	case b.lock <- struct{}{}:

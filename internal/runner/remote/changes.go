@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits of reported changes. The client enforces them too, because an agent can replace its runner.
+// Limits for reported changes. The client enforces them too, because an agent can replace its runner.
 const (
 	maxPatch = 16 << 20 // bytes of a page of a patch
 	maxText  = 4 << 10  // bytes of a path or a reason

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// integrate makes one call of the repository, and waits for its result. If the connection breaks, it makes the call again.
+// integrate makes a request to the repository and waits for its result. If the connection breaks, it repeats the request.
 func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateRequest) (response *runnerv1.IntegrateResponse, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer)
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Large: digest}, out)
 }
 
-// uploadPiece is how many bytes one request of an upload has at most, and uploadTime is how long it may take.
+// uploadPiece is the maximum size of one request of an upload, in bytes, and uploadTime is how long the request may take.
 const (
 	uploadPiece = 4 << 20
 	uploadTime  = 2 * time.Minute

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Repositories is implemented by Runners that can bring the work of agents together.
+// Repositories is implemented by Runners that can combine the work of agents.
 type Repositories interface {
 	// Repository returns the repository of the agent's project. The error is UNIMPLEMENTED if the agent does not work in a clone of one.
 	Repository(ctx context.Context, a fleet.Agent, s Source) (Repository, error)
@@ -18,22 +18,24 @@ type Repositories interface {
 
 // Source says where the repository of a project is.
 type Source struct {
-	URL    string // empty: that of the remote of the agent's clone
+	URL    string // empty: the URL of the remote of the agent's clone
 	Branch string // the branch at which work begins; empty: the default branch
 }
 
-// Repository is a copy of the repository of a project, beside the clone of an agent. Methods with a name of fleet.Repository have its
-// contract.
+// Repository is a copy of a project's repository, next to the clone of an agent. Methods that fleet.Repository has too have
+// the same contract.
 type Repository interface {
-	// Collect copies the commit from the agent's clone, if the clone has it, and says what the repository has then.
+	// Collect copies the commit from the agent's clone, if the clone has it, and returns what the repository has afterwards.
 	Collect(ctx context.Context, commit string) (CollectResult, error)
-	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has it then.
+	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has the commit afterwards.
 	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
-	// Pack writes a git pack with the commit of the agent's clone, without what the commits of have need. Unless whole is set, it also
-	// leaves out what the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does not have the commit.
+	// Pack writes a git pack with the commit of the agent's clone. It leaves out the objects that the commits in have need and,
+	// unless whole is set, those that the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does
+	// not have the commit.
 	Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error
 
-	// ReadLarge writes the Git LFS file with the digest of the agent's clone. The error is CHANGES_NOT_FOUND if the clone does not have it.
+	// ReadLarge writes the Git LFS file with the digest from the agent's clone. The error is CHANGES_NOT_FOUND if the clone does
+	// not have the file.
 	ReadLarge(ctx context.Context, digest string, out io.Writer) error
 	// AddLarge adds a Git LFS file, and reports whether its content has the digest.
 	AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error)
@@ -48,17 +50,17 @@ type Repository interface {
 	Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error)
 }
 
-// CollectResult is what a repository has of a commit.
+// CollectResult says what a repository has of a commit.
 type CollectResult struct {
 	Found bool
-	Have  []string // if the repository does not have the commit: commits that it has
-	Large []string // if it has: the digests of Git LFS files whose content it lacks
+	Have  []string // commits that the repository has; only if the commit is not found
+	Large []string // digests of Git LFS files whose content is missing; only if the commit is found
 }
 
-// landing is the feature of runners that have repositories.
+// landing is the name of the feature of runners that have repositories.
 const landing = "landing"
 
-// features returns what the runners can do, for the handshake.
+// features returns the features of the runners, for the handshake.
 func (s *Server) features() []string {
 	if _, ok := s.runners.(Repositories); ok {
 		return []string{landing}
@@ -125,7 +127,7 @@ func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.Integr
 	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner")
 }
 
-// Repository returns the repository of the project, beside the clone of the agent. It makes no request.
+// Repository returns the repository of the project, next to the clone of the agent. It makes no request.
 func (c *Client) Repository(a fleet.Agent, s Source) Repository {
 	return repository{runner{c, a}, &runnerv1.Source{Url: s.URL, Branch: s.Branch}}
 }
@@ -136,7 +138,7 @@ type repository struct {
 	source *runnerv1.Source
 }
 
-// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot bring work together.
+// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot combine work.
 func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
 	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
 		at, err := c.handshake(ctx, a.UID)

@@ -114,7 +114,8 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerWithoutLanding uses a runner whose handshake does not say that it brings work together. It must get no such call.
+// TestRunnerWithoutLanding uses a runner whose handshake does not say that it can combine work. Such a runner must get no call
+// for it.
 func TestRunnerWithoutLanding(t *testing.T) {
 	old := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
 	w := old.serve(t, nil).(runner)

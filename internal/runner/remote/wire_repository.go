@@ -5,7 +5,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits of what a runner reports about work that comes together. The client enforces them, because an agent can replace its runner.
+// Limits for what a runner reports about combined work. The client enforces them, because an agent can replace its runner.
 const (
 	maxOverlaps     = 10_000 // pairs
 	maxOverlapFiles = 1000   // of a pair

@@ -62,7 +62,7 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 // TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // a message to a program itself says whether it must be confirmed; only programs on this machine are on terminals and keep within allowances, and no program knows what its task continues
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // messages to programs themselves say whether they must be confirmed; terminals and allowances exist only on this machine; and programs do not know what their tasks continue
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID
 	}
@@ -88,7 +88,7 @@ func TestWireHasEveryField(t *testing.T) {
 	}
 }
 
-// TestWireHasEveryFieldOfChanges checks the same for changes, checks and their results.
+// TestWireHasEveryFieldOfChanges does the same for changes, checks and their results.
 func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFromProto(changesToProto(nil)))
 	var c fleet.Changes
