@@ -1,5 +1,4 @@
-// Package price has the prices of popular models. They are the prices of November 2026, which the configuration can replace
-// and extend.
+// Package price has the prices of popular models, as of November 2026. The configuration can replace and extend them.
 package price
 
 import (
@@ -60,11 +59,11 @@ func (t Table) exact(model string) (fleet.Price, bool) {
 	return fleet.Price{}, false
 }
 
-// List has the prices of a server: its own, which can change while the list is used, and the published ones of all other models. In JSON,
-// it is the table of its own prices. A nil List has the published prices.
+// List has the prices of a server: its own prices, which can change while the list is used, and the published prices of all
+// other models. Its JSON form is the table of its own prices. A nil List has only the published prices.
 type List struct{ own atomic.Pointer[Table] }
 
-// NewList returns a list with these prices of its own.
+// NewList returns a list with the given own prices.
 func NewList(own map[string]fleet.Price) *List {
 	l := &List{}
 	l.Set(own)

@@ -29,26 +29,26 @@ type State struct {
 	PlaceError      func(a *fleet.Agent) error                      // why the agent's place cannot be used; nil if it can
 	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the principal that queued the task may not use the agent; nil if it may
 	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run
-	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why it may not use the credential of its agent now
-	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what it must reserve of each budget
-	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has so much left
+	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why the task may not use the credential of its agent now
+	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what the task must reserve of each budget
+	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has at least this amount left
 }
 
-// Detail says how much a decision says about the tasks that wait. To say more takes more time.
+// Detail is how much a decision says about the tasks that wait. More detail takes more time.
 type Detail int
 
 // The details of decisions.
 const (
-	NoWaits Detail = iota // only what starts, ends, is created and retired
+	NoWaits Detail = iota // only which tasks start or end, and which agents are created and retired
 	Reasons               // why tasks wait
 	Texts                 // why tasks wait, with texts for people
 )
 
-// Decision says what becomes of the pending tasks.
+// Decision says what happens to the pending tasks.
 type Decision struct {
 	Order     []*fleet.QueuedTask     // the pending tasks, the next one first
 	Start     []Start                 // those that start now
-	Waits     map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first; empty with NoWaits
+	Waits     map[string][]fleet.Wait // why the others wait, by id, current reasons first; empty with NoWaits
 	End       map[string]string       // why tasks can never start, by id
 	ChangesAt time.Time               // when the decision may change by itself; zero if it does not
 
@@ -104,7 +104,7 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 		if q.Status == fleet.TaskPending {
 			g := group{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
 			if q.Delegation.Waits {
-				g.rank = math.MaxInt // it has given its agent away only for as long as it waits
+				g.rank = math.MaxInt // it gave up its agent only for the time that it waits
 			}
 			places = append(places, place{q, g.rank, turns[g]})
 			turns[g]++
@@ -121,13 +121,13 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 type decider struct {
 	State
 	Decision
-	assigned       map[string]*fleet.QueuedTask // what starts now, by agent
-	exclusive      map[string]*fleet.QueuedTask // what runs or starts now, by exclusive key
+	assigned       map[string]*fleet.QueuedTask // the task that starts now, by agent
+	exclusive      map[string]*fleet.QueuedTask // the task that runs or starts now, by exclusive key
 	startedByOwner map[string]int               // how many tasks start now, by owner
 	ahead          map[string]int               // how many tasks wait only for their agent, by agent
 	pools          map[string]*fleet.Pool       // by key
 	groups         map[groupKey]*agentGroup
-	claimed        map[string]fleet.Amount // what the tasks that start now take, by budget
+	claimed        map[string]fleet.Amount // the amount that the starting tasks claim, by budget
 	runningInTree  map[string]int          // how many tasks below a root run or start now
 }
 
@@ -177,7 +177,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	}
 }
 
-// occupy records what a task that runs, or starts now, keeps from others: its key, and a place in its tree.
+// occupy records what other tasks cannot have while the task runs: its exclusive key and one slot of its tree.
 func (d *decider) occupy(q *fleet.QueuedTask) {
 	if q.Entry.Exclusive != "" {
 		d.exclusive[q.Entry.Exclusive] = q
@@ -273,7 +273,7 @@ func (d *decider) credentialWaits(q *fleet.QueuedTask) []fleet.Wait {
 	return waits
 }
 
-// budgetWaits returns the budgets that do not have what the task needs.
+// budgetWaits returns a reason for each budget that does not have what the task needs.
 func (d *decider) budgetWaits(claims []fleet.BudgetClaim) (waits []fleet.Wait) {
 	for _, c := range claims {
 		text := c.Text
@@ -289,7 +289,7 @@ func (d *decider) budgetWaits(claims []fleet.BudgetClaim) (waits []fleet.Wait) {
 	return waits
 }
 
-// exclusiveText says which task runs with the key of another one. It names only tasks of the same owner.
+// exclusiveText says that the task other runs with the key of q. It names other only if both have the same owner.
 func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 	if other.Owner != q.Owner {
 		return d.text("only one task with the key %q runs at a time, and somebody else's does", q.Entry.Exclusive)
@@ -331,7 +331,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	if err := d.UseError(q, &a.Agent); err != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
 	}
-	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // a task that something else holds up is overtaken
+	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // tasks that wait only for the agent overtake a task that also waits for something else
 		text := "1 other queued task of the agent starts before it"
 		if n > 1 {
 			text = d.text("%d other queued tasks of the agent start before it", n)
@@ -346,10 +346,10 @@ func starting(a *fleet.AgentView) bool {
 	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.RestartsRequested != a.RestartsDone)
 }
 
-// nextDependency says what helps a task whose dependency has failed.
+// nextDependency says what to do about a task whose dependency has failed.
 const nextDependency = "`update_queued_task` lets it depend on other tasks or on none, and `stop_task` stops it"
 
-// placeRetry is how long the decision waits before it checks again whether a place can be used. No event tells it.
+// placeRetry is how long the decision waits before it checks again whether a place can be used. No event reports this.
 const placeRetry = 2 * time.Second
 
 func delegatedTasks(n int) string {

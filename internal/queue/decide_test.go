@@ -134,7 +134,7 @@ func anyPools(rt *rapid.T) (pools []*fleet.Pool) {
 	return pools
 }
 
-// mayRunOn reports whether the agent is one of those that the task may have.
+// mayRunOn reports whether the task may run on the agent.
 func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 	if q.AgentUID != "" {
 		return a.UID == q.AgentUID
@@ -156,8 +156,8 @@ func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 	return a.Pool == "" && a.MaxIdle == 0 && a.Owner == q.Owner && t.Matches(&a.Agent)
 }
 
-// decideSlowly is Decide in an obvious form: as long as some task can start beside those that have been started, the best of them does, on
-// the agent that was used last.
+// decideSlowly is a simple form of Decide. As long as another task can start, it starts the best such task on the agent that
+// was used last.
 func decideSlowly(s State) (started []string) {
 	var running []*fleet.QueuedTask
 	for _, q := range s.Tasks {
@@ -258,7 +258,7 @@ func TestDecide(t *testing.T) {
 	})
 }
 
-// checkPools compares what becomes of the agents with what each pool allows.
+// checkPools checks that the decision creates and retires agents as each pool requires.
 func checkPools(rt *rapid.T, s State, d Decision) {
 	taken := map[string]bool{}
 	for _, x := range d.Start {
@@ -283,7 +283,7 @@ func checkPools(rt *rapid.T, s State, d Decision) {
 			require.LessOrEqual(rt, creating+n, p.MaxCreating)
 			require.False(rt, p.Paused() || p.RetryAt.After(s.Now))
 		}
-		waiting := 0 // tasks that only an agent is missing for
+		waiting := 0 // tasks that wait only for an agent
 		for _, q := range d.Order {
 			w := d.Waits[q.ID]
 			if q.Entry.Target.Pool == p.Name && q.Owner == p.Owner && len(w) == 1 && (w[0].Reason == fleet.WaitProvisioning || w[0].Reason == fleet.WaitPoolFull) {

@@ -8,11 +8,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentGroup is the agents that a target takes.
+// agentGroup has the agents that can take the tasks of one target.
 type agentGroup struct {
-	idle     []*fleet.AgentView // can take a task, the last used first; those that start one are removed
-	creating int                // are not ready yet
-	offline  int                // are not ready, and will not be by themselves
+	idle     []*fleet.AgentView // agents that can take a task, the last used first; an agent that starts a task is removed
+	creating int                // agents that are not ready yet
+	offline  int                // agents that are not ready and will not become ready by themselves
 	all      int
 	demand   int // tasks that wait only for an agent
 	unsuited int // of these, the tasks for which no idle agent is suitable
@@ -31,7 +31,8 @@ func groupKeyOf(q *fleet.QueuedTask) groupKey {
 	return groupKey{pool: q.Entry.Target.Pool, owner: q.Owner}
 }
 
-// groupAgents fills the groups. An agent that a pool creates counts as being created until the pool knows what has become of it.
+// groupAgents fills the groups. An agent that a pool creates counts as being created until the pool has noticed that the
+// creation has ended.
 func (d *decider) groupAgents() {
 	unsettled := map[string]bool{}
 	for _, p := range d.Pools {
@@ -120,7 +121,8 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	return nil, []fleet.Wait{d.roleWait(q, g)}
 }
 
-// workedOnFanOut reports whether the agent has worked on another task of the same fan-out, whose result it must not see.
+// workedOnFanOut reports whether the agent has worked on another task of the same fan-out. Agents must not see the results of
+// such tasks.
 func (d *decider) workedOnFanOut(a *fleet.AgentView, q *fleet.QueuedTask) bool {
 	return slices.ContainsFunc(q.Entry.FanOut, func(id string) bool { return id != q.ID && d.Dependee(id).AgentUID == a.UID })
 }

@@ -16,15 +16,15 @@ const (
 	inspectTimeout = 5 * time.Second
 	// maxInspected limits how many of these workspaces are inspected after one listing.
 	maxInspected = 64
-	// maxDeletedAtOnce is how many workspaces of a place may disappear at once. If its host says of more that they were deleted,
+	// maxDeletedAtOnce is how many workspaces of a place may disappear at once. If its host reports that more were deleted,
 	// something is wrong with the host, or a person should confirm it.
 	maxDeletedAtOnce = 3
-	// missingRetention is how long an agent is kept whose host does not show its workspace.
+	// missingRetention is how long an agent is kept while its host does not show its workspace.
 	missingRetention = 7 * 24 * time.Hour
 )
 
-// lookForMissing inspects the workspaces of agents that their place did not list, and records what it finds. An agent counts
-// as deleted only if its host says so of its workspace. All agents are of one place.
+// lookForMissing inspects the workspaces that a place did not list, and records what it finds. An agent counts as deleted only
+// if the host reports that its workspace was deleted. All agents are of one place.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
 	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sometimes
 	agents = agents[:min(len(agents), maxInspected)]
@@ -82,8 +82,8 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 	return found, errs
 }
 
-// recordUnknown records that nothing is known about the agents' workspaces, and why. Nobody can look for them, so such time
-// does not count as missing.
+// recordUnknown records that nothing is known about the agents' workspaces, and why. This time does not count as missing,
+// because nobody can look for the workspaces.
 func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentView, reason string) error {
 	var errs []error
 	for _, v := range agents {
@@ -94,7 +94,7 @@ func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentVie
 	return errors.Join(errs...)
 }
 
-// restoreDeleted records that an agent exists that was recorded as deleted, because its host lists its workspace.
+// restoreDeleted brings back an agent that was recorded as deleted, because its host lists its workspace.
 func (r *Reconciler) restoreDeleted(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) error {
 	a.Desired, a.DeletedAt, a.UpdatedAt = fleet.DesiredRunning, time.Time{}, r.now()
 	a.RestartsDone, a.Attempts, a.RetryAt = a.RestartsRequested, 0, time.Time{}

@@ -95,21 +95,21 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
 	for i := range 5 {
 		_, _, err := h.DeleteAgent(h.Context(), fmt.Sprintf("agent-%d", i), false, "")
-		if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound { // as soon as few are left, they count as deleted
+		if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound { // once only few workspaces are left, their agents count as deleted
 			require.NoError(t, err)
 		}
 	}
 }
 
-// TestWorkspaceThatIsNotShownForDays checks that the agent of a workspace that its host does not show for long is recorded as
-// deleted, and comes back as the same agent when the host shows the workspace again.
+// TestWorkspaceThatIsNotShownForDays checks that an agent is recorded as deleted if its host does not show its workspace for
+// days, and that the same agent comes back when the host shows the workspace again.
 func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, shiftClock(&passed))
 	v := h.Create("papi")
 	day := int64(24 * time.Hour)
-	passed.Store(10 * day) // the agent has not changed for so long
+	passed.Store(10 * day) // the agent has not changed in these days
 	hidden := func() {
 		t.Helper()
 		h.World.HideWorkspace("papi")
@@ -158,8 +158,8 @@ func TestAgentThatWasDeletedByMistake(t *testing.T) {
 	require.Contains(t, h.Events(fleet.EventAgentCreated)[1], "is back")
 }
 
-// TestStopThatIsNotDelivered stops a task while its agent cannot be reached. The run must not be killed, nor its workspace
-// stopped, before it was told to end.
+// TestStopThatIsNotDelivered stops a task while its agent cannot be reached. Until the run has been asked to end, neither may
+// it be killed nor its workspace stopped.
 func TestStopThatIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, nil)
@@ -200,7 +200,7 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	require.Zero(t, h.World.Calls(fake.Stop))
 }
 
-// shiftClock sets the clock of the fleet forward by the atomic number of nanoseconds.
+// shiftClock returns a change of the configuration. It sets the fleet's clock forward by this number of nanoseconds.
 func shiftClock(by *atomic.Int64) func(*state.Config) {
 	return func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) } }
 }

@@ -20,7 +20,7 @@ func TestFailedAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		max          int
-		attempts     int // failed ones after which the task waits
+		attempts     int // failed attempts after which the task waits
 		status       fleet.TaskStatus
 		reason       fleet.WaitReason
 		conversed    bool // after the first failure
@@ -56,7 +56,7 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// waitingAgain waits until the task has failed so often and is pending.
+// waitingAgain waits until the task is pending and has this number of failed attempts.
 func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
 	h.T.Helper()
 	waittest.Until(h.T, "the task does not wait again", func() bool {

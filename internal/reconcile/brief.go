@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// brief returns what Fleet itself has to say to the agent: who has delegated the task, and how to delegate tasks.
+// brief returns Fleet's own instructions for the agent: who has delegated the task, and how to delegate tasks.
 func brief(t *fleet.Task, mayDelegate bool) string {
 	var texts []string
 	if t.ParentID != "" {

@@ -53,7 +53,7 @@ func waits(h *servicetest.Harness, id string) (reasons []fleet.Wait) {
 	return nil
 }
 
-// TestBudget checks that tasks start only if the budget has what they reserve, and that at their end it gets back the rest.
+// TestBudget checks that tasks start only if the budget has what they reserve, and that they return the rest at their end.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -251,7 +251,7 @@ func TestBudgetUnpriced(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 }
 
-// TestBudgetLongOutput checks that output beyond its limit counts, which is not in the event log.
+// TestBudgetLongOutput checks that usage counts even if it is in output beyond its limit, which is not in the event log.
 func TestBudgetLongOutput(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
@@ -263,8 +263,8 @@ func TestBudgetLongOutput(t *testing.T) {
 	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, replayed(h, "all").Total.Spent)
 }
 
-// TestBudgetBill checks that the ledger has what the tasks have cost, to the millionth of a dollar, although the server is restarted
-// again and again. The budget holds half of the tasks until it is raised.
+// TestBudgetBill checks that the ledger has what the tasks have cost, to the millionth of a dollar, although the server is
+// restarted again and again. Half of the tasks wait until the budget is raised.
 func TestBudgetBill(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -287,7 +287,7 @@ func TestBudgetBill(t *testing.T) {
 	for range 5 {
 		h.Restart()
 	}
-	h.WaitStored(func() bool { // only the budget is in the way, and nothing runs
+	h.WaitStored(func() bool { // the tasks wait only for the budget, and nothing runs
 		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
 		require.NoError(t, err)
 		for _, i := range l.Items {
@@ -309,7 +309,7 @@ func TestBudgetBill(t *testing.T) {
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: all.Key, Spent: fleet.Amount{Micros: sum, Tokens: int64(sum) / 50_000 * 15}}, all.Total)
 }
 
-// TestBudgetOfRole checks that a task without a limit of its own has that of its role, with and without budgets.
+// TestBudgetOfRole checks that a task without its own limit has the limit of its role, with and without budgets.
 func TestBudgetOfRole(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{MaxCosts: map[string]fleet.Micros{"coder": 100_000}}, nil)

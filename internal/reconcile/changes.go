@@ -83,9 +83,10 @@ func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 	})
 }
 
-// collectChanges gets the changes of the task from the agent's runner, which first copies the agent's work. That can take long,
-// so it has the limit of operations on workspaces, people can see it, and a stop or a deletion waits only for CollectWait.
-// After a restart of the server it continues, because the task ends only after it, and copies only what is missing.
+// collectChanges gets the changes of the task from the agent's runner, which first copies the agent's work. That can take
+// long. So it has the time limit of operations on workspaces, people can see it, and a stop or a deletion waits for it only
+// for CollectWait. After a restart of the server it continues, because the task ends only after it, and copies only what is
+// missing.
 func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
 	limited, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
 	defer cancel()
@@ -179,7 +180,7 @@ func (w *worker) showWaiting(ctx context.Context, v *fleet.AgentView) error {
 	})
 }
 
-// logNotRecorded logs that the store could not be told what the worker does. That must not stop the work.
+// logNotRecorded logs that the store could not record the state of a collection. That must not stop the work.
 func (w *worker) logNotRecorded(ctx context.Context, t *fleet.Task, err error) {
 	if err != nil && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "the state of a collection could not be recorded", slog.String("task", t.ID), slog.Any("error", err))

@@ -139,7 +139,7 @@ func (m *crashingServers) family(t *testing.T, boss, gate string) {
 		r := service.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, MaxIdle: time.Hour}
 		r.Description = fmt.Sprintf("wait child-%s-%d\ndone result %d", gate, n, n)
 		var c *fleet.Task
-		waittest.Until(t, "the task is delegated", func() (ok bool) { // the token changes if the parent is handed over again
+		waittest.Until(t, "the task is delegated", func() (ok bool) { // the token changes if the parent is dispatched again
 			var err error
 			if c, err = m.QueueTask(ctx, r); err != nil {
 				m.mu.Lock()

@@ -59,8 +59,8 @@ func (r *Reconciler) SettingsChanged() {
 	}
 }
 
-// The dispatcher rests after each look, so that calls that queue many tasks have most of the processor: dispatchRest times as long as the look
-// took, and at most maxRest. The first look after a time without events is not delayed.
+// After each look, the dispatcher rests for dispatchRest times as long as the look took, but at most maxRest. So calls that
+// queue many tasks get most of the processor. The first look after a time without events is not delayed.
 const (
 	dispatchRest = 3
 	maxRest      = 100 * time.Millisecond
@@ -83,7 +83,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		took := time.Since(begun)
 		var due <-chan time.Time
 		if !next.IsZero() {
-			// A timer stands still while the machine sleeps, and clocks are corrected.
+			// At most a minute, because a timer stands still while the machine sleeps, and clocks are corrected.
 			due = time.After(min(next.Sub(r.now())+time.Millisecond, time.Minute))
 		}
 		select {

@@ -166,7 +166,7 @@ func TestRestartWhileBeingMade(t *testing.T) {
 	require.Equal(t, "manager", ws.Role)
 }
 
-// TestStartedOutsideFleet checks that Fleet does not stop a workspace again that somebody has started at its host.
+// TestStartedOutsideFleet checks that Fleet does not stop a workspace again after somebody has started it at its host.
 func TestStartedOutsideFleet(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -254,8 +254,7 @@ func TestABrokenAgentIsAlone(t *testing.T) {
 	h.World.Fail(fake.Delete, 0, nil)
 }
 
-// TestFollowFailsDuringAStop checks that a run that cannot be followed is not followed without a pause, also while it is being
-// stopped.
+// TestFollowFailsDuringAStop checks that Follow is retried with pauses if it fails, also while the run is being stopped.
 func TestFollowFailsDuringAStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -269,7 +268,7 @@ func TestFollowFailsDuringAStop(t *testing.T) {
 		_, _, _, err := h.StopTask(h.Context(), "papi", "")
 		stopped <- err
 	}()
-	<-h.World.Called(fake.Follow, calls+3) // one may be under way, and the stop causes one at once
+	<-h.World.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
 	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	h.World.Fail(fake.Follow, 0, nil)
 	require.NoError(t, <-stopped)

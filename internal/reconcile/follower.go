@@ -37,7 +37,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 	f := &follower{taskID: t.ID, run: t.Run(true), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	progressed := w.now()
-	if t.Stalled() { // as an earlier process has found; only output ends it
+	if t.Stalled() { // an earlier process has found this; only output ends it
 		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
 	}
 	w.progress.begin(t.ID, progressed)
@@ -197,13 +197,13 @@ func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail
 	})
 }
 
-// addRestUsage adds up what output beyond the limit says about usage, so that the task keeps within its budgets.
+// addRestUsage adds up the usage in output beyond the limit, so that the task keeps within its budgets.
 func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTail, left []fleet.Output) error {
 	news := false
 	for _, o := range left {
 		if s := fleet.ParseStep(o.Data); s != nil && s.Type == fleet.StepUsage {
 			rest.usage, news = append(rest.usage, s), true
-			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price) // another copy, because AddStep sets the cost in it
+			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price) // parsed again, because AddStep sets the cost in the step
 		}
 	}
 	if !news {
@@ -220,7 +220,7 @@ func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTa
 	})
 }
 
-// recordRest adds the last part of an output beyond its limit to the event log, if the run has ended.
+// recordRest adds the last part of an output that exceeds its limit to the event log, if the run has ended.
 func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *outputTail, ended func() bool) error {
 	if rest.seen == 0 || !ended() {
 		return nil
@@ -249,8 +249,8 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *ou
 	})
 }
 
-// lastOutputSize is how many bytes from the end of an output beyond the limit are written to the event log. The payload of
-// the task has more.
+// lastOutputSize is how many bytes from the end of an output that exceeds its limit are written to the event log. The payload
+// of the task has more.
 const lastOutputSize = 256 << 10
 
 // outputTail keeps the last pieces of an output.

@@ -11,7 +11,7 @@ import (
 // trainLease is the prefix of the leases of servers that run trains.
 const trainLease = "train/"
 
-// observeLandings is how often Fleet looks for what people have landed themselves.
+// observeLandings is how often Fleet looks for work that people have landed themselves.
 const observeLandings = 2 * time.Minute
 
 // landRest is the shortest time between two looks for trains.

@@ -51,7 +51,8 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTakenOverMeanwhile lets another Fleet take over a workspace while this Fleet restarts it. The call says so.
+// TestTakenOverMeanwhile lets another Fleet take over a workspace while this Fleet restarts it. The error of the call must say
+// so.
 func TestTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
@@ -70,8 +71,8 @@ func TestTakenOverMeanwhile(t *testing.T) {
 	require.ErrorContains(t, err, "belongs to another Fleet (abcd)")
 }
 
-// TestWorkThatFleetDoesNotKnow gives a task to an agent that works on something else, for example since the database was
-// restored. The task says what to do.
+// TestWorkThatFleetDoesNotKnow gives a task to an agent that works on something else, for example because the database was
+// restored. The task fails, and its reason says what to do.
 func TestWorkThatFleetDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -93,7 +93,8 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	return r.recordListing(ctx, p, before, workspaces, at)
 }
 
-// recordListing records the workspaces of a listing of the place, which began at the time at. before are the agents of the place before it.
+// recordListing records the workspaces of a listing of the place. The listing began at the time at. before has the agents that
+// the place had before the listing.
 func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, before []*fleet.AgentView, workspaces []fleet.Workspace, at time.Time) error {
 	byUID, byID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
 	for _, v := range before {
@@ -112,7 +113,7 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 		}
 		if v == nil {
 			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool { return of.WorkspaceID == "" && p.HasName(&of.Agent, ws.Name, ws.Owner) }) {
-				continue // probably made for this agent, which may have been deleted since the listing: the next listing will tell
+				continue // probably made for this agent, which may have been deleted since the listing: the next listing will show it
 			}
 			taken, err := r.adopt(ctx, p, ws, at)
 			complete = complete && err == nil && !awaitsName(p, ws)

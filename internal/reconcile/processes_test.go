@@ -25,8 +25,8 @@ func TestTwoProcesses(t *testing.T) {
 	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
 }
 
-// twoProcesses is TestTwoProcesses with a first process whose every n-th call of the store fails, where n is fails. With
-// 0, no call fails.
+// twoProcesses runs TestTwoProcesses. In the first process, every n-th call of the store fails, where n is the parameter
+// fails. If it is 0, no call fails.
 func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)

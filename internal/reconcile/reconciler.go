@@ -13,29 +13,29 @@ import (
 
 // These are the points at which Config.Fault is called. A process that dies there leaves the most work to its successor.
 const (
-	FaultCreateCommitted  = "create.committed"   // the agent is in the store, and its workspace does not exist
+	FaultCreateCommitted  = "create.committed"   // the agent is in the store, but its workspace does not exist
 	FaultProvisionBefore  = "provision.before"   // the workspace is about to be created
-	FaultProvisionAfter   = "provision.after"    // the workspace exists, which is not recorded
+	FaultProvisionAfter   = "provision.after"    // the workspace exists, but this is not recorded
 	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded but has not begun
 	FaultDispatchAfter    = "dispatch.after"     // the agent has received the run
 	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
 	FaultMessageBefore    = "message.before"     // a message is stored but not delivered
-	FaultMessageAfter     = "message.after"      // the agent has received the message, which is not recorded
+	FaultMessageAfter     = "message.after"      // the agent has received the message, but this is not recorded
 	FaultAnswerBefore     = "answer.before"      // an answer is stored but not delivered
-	FaultAnswerAfter      = "answer.after"       // the agent has received the answer, which is not recorded
+	FaultAnswerAfter      = "answer.after"       // the agent has received the answer, but this is not recorded
 	FaultCheckBefore      = "check.before"       // the run has ended, and its checks are about to run
-	FaultCheckAfter       = "check.after"        // a check has run, and its result is not recorded
+	FaultCheckAfter       = "check.after"        // a check has run, but its result is not recorded
 	FaultRetryRecorded    = "retry.recorded"     // the next try is recorded but has not begun
 	FaultResultsAwaited   = "results.awaited"    // the turn of a task is over, and it waits for the results of delegated tasks
-	FaultFinishBefore     = "finish.before"      // the run has ended, which is not recorded
-	FaultInterruptBefore  = "interrupt.before"   // a stop is requested, and the run is not interrupted
+	FaultFinishBefore     = "finish.before"      // the run has ended, but this is not recorded
+	FaultInterruptBefore  = "interrupt.before"   // a stop is requested, but the run is not interrupted
 	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
 	FaultAgentStopBefore  = "agent-stop.before"  // the workspace is about to be stopped
-	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped, which is not recorded
+	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped, but this is not recorded
 	FaultAgentStartBefore = "agent-start.before" // the workspace is about to be started
-	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started, which is not recorded
+	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started, but this is not recorded
 	FaultDeleteBefore     = "delete.before"      // the workspace is about to be deleted
-	FaultDeleteAfter      = "delete.after"       // the workspace is deleted, which is not recorded
+	FaultDeleteAfter      = "delete.after"       // the workspace is deleted, but this is not recorded
 )
 
 // FaultPoints lists the points of Config.Fault.
@@ -54,7 +54,7 @@ type Reconciler struct {
 	cfg    state.Config
 	log    *slog.Logger
 	snap   *state.Snapshot
-	leases *leases // on the agents that it works on
+	leases *leases // the leases of the agents that it works on
 
 	interrupts   *state.Interrupts
 	jobs         Jobs                                         // may be nil
@@ -72,9 +72,9 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// Jobs decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one calls
-// SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again although nothing happens;
-// zero if that is not needed.
+// Jobs decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one
+// calls SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again even if
+// nothing happens, or zero if that is not needed.
 type Jobs interface {
 	// Prepare reads what Dispatch needs, which takes a while when nothing is known yet. Any reconciler may call it.
 	Prepare(ctx context.Context) error
@@ -84,7 +84,7 @@ type Jobs interface {
 	Trains(ctx context.Context) ([]fleet.Train, error)
 	// RunTrain lands the work of the train that can land.
 	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
-	// ObserveLandings finds out what people have landed themselves.
+	// ObserveLandings looks for work that people have landed themselves.
 	ObserveLandings(ctx context.Context) error
 	// SendWebhooks sends events to webhooks until its context is done or the store fails.
 	SendWebhooks(ctx context.Context) error

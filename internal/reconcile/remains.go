@@ -109,9 +109,10 @@ func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wa
 	return inspectMost, nil
 }
 
-// startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most rescueTime.
-// wait is how long to wait before the bundle is tried again; 0 means that nothing more can be done. done means that there is
-// nothing to lose: the workspace was deleted, or it never ran and worked says that the agent never had a task.
+// startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most
+// rescueTime. worked says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
+// means that nothing more can be done. done means that there is nothing to lose, because the workspace was deleted, or because
+// it never ran and worked is false.
 func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
 	if w.rescueSince.IsZero() {
 		w.rescueSince = w.now()

@@ -63,7 +63,7 @@ func (c *clock) settled(h *servicetest.Harness, name string) (v *service.Schedul
 	return v
 }
 
-// TestSchedule checks what becomes of ticks while a task runs, while no server runs, and while the agent is gone.
+// TestSchedule checks what happens to ticks while a task runs, while no server runs, and while the agent is gone.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	var k *clock
@@ -152,5 +152,5 @@ func TestScheduleOnce(t *testing.T) {
 			seen[name+at], seen[id] = true, true
 		}
 	}
-	require.Len(t, seen, 4*minutes) // a task and a tick, of two schedules
+	require.Len(t, seen, 4*minutes) // for each minute a task and a tick of each of the two schedules
 }

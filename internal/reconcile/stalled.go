@@ -16,7 +16,7 @@ type progress struct {
 	at     time.Time // when its run last produced output, or was first followed by this process
 	step   string    // the run's last step, or else the last text that it wrote
 	open   int       // number of running tool calls
-	// retrying is since when the run only repeats requests to its model; zero if it does not.
+	// retrying is when the run began to only repeat requests to its model; zero if it does not.
 	retrying time.Time
 }
 
@@ -32,7 +32,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	}
 }
 
-// touch restarts the time without output, because the run now waits for something outside it.
+// touch restarts the measurement of the time without output, because the run now waits for something outside it.
 func (p *progress) touch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,8 +62,9 @@ func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 // maxRetrying is how long a run may repeat requests to its model before it counts as stalled.
 const maxRetrying = time.Minute
 
-// sinceProgress returns how long the run has made no progress, as a part of limit: it has produced no output, or has only repeated
-// requests to its model for maxRetrying, and retrying is set. It returns 0 while a tool runs.
+// sinceProgress returns how long the run has made no progress. The run is stalled when d reaches limit. d is the time without
+// output, and 0 while a tool runs. If the run only repeats requests to its model, retrying is set, and d reaches limit after
+// maxRetrying.
 func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 // tokenSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const tokenSlack = time.Minute
 
-// allTools is the toolset whose tools are those that the agent's token allows.
+// allTools is the toolset with all the tools that the agent's token allows.
 const allTools = "all"
 
 // errTaskEnded means that a task has ended since it was loaded.
 var errTaskEnded = errors.New("the task has ended meanwhile")
 
-// issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or to delegate tasks.
-// It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
-// may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. t gets what the
-// agent may delegate.
+// issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or
+// to delegate tasks. It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier
+// dispatch of the task, which may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing
+// would revoke the token. issueToken sets in t what the agent may delegate.
 func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.FleetEndpoint, error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
 	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0

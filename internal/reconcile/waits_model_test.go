@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// explanation is a slow and obvious computation of the reasons why tasks wait. It takes the tasks in their order, and remembers what the
-// earlier ones take away.
+// explanation is a slow and obvious computation of the reasons why tasks wait. It takes the tasks in their order, and records
+// what the earlier tasks use up.
 type explanation struct {
 	*waitsWorld
 

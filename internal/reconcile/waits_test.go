@@ -88,7 +88,7 @@ const (
 	waitsMost  = 25 // pending tasks
 )
 
-// waitsWorld is a fleet with the model of it.
+// waitsWorld is a fleet and a model of this fleet.
 type waitsWorld struct {
 	*servicetest.Harness
 

@@ -103,8 +103,8 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfCaller checks that a caller cannot let an agent work in a directory on which sandboxes depend, and that an agent
-// works nowhere else if another agent replaces a part of its path by a link.
+// TestDirectoryOfCaller checks that a caller cannot make an agent work in a directory that sandboxes depend on, and that an
+// agent does not work elsewhere if another agent replaces a part of its path with a link.
 func TestDirectoryOfCaller(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -141,7 +141,7 @@ func TestDirectoryOfCaller(t *testing.T) {
 	}
 }
 
-// TestLinkInDirectoryOfCaller checks that an agent gets no access to what a link leads to that somebody has put into the path
+// TestLinkInDirectoryOfCaller checks that an agent gets no access to the target of a link that somebody has put into the path
 // of its working directory.
 func TestLinkInDirectoryOfCaller(t *testing.T) {
 	t.Parallel()

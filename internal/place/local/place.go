@@ -18,13 +18,13 @@ import (
 
 // Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
-	config    Config // Reload does not change it; its Projects are those of the start
+	config    Config // Reload does not change it, so its Projects are those that New got
 	setup     atomic.Pointer[setup]
 	git       *worktree.Git
 	host      *runner.Host
 	temp      *scratch.Dir
-	keptMu    sync.Mutex // only one call removes or restores kept homes
-	cachesMu  sync.Mutex // no run begins to use a shared cache while it is retired
+	keptMu    sync.Mutex // lets only one call at a time remove or restore kept homes
+	cachesMu  sync.Mutex // keeps runs from starting to use a shared cache while it is retired
 	checks    repositories.Checks
 	closeHost func() error
 }
@@ -51,7 +51,7 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create the directory for agents: %w", err)
 	}
-	if c.Dir, err = filepath.EvalSymlinks(c.Dir); err != nil { // no path that agents may write can have a link
+	if c.Dir, err = filepath.EvalSymlinks(c.Dir); err != nil { // so that no path that agents may write contains a link
 		return nil, err
 	}
 	all, err := c.checkPaths(projects)

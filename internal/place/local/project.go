@@ -39,8 +39,8 @@ type Project struct {
 
 	Env     map[string]string `yaml:"env"`      // variables for the project's agents
 	PassEnv []string          `yaml:"pass_env"` // variables of the server that the project's agents get in addition to Config.PassEnv
-	// Credential names the key or the subscription with which the agents use their model, if several projects have the same one.
-	// Empty: it is that of this project alone.
+	// Credential is a name for the key or the subscription that the agents use for their model, so that several projects can
+	// share it. Empty: only this project uses it.
 	Credential string        `yaml:"credential"`
 	Timeout    time.Duration `yaml:"timeout"` // the longest time for a task of this project; 0: the task's own limit
 
@@ -72,7 +72,7 @@ type project struct {
 	dir    string // the directory in which its agents work; empty: each agent has its own directory
 	// worksInResults is true if dir was returned by Place.resultsDir.
 	worksInResults bool
-	config         *fleet.AgentConfig // of an agent on a model; nil: another driver does its work
+	config         *fleet.AgentConfig // the configuration of an agent on a model; nil: another driver does its work
 }
 
 func (proj Project) validate() (project, error) {

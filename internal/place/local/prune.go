@@ -17,14 +17,14 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Prune implements fleet.Pruner. ModelPlace has the homes of the agents on models.
+// Prune implements fleet.Pruner. The homes of agents on models are left to ModelPlace.
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
 	if q.Project != "" {
 		if _, err := p.project(q.Project); err != nil {
 			return nil, err
 		}
 	}
-	present, err := p.presentUIDs() // before a home is removed, so that a dry run lists the same: the next call has the refs of that agent
+	present, err := p.presentUIDs() // read before homes are removed, so that a dry run lists the same; the next call lists the refs of their agents
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	if err != nil {
 		return nil, err
 	}
-	// Branches come first: an agent without refs is not found again.
+	// Branches come first, because an agent without refs is not found again.
 	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(a.Kind, b.Kind) })
 	inUse := map[string]string{}
 	for i := range all {
@@ -103,7 +103,7 @@ func (p *Place) recordPruned(ctx context.Context, l *fleet.Leftover, err error) 
 		slog.String("location", l.Location), slog.Any("names", l.Names), slog.Int("count", l.Count), slog.String("proof", string(l.Proof)))
 }
 
-// pruneHomes lists or removes the kept homes of deleted agents whose record accept accepts.
+// pruneHomes lists or removes kept homes of deleted agents: those for whose record accept returns true.
 func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(*record) bool) (all []fleet.Leftover, err error) {
 	p.keptMu.Lock()
 	defer p.keptMu.Unlock()

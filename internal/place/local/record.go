@@ -33,8 +33,8 @@ type record struct {
 	// crashed meanwhile.
 	Failure string `json:"failed,omitempty"`
 
-	// Deleting is true after the decision what is kept. Kept describes to people what the repository keeps. Unsaved describes
-	// what may exist only in the home, which is kept if Unsaved is not empty.
+	// Deleting is true once a deletion has decided what to keep. Kept describes to people what the repository keeps. Unsaved
+	// describes the work that may exist only in the home. If Unsaved is not empty, the home is kept.
 	Deleting bool      `json:"deleting,omitempty"`
 	Kept     string    `json:"kept,omitempty"`
 	Unsaved  string    `json:"unsaved,omitempty"`

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// setup is what the configuration says about projects. It does not change: Reload replaces it.
+// setup is the part of the configuration that describes projects. It does not change: Reload replaces it.
 type setup struct {
 	projects []project
 	paths    paths
-	// retired are the projects that an earlier setup of this process had and this one does not have, by name, and those
-	// that have lost a role. Runs and checks of tasks that have begun with them still need them.
+	// retired has, by name, the projects of earlier setups of this process that this setup does not have, or that have lost a
+	// role. Runs and checks of tasks that began with them still need them.
 	retired map[string]project
 }
 
@@ -40,7 +40,7 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 			}
 		}
 		maps.Copy(next.retired, now.retired)
-		for _, proj := range now.projects { // the last setup that had a role counts
+		for _, proj := range now.projects { // for each role, the last setup that had it counts
 			old := next.retired[proj.Name]
 			for _, r := range old.Roles {
 				if _, err := proj.role(r.Name); err != nil {
@@ -54,8 +54,8 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 	}, nil
 }
 
-// projectOf returns the project with the name, in which an agent has the role. If the configuration no longer has the project
-// or the role, projectOf returns the project of the configuration that had it last, for tasks that have begun.
+// projectOf returns the project with the name for an agent in the role. If the configuration no longer has the project or the
+// role, projectOf returns the project of the last configuration that had both, for tasks that have begun.
 func (p *Place) projectOf(name, role string) (project, error) {
 	proj, err := p.project(name)
 	if err == nil {

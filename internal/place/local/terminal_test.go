@@ -20,7 +20,7 @@ type person struct {
 	input     chan fleet.TerminalInput
 	result    chan error // gets the result of Attach
 	screen    chan string
-	unmatched string // what was on the screen after the text for which waitFor waited last
+	unmatched string // what was on the screen after the text that the last waitFor found
 }
 
 // attach starts a run for a person, and connects the person's terminal with it.
@@ -59,7 +59,7 @@ func (p *person) send(i fleet.TerminalInput) {
 	}
 }
 
-// waitFor waits until the screen shows the text, after the text for which it waited before.
+// waitFor waits until the screen shows the text, after the text that the previous call waited for.
 func (p *person) waitFor(text string) {
 	p.w.t.Helper()
 	for {

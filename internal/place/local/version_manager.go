@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// versionManager is a program that chooses between installed versions of other programs, and looks for them below the
-// home directory. The agent's home is another one, so a variable tells it where the user's versions are.
+// versionManager is a program that chooses between installed versions of other programs. It looks for them below the home
+// directory. The agent's home is not the user's, so a variable says where the user's versions are.
 type versionManager struct{ variable, dir, programs string } // the paths are relative to the user's home
 
 var versionManagers = []versionManager{

@@ -40,7 +40,7 @@ type Config struct {
 
 // Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
 // signs their requests, and both ends of their TLS connections use it. So only a program that can read the database can act as
-// a server. A nil *Peers belongs to a server that has its store for itself.
+// a server. A nil *Peers is for a server that does not share its store.
 type Peers struct {
 	config  Config
 	key     ed25519.PrivateKey
@@ -137,7 +137,7 @@ func (p *Peers) Close() error {
 	if p.server == nil {
 		return p.listener.Close()
 	}
-	err := p.server.Close()                                    // before the listener: it reports one that is closed already
+	err := p.server.Close()                                    // before the listener, because it returns an error if the listener is already closed
 	if e := p.listener.Close(); !errors.Is(e, net.ErrClosed) { // open if Serve was not called yet
 		err = errors.Join(err, e)
 	}

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// readOnlyRunner is a runner that reads with the runner that call finds, and refuses to change anything.
+// readOnlyRunner reads through the runner that call provides. It refuses to change anything.
 type readOnlyRunner struct {
 	call func(context.Context, func(fleet.Runner) error) error
 }

@@ -32,7 +32,7 @@ func bundle(x *fixture) {
 
 	x.stop(a)
 	if err := x.place.Connect(a).Bundle(x.ctx, &bytes.Buffer{}); err != nil {
-		x.requireReason(err, fleet.ReasonAgentOffline) // which says that the workspace has to run for it
+		x.requireReason(err, fleet.ReasonAgentOffline) // the error says that the workspace has to run for it
 	}
 	x.start(a)
 	x.NotEmpty(made(), "the work must survive a stop")

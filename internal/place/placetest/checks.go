@@ -74,8 +74,8 @@ func (x *fixture) requireCheckFails(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Equal(res, again, "a repeated call must return the same result")
 }
 
-// startHangingCheck starts a check that hangs. It returns when the check is active, so that the agent refuses other runs. Check
-// waits for the result, so checking interrupts each call, a little later each time.
+// startHangingCheck starts a check that hangs. It returns when the check is active, so that the agent refuses other runs.
+// Check waits for the result, so startHangingCheck cancels each call, a little later each time.
 func (x *fixture) startHangingCheck(a fleet.Agent) (fleet.Run, fleet.Check) {
 	x.Helper()
 	if x.harness.Checks.Hangs == "" {

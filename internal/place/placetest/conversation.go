@@ -95,13 +95,13 @@ func conversation(x *fixture) {
 	talk(a, true, anew, true)
 	talk(a, true, "task 2", false)
 
-	// The same is true for a workspace that was created anew.
+	// The same is true for a new workspace.
 	b := x.readyAgentIn(p.Project)
 	talk(b, true, anew, true)
 	talk(b, true, "task 2", false)
 	talk(a, true, "task 3", false)
 
-	// A run with a name has a conversation of its own, and others do not disturb it.
+	// A run with a name has a separate conversation, which other runs do not affect.
 	in("side", a, false, "task 1", false)
 	talk(a, true, "task 4", false)
 	in("other", a, false, "task 1", false)

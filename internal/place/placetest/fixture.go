@@ -278,7 +278,8 @@ func (x *fixture) reopen() {
 	x.place = x.harness.Reopen(x.T, x.place)
 }
 
-// skipUnlessSet skips the case if the prompt is empty. what names the feature that the prompt tests.
+// skipUnlessSet skips the case if the prompt is empty. The message of the skip contains what, which names the feature that the
+// prompt tests.
 func (x *fixture) skipUnlessSet(p Prompt, what string) {
 	x.Helper()
 	if p.Text == "" {

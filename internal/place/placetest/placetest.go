@@ -52,13 +52,13 @@ type Harness struct {
 	// configuration.
 	AgentConfig *fleet.AgentConfig
 
-	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been created anew.
+	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been recreated.
 	Forget func(t *testing.T)
 
 	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
 	Checks Checks
 
-	// Landing is a project in whose repository work comes together.
+	// Landing is a project whose agents' work lands in one repository.
 	Landing Landing
 
 	// Hide makes the host stop showing the agent's workspace to b, as if the rights of b's user had changed. It returns a
@@ -68,8 +68,8 @@ type Harness struct {
 	// function that undoes this. If ChangeCaller is nil, the host does not know its callers.
 	ChangeCaller func(t *testing.T, b fleet.Place) (back func())
 
-	// GiveAway makes the agent's workspace another Fleet's, with the same host and the same user. If GiveAway is nil, only one
-	// Fleet can use the host.
+	// GiveAway gives the agent's workspace to another Fleet, which uses the same host and the same user. If GiveAway is nil, only
+	// one Fleet can use the host.
 	GiveAway func(t *testing.T, b fleet.Place, a fleet.Agent)
 
 	// NoLog says that workspaces have no log.

@@ -7,9 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Landing is a project in whose repository work comes together. Its agents begin at the branch into which work lands.
+// Landing is a project whose agents' work lands in one repository. The agents start at the branch on which their work lands.
 type Landing struct {
-	Project     string // nobody else uses its repository; empty: the place is no fleet.Integrator
+	Project     string // nobody else uses its repository; empty: the place does not implement fleet.Integrator
 	Prepare     string // a task that each agent does first; empty: none
 	Changes     Prompt // changes the file Summary
 	Other       Prompt // changes the other file Summary, and commits it if the place has commits
@@ -17,7 +17,7 @@ type Landing struct {
 	Sees        string // a check that succeeds if both files are there
 }
 
-// repository brings the work of three agents together.
+// repository lands the work of several agents in one repository.
 func repository(x *fixture) {
 	i, ok := x.place.(fleet.Integrator)
 	if !ok || x.harness.Landing.Project == "" {
