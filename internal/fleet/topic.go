@@ -2,19 +2,20 @@ package fleet
 
 import "slices"
 
-// Topic selects events for a webhook: those of the type with the same name, or those of a class.
+// Topic selects events for a webhook: either all events of one type, which has the same name, or a class of events.
 type Topic string
 
 // The classes of events.
 const (
 	TopicAll     Topic = "all"      // every event that webhooks can send
-	TopicNeedsMe Topic = "needs_me" // what a person has to look at, see NeedsMe
+	TopicNeedsMe Topic = "needs_me" // events that a person should look at, see NeedsMe
 )
 
-// needsMeEvents are the types of events of which some are in the class TopicNeedsMe.
+// needsMeEvents are the types of events that can belong to the class TopicNeedsMe.
 var needsMeEvents = []EventType{EventTaskQuestion, EventTaskEnded, EventTaskStalled, EventAgentChanged, EventWebhook}
 
-// WebhookEvents are the types of events that webhooks send. The others come from a run while it works, and are many.
+// WebhookEvents are the types of events that webhooks send. A run produces events of the other types while it works; they are
+// too many to send.
 var WebhookEvents = []EventType{
 	EventAgentCreated, EventAgentChanged, EventAgentDeleted, EventAgentShared, EventAgentUnshared,
 	EventTaskCreated, EventTaskQueued, EventTaskAssigned, EventTaskStarted, EventTaskQuestion, EventTaskAnswer, EventTaskStalled,
@@ -22,8 +23,9 @@ var WebhookEvents = []EventType{
 	EventPoolChanged, EventSchedule, EventFleetChanged, EventWebhook,
 }
 
-// NeedsMe reports whether a person should look at what the event says: an agent asks or is stuck, a task or an agent has failed, or a
-// webhook was disabled. A budget that is used up ends a task, or asks whether it goes on.
+// NeedsMe reports whether a person should look at the event: an agent asks a question or is stuck, a task or an agent has
+// failed, or a webhook was disabled. A used-up budget has no case of its own: it ends the task, or makes it ask whether to
+// continue.
 func (e Event) NeedsMe() bool {
 	switch e.Type { //nolint:exhaustive // the others are news
 	case EventTaskQuestion, EventTaskStalled:
@@ -38,7 +40,7 @@ func (e Event) NeedsMe() bool {
 	return false
 }
 
-// WebhookDisabled is the status of the event that says that a webhook was disabled because its receiver fails.
+// WebhookDisabled is the status of the event for a webhook that was disabled because its receiver kept failing.
 const WebhookDisabled = "disabled"
 
 // Selects reports whether the event belongs to the topic.

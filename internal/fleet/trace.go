@@ -7,7 +7,7 @@ import (
 type traceKey struct{}
 
 // WithTrace returns a context for a traced call, which the W3C traceparent identifies. The agents and tasks that the call
-// changes keep the traceparent. So later work on them, also by another server, belongs to the same trace.
+// changes keep the traceparent, so that later work on them belongs to the same trace, even on another server.
 func WithTrace(ctx context.Context, traceparent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, traceparent)
 }

@@ -11,31 +11,31 @@ const WebhookKind ResourceKind = "webhook"
 
 // Webhook sends events to a URL, on behalf of its owner.
 type Webhook struct {
-	UID      string        `json:"uid"` // of this webhook, and of no other one with its name
+	UID      string        `json:"uid"` // unique: a later webhook with the same name has another UID
 	Name     string        `json:"name"`
 	Owner    string        `json:"owner"`
 	URL      string        `json:"url"`
 	Topics   []Topic       `json:"topics"`
-	Selector string        `json:"selector,omitempty"` // only events of tasks, or else of agents, whose labels match
-	Kind     PrincipalKind `json:"kind"`               // Kind, Scope and Projects are those of the credentials with which its owner last changed it
+	Selector string        `json:"selector,omitempty"` // restricts the events to those of tasks (or, without a task, of agents) whose labels match
+	Kind     PrincipalKind `json:"kind"`               // Kind, Scope and Projects are those of the credentials with which the owner last changed the webhook
 	Scope    Scope         `json:"scope"`
 	Projects []string      `json:"projects,omitempty"`
-	ByToken  bool          `json:"by_token,omitempty"` // they were a token of this server
+	ByToken  bool          `json:"by_token,omitempty"` // whether these credentials were a token of this server
 
-	// Keys are those of its secrets, see WebhookKey: the newest first, and the one before it if its secret may still be valid.
+	// Keys has the newest key first, and then the previous key if its secret may still be valid.
 	Keys []WebhookKey `json:"keys"`
-	// Cursor is the Seq of an event. Those up to it have their deliveries.
+	// Cursor is the Seq of the last event that was handled: its deliveries, if any, were created.
 	Cursor int64 `json:"cursor"`
-	// DisabledReason says why it sends nothing; empty if it sends.
+	// DisabledReason says why the webhook is disabled; empty if it is not.
 	DisabledReason string `json:"disabled,omitempty"`
-	// FailingSince is when the first of the attempts failed that have failed since the last success; zero if the last one succeeded.
+	// FailingSince is when the first attempt after the last success failed; zero if the last attempt succeeded.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// WebhookKey derives a secret from the secret of the fleet, so that the store has no secret of a webhook.
+// WebhookKey derives a secret of a webhook from the secret of the fleet, so that the store need not contain it.
 type WebhookKey struct {
 	Salt string    `json:"salt"`
 	Ends time.Time `json:"ends,omitzero"` // when the secret stops being valid; zero for the newest one
@@ -45,18 +45,19 @@ type WebhookKey struct {
 const (
 	MaxWebhooks         = 500 // in the fleet
 	MaxWebhookURL       = 2048
-	WebhookOverlap      = 24 * time.Hour // for which the old secret is valid by default
+	WebhookOverlap      = 24 * time.Hour // how long the old secret stays valid by default
 	MaxWebhookOverlap   = 7 * 24 * time.Hour
-	WebhookFailureLimit = 3 * 24 * time.Hour // a webhook whose attempts all fail for so long is disabled
+	WebhookFailureLimit = 3 * 24 * time.Hour // a webhook is disabled after all its attempts have failed for this long
 )
 
-// Key is the name of the webhook with its owner. No two webhooks have the same.
+// Key is the name of the webhook with its owner. It is unique.
 func (w *Webhook) Key() string { return OwnedKey(w.Name, w.Owner) }
 
 // VisibleTo reports whether the webhook exists for p.
 func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Projects) }
 
-// Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check which hosts the URL may have.
+// Validate returns INVALID_ARGUMENT if a value of the webhook is not valid. It does not check whether the host of the URL is
+// allowed.
 func (w *Webhook) Validate() error {
 	switch {
 	case len(w.Name) > MaxResourceName || !namePattern.MatchString(w.Name):
@@ -88,19 +89,19 @@ func ValidateTopics(topics []Topic) error {
 	return nil
 }
 
-// Principal returns the principal that sees the events that the webhook sends. It does not have its groups.
+// Principal returns the principal that must see an event so that the webhook sends it. The result has no groups.
 func (w *Webhook) Principal() Principal {
 	return Principal{Name: w.Owner, Kind: w.Kind, Scope: w.Scope, Projects: w.Projects}
 }
 
-// Rotate gives the webhook a new secret. The old one is valid for the overlap.
+// Rotate gives the webhook a new secret. The old secret stays valid for the duration overlap.
 func (w *Webhook) Rotate(salt string, now time.Time, overlap time.Duration) {
 	old := w.Keys[0]
 	old.Ends = now.Add(overlap)
 	w.Keys = []WebhookKey{{Salt: salt}, old}
 }
 
-// OldKeyEnds returns when the old secret stops being valid; zero if none is.
+// OldKeyEnds returns when the old secret stops being valid; zero if no old secret is valid.
 func (w *Webhook) OldKeyEnds(now time.Time) time.Time {
 	if len(w.Keys) > 1 && w.Keys[1].Ends.After(now) {
 		return w.Keys[1].Ends
@@ -117,7 +118,8 @@ func (w *Webhook) Salts(now time.Time) []string {
 	return salts
 }
 
-// Selects reports whether the webhook sends the event, if its owner may see it and the selector matches.
+// Selects reports whether one of the webhook's topics selects the event. The webhook sends the event only if its owner may see
+// it and the selector matches too.
 func (w *Webhook) Selects(e Event) bool {
 	return slices.ContainsFunc(w.Topics, func(t Topic) bool { return t.Selects(e) })
 }
@@ -139,9 +141,9 @@ type WebhookSender interface {
 	// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook. It does not look the host up.
 	Check(url string) error
 
-	// Send sends the request and reads the beginning of the response. It ends by itself within a time that is far shorter than the
-	// pauses between attempts. It connects only to hosts that the configuration allows, whatever their names resolve to, and follows no
-	// redirects.
+	// Send sends the request and reads the beginning of the response. It has its own time limit, which is far shorter than the
+	// pauses between attempts. It connects only to hosts that the configuration allows, whatever their names resolve to, and
+	// follows no redirects.
 	Send(ctx context.Context, p WebhookRequest) WebhookResponse
 }
 
@@ -158,12 +160,12 @@ type WebhookRequest struct {
 type WebhookResponse struct {
 	Code       int           // status of the response; 0 if there was none
 	Response   string        // the beginning of the response
-	RetryAfter time.Duration // what the response says about it; 0 if nothing
+	RetryAfter time.Duration // from the response's Retry-After; 0 if it has none
 	Error      string        // why there is no response; it never contains the URL
 }
 
 // WebhookStats are the statistics of all webhooks.
 type WebhookStats struct {
 	Active, Failing, Disabled int
-	Oldest                    time.Time // when the oldest delivery was created that waits, of webhooks that are not disabled; zero if none waits
+	Oldest                    time.Time // when the oldest waiting delivery was created, disabled webhooks excluded; zero if none waits
 }

@@ -24,12 +24,12 @@ const callTimeout = time.Minute
 
 // forge is a kind of forge.
 type forge struct {
-	name         string // also a part of the names of its hosts
+	name         string // also occurs in the names of its hosts
 	program      string
 	loginCommand string // with which people log in
-	urlKey       string // the member with the address of a pull request in what the command of findArgs writes
+	urlKey       string // the JSON member that holds the address of a pull request in the output of findArgs
 	createArgs   func(repository string, r fleet.PullRequest) (args []string, stdin string)
-	findArgs     func(repository, branch string) []string // lists the open pull requests of the branch
+	findArgs     func(repository, branch string) []string // arguments that list the open pull requests of the branch
 }
 
 var forges = []forge{
@@ -115,7 +115,7 @@ func (f forge) run(ctx context.Context, stdin string, args ...string) ([]byte, e
 	defer cancel()
 	cmd := exec.CommandContext(limited, f.program, args...)
 	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1", "GLAB_NO_PROMPT=1", "NO_COLOR=1")
-	cmd.Dir = os.TempDir() // not a repository whose configuration the program would read
+	cmd.Dir = os.TempDir() // so that the program does not read the configuration of a repository
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr

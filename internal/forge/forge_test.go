@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// install puts a program on PATH that writes its arguments and its input to a file, and then does what the script says.
+// install puts a program on PATH. The program writes its arguments and its input to a file, and then runs the script.
 func install(t *testing.T, name, script string) (calls func() string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,8 +27,8 @@ type Source interface {
 	Authenticate(ctx context.Context, secret string) (fleet.Principal, error)
 }
 
-// Chain is the list of a server's sources. The first source that recognizes a secret decides about it. No other source
-// is asked, because a secret that one source refuses must not be shown to another source.
+// Chain is the list of a server's sources. The first source that recognizes a secret decides about it. No other source is
+// asked, because a secret must not be shown to a second source after the first one has refused it.
 type Chain []Source
 
 // Authenticate returns the principal of the secret. It returns UNAUTHENTICATED if no source recognizes the secret.

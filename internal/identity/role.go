@@ -30,8 +30,8 @@ func (r Roles) Validate(key string) error {
 	return nil
 }
 
-// Scope returns the widest scope among the roles of the names and the default role byDefault, which may be empty. ok is
-// false if no name has a role and there is no default role.
+// Scope returns the widest scope of the default role byDefault, which may be empty, and of the roles of the names. ok is false
+// if no name has a role and there is no default role.
 func (r Roles) Scope(names []string, byDefault string) (scope fleet.Scope, ok bool) {
 	scope, ok = scopes[byDefault]
 	for _, name := range names {

@@ -23,9 +23,9 @@ func IsAddress(address string) bool {
 	return err == nil && Is(host)
 }
 
-// DialAddress returns the HOST:PORT at which programs on this machine reach a listener at the address. If the address stands for all
-// addresses, this is a loopback address. It is not localhost, because another program could listen at another address of
-// localhost.
+// DialAddress returns the HOST:PORT at which programs on this machine reach a listener at the address. If the listener uses
+// all addresses, the result is a loopback address. The result is not localhost, because another program could listen at
+// another address of localhost.
 func DialAddress(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)

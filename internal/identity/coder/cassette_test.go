@@ -74,8 +74,8 @@ func (d *recordedDeployment) scrub(i *cassette.Interaction) error {
 	return nil
 }
 
-// token returns a new token of the test bed's user, and a function that revokes it. In a cassette the id of the token
-// is the letter repeated ten times. In a replay, token returns such a token without creating one.
+// token returns a new token of the test bed's user, and a function that revokes it. In a cassette, the letter repeated ten
+// times replaces the id of the token. In a replay, the token is not created.
 func (d *recordedDeployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
 	d.Helper()
 	if !*record {

@@ -44,8 +44,8 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 	}}
 }
 
-// whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid, or does not permit
-// everything that its user may do. It returns BACKEND_UNAVAILABLE if Coder does not answer.
+// whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid, or does not permit everything
+// that its holder may do. It returns BACKEND_UNAVAILABLE if Coder does not answer.
 func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

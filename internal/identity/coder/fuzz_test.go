@@ -13,7 +13,7 @@ import (
 	"fleet/internal/identity/coder"
 )
 
-// fixedResponses answers requests with the status: those for groups with the groups, and others with the body.
+// fixedResponses answers every request with the status. The answer to a request for groups has the body groups.
 type fixedResponses struct {
 	status       int
 	body, groups []byte
@@ -30,8 +30,8 @@ func (r fixedResponses) RoundTrip(request *http.Request) (*http.Response, error)
 	}, nil
 }
 
-// FuzzWhois checks that an answer of Coder gives a principal with a name and a scope, or an error that does not have the
-// secret, and that it never makes somebody else than a user of Coder.
+// FuzzWhois checks that every answer of Coder leads either to a principal with a name and a scope, or to an error without the
+// secret. The principal must always be a user of Coder.
 func FuzzWhois(f *testing.F) {
 	f.Add(200, []byte(`{"id":"00000000-0000-0000-0000-000000000001","username":"alice","status":"active","roles":[{"name":"owner"}],
 		"user_id":"00000000-0000-0000-0000-000000000001","scope":"all","expires_at":"2030-01-01T00:00:00Z"}`), []byte(`[{"name":"ops","organization_name":"acme"}]`))

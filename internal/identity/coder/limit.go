@@ -9,15 +9,15 @@ import (
 )
 
 // Requests for tokens that were never valid here are limited, because such tokens may be invented. Coder allows 512 requests a
-// minute from one address, and all callers of this server share its address. A caller's network has a lower limit than all
-// together, so that somebody who floods the server does not keep others from signing in.
+// minute from one address, and all callers of this server share its address. The limit of a single network is lower than the
+// limit of all networks together, so that one caller who floods the server does not keep others from signing in.
 const (
 	totalRate, totalBurst     = 7, 60
 	networkRate, networkBurst = 4, 30
 	maxNetworks               = 4096 // how many networks are remembered
 )
 
-// unknownTokenLimiter limits how many tokens that were never valid are checked.
+// unknownTokenLimiter limits the checks of tokens that were never valid.
 type unknownTokenLimiter struct {
 	total *rate.Limiter
 

@@ -19,8 +19,8 @@ import (
 const (
 	// cacheTime is how long Coder's answer about a token is used. A revoked token still works for at most that long.
 	cacheTime = 30 * time.Second
-	// failureCacheTime is how long a token is refused without a new request after Coder did not answer. throttledCacheTime
-	// is how long it is refused after Coder's rate limit was reached.
+	// failureCacheTime is how long a token is refused without a new request after Coder failed to answer. throttledCacheTime is
+	// the same for Coder's rate limit.
 	failureCacheTime   = 2 * time.Second
 	throttledCacheTime = 10 * time.Second
 	// maxCached is the largest number of answers in the cache.
@@ -53,7 +53,7 @@ type cacheEntry struct {
 type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
-	// Network returns the network from which a call comes. nil means that all calls come from one network.
+	// Network returns the network of a call's sender. nil means that all calls come from one network.
 	Network func(ctx context.Context) netip.Prefix
 }
 
@@ -155,8 +155,8 @@ func (u *Users) check(ctx context.Context, secret string, a, old *cacheEntry) {
 	}
 }
 
-// evict deletes answers if there are too many. Answers about valid tokens go last, even outdated ones: a token without an
-// answer competes with invented tokens for the requests that unknownTokens allows. The caller holds the lock.
+// evict deletes answers if there are too many. Answers about valid tokens are deleted last, even outdated ones: without its
+// answer, a valid token competes with invented tokens for the requests that unknownTokens allows. The caller holds the lock.
 func (u *Users) evict() {
 	if len(u.cache) < maxCached {
 		return

@@ -113,8 +113,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNarrowTokens checks that a token with fewer rights than its user is refused. Its holder would get more rights in
-// Fleet than in Coder.
+// TestNarrowTokens checks that a token with fewer rights than its user is refused. Otherwise its holder would get more rights
+// in Fleet than in Coder.
 func TestNarrowTokens(t *testing.T) {
 	t.Parallel()
 	for name, narrow := range map[string]func(*codersdk.APIKey){
@@ -218,8 +218,8 @@ func TestRedirect(t *testing.T) {
 	require.False(t, leaked.Load())
 }
 
-// TestFlood checks that many invented tokens cause only a few requests to Coder, and that users whose tokens are known, and
-// those at other addresses, are still served.
+// TestFlood checks that many invented tokens cause only a few requests to Coder. Users at other addresses, and users whose
+// tokens are known, must still be served.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)

@@ -27,17 +27,17 @@ const maxSubject = 255
 // Credentials implements identity.Source.
 func (i *Issuer) Credentials() string { return "tokens of " + i.config.Issuer }
 
-// Recognizes reports whether the secret looks like a signed JWT: three parts separated by dots, of which the first
-// begins like a JSON object in base64.
+// Recognizes reports whether the secret looks like a signed JWT: it has three parts separated by dots, and begins like a JSON
+// object in base64.
 func (*Issuer) Recognizes(secret string) bool {
 	return strings.Count(secret, ".") == 2 && strings.HasPrefix(secret, "eyJ")
 }
 
-// Authenticate returns the principal of a token. It leaves the principal's kind to the face. It returns UNAUTHENTICATED
-// if the token is not valid or not for this server, PERMISSION_DENIED if the principal has no role, and
+// Authenticate returns the principal of a token. It does not set the principal's kind: the face does that. It returns
+// UNAUTHENTICATED if the token is not valid or not for this server, PERMISSION_DENIED if the principal has no role, and
 // BACKEND_UNAVAILABLE if the issuer's keys are not known.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principal, error) {
-	// An expired token is refused without a key, so that its streams end even if the issuer cannot be reached.
+	// Refuse an expired token before the keys are needed, so that its streams end even if the issuer cannot be reached.
 	if c, err := unverifiedClaims(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {
 		return fleet.Principal{}, unauthenticated("the token has expired")
 	}

@@ -22,7 +22,7 @@ import (
 
 var alice = oidctest.User{Subject: "248289761001", Name: "alice", Email: "alice@example.com", EmailVerified: true, Groups: []string{"dev", "staff"}}
 
-// issuer returns an Issuer for the test's issuer, with the default configuration after change, which may be nil.
+// issuer returns an Issuer for the test's issuer. change modifies the default configuration, and may be nil.
 func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
 	t.Helper()
 	c := Config{Issuer: real.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
@@ -51,7 +51,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestForged checks that only tokens that the issuer has issued for this server are accepted.
+// TestForged checks that the server accepts a token only if the issuer has issued it for this server.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)

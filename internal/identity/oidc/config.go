@@ -22,7 +22,7 @@ import (
 type Config struct {
 	// Issuer is the issuer's identifier, a URL. The issuer's metadata is at Issuer/.well-known/openid-configuration.
 	Issuer string `yaml:"issuer"`
-	// ClientID is the client with which the page signs people in. The command line uses it too unless CLIClientID is set.
+	// ClientID is the client with which the page signs people in. The command line uses it too, unless CLIClientID is set.
 	ClientID string `yaml:"client_id"`
 	// ClientSecretFile is the path of a file with the client's secret. If it is empty, the secret is in
 	// FLEET_OIDC_CLIENT_SECRET. If that is empty too, the client is public.
@@ -41,7 +41,7 @@ type Config struct {
 	GroupsClaim string `yaml:"groups_claim"`
 	// Roles maps groups to viewer, user or admin. A principal has the highest role of its groups.
 	Roles identity.Roles `yaml:"roles"`
-	// DefaultRole is the role of principals without a group in Roles. Empty or "none" means that they have no access.
+	// DefaultRole is the role of principals whose groups are not in Roles. Empty or "none" means that they have no access.
 	DefaultRole string `yaml:"default_role"`
 
 	// ClientSecret is the secret itself, from the environment or from ClientSecretFile.

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/loopback"
 )
 
-// AuthURL returns the address at which a person signs in. Afterwards the issuer redirects the browser to the address
-// redirect, with a code and the state. The nonce and the verifier are random secrets. Exchange needs the same two.
+// AuthURL returns the address at which a person signs in. Afterwards the issuer redirects the browser to the address redirect,
+// with a code and the state. The nonce and the verifier are random secrets, which the caller must pass to Exchange too.
 func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
 	p, err := i.loadMetadata(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	// refreshInterval is how often the server fetches the issuer's endpoints and keys. It accepts a key that the issuer has
 	// withdrawn for at most this long.
 	refreshInterval = 15 * time.Minute
-	// retryInterval is how often the server asks an issuer again that does not answer.
+	// retryInterval is how often the server retries an issuer that does not answer.
 	retryInterval = 5 * time.Second
 	// requestTimeout is how long the issuer may take to answer a request.
 	requestTimeout = 10 * time.Second
@@ -122,8 +122,8 @@ func (i *Issuer) Degraded() []fleet.DegradedPart {
 	return []fleet.DegradedPart{{Part: "oidc", Since: i.failingSince, Reason: reason}}
 }
 
-// loadMetadata returns the metadata that the issuer has published. If the issuer has not answered yet, get asks it, but not
-// within retryInterval of a failed attempt.
+// loadMetadata returns the metadata that the issuer has published. If the issuer has not answered yet, loadMetadata asks it,
+// but not within retryInterval of a failed attempt.
 func (i *Issuer) loadMetadata(ctx context.Context) (*metadata, error) {
 	i.mu.Lock()
 	known, failedAt := i.metadata, i.failedAt
@@ -182,8 +182,8 @@ func (i *Issuer) discover(ctx context.Context) (*metadata, error) {
 	return p, p.keys.fetch(ctx)
 }
 
-// recordResult records whether the issuer has answered. err is the error of the request. note logs when the issuer stops or
-// starts answering.
+// recordResult records whether the issuer has answered, and logs when the issuer stops or starts answering. err is the error
+// of the request.
 func (i *Issuer) recordResult(err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

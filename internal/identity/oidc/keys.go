@@ -60,7 +60,7 @@ func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error
 	}
 	payload, known := k.verify(signed)
 	if payload == nil && !known && k.limit.Allow() {
-		if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a caller who gives up says nothing about the issuer; client has a limit
+		if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a canceled caller must not count as a failure of the issuer; the client has its own timeout
 			return nil, err
 		}
 		payload, _ = k.verify(signed)
@@ -84,8 +84,8 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) (payload []b
 	return payload, s.err
 }
 
-// verify returns the payload if a current key verifies the signature, or else nil. known reports whether the token
-// names a current key. Then fetching the keys again cannot help.
+// verify returns the payload if a current key verifies the signature, or else nil. known reports whether the token names a
+// current key. If it does, fetching the keys again cannot help.
 func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
 	k.mu.Lock()
 	current := k.current

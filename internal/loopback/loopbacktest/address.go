@@ -14,16 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lastPort counts the ports that Address has tried. The ports are below the range from which systems choose a port for
-// a program that asks for any port.
+// lastPort counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
 var lastPort atomic.Int32
 
 const firstPort, ports = 20000, 10000
 
-// Address returns an address of this machine on which nothing listens, and which no other test gets. So no other
-// program takes the address while the test's server is down. Otherwise the server's clients would talk to the other
-// program, and the server could not start again. On Linux each process has its own host. Elsewhere only 127.0.0.1
-// certainly exists, and all processes share it.
+// Address returns an address of this machine on which nothing listens, and which no other test gets. So no other program takes
+// the address while the test's server is down. Otherwise the server's clients would talk to that program, and the server could
+// not start again. On Linux each process has its own host. Elsewhere all processes share 127.0.0.1, because no other address
+// is certain to exist.
 func Address(t testing.TB) string {
 	t.Helper()
 	host := "127.0.0.1"
@@ -44,9 +43,9 @@ func Address(t testing.TB) string {
 	return ""
 }
 
-// WaitForForks waits until every program that this process is starting has started. Until then, such a program holds copies
-// of this process's open files, so an address can be in use even though its listener is closed. Call WaitForForks before a
-// server starts again at its address.
+// WaitForForks waits until no program is being started by this process. A program that is being started holds copies of this
+// process's open files, so an address can be in use even though its listener is closed. Call WaitForForks before a server
+// starts again at its address.
 func WaitForForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

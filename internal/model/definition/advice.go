@@ -67,8 +67,8 @@ func (d *Definition) hasProvider(name string) bool {
 	return alias || custom || slices.Contains(ownProviders, name)
 }
 
-// refusedTools returns the agent's tools that change something and that no permission allows, and those that a permission
-// allows with some arguments only. It leaves out tools that the definition denies: their author knows.
+// refusedTools returns two lists of the agent's tools that change something: those that no permission allows, and those that a
+// permission allows only with some arguments. It leaves out tools that the definition denies, because their author knows.
 func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (names, limited []string) {
 	allowed, partly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
 	if p := d.Config.Permissions; p != nil {

@@ -19,8 +19,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DefaultApprove are the types of toolsets that do only what their definition says. With the tools of shell, filesystem
-// and lsp, a model can change files, so a definition must say which of these tools it allows.
+// DefaultApprove are the types of toolsets that do only what their definition says. With the tools of other types (shell,
+// filesystem and lsp) a model can change files, so a definition must say which of these tools it allows.
 var DefaultApprove = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
 
 // CatalogConfig configures a Catalog.
@@ -153,8 +153,8 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 	return fleet.Definition{}, missing
 }
 
-// candidatePaths returns the paths in the agents directory that name may mean. A relative path may be relative to the agents
-// directory, or to the server's working directory if it then leads into the agents directory.
+// candidatePaths returns the paths in the agents directory that name may refer to. A relative path may be relative to the
+// agents directory, or to the server's working directory if the result is in the agents directory.
 func (c *Catalog) candidatePaths(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)
 	if err != nil {
@@ -247,8 +247,8 @@ func (c *Catalog) describe(d *fleet.Definition, document []byte) *Definition {
 	return p
 }
 
-// hostError returns BACKEND_UNAVAILABLE for an operation that failed on this machine and may succeed later. what says
-// which operation failed. The cause is only logged, because callers must not see it.
+// hostError returns BACKEND_UNAVAILABLE for an operation that failed on this machine and may succeed later. what names the
+// operation. The cause is only logged, because callers must not see it.
 func hostError(what string, err error) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s; the server's log has the cause", what).WithCause(err)
 }

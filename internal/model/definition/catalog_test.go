@@ -170,8 +170,8 @@ func asAdmin(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 }
 
-// TestPullReach checks that only admins, or callers of a catalog that allows the host, can pull from a registry on the
-// server's own networks, and that another registry cannot redirect there.
+// TestPullReach checks that a pull from the server's own networks needs an admin, or a catalog that allows the host. It also
+// checks that a registry elsewhere cannot redirect a pull to these networks.
 func TestPullReach(t *testing.T) {
 	t.Parallel()
 	host := serve(t, newRegistry())

@@ -20,7 +20,7 @@ import (
 const MaxDocument = 256 << 10
 
 const (
-	maxDepth    = 200     // of nested brackets, and of nested lists in one line
+	maxDepth    = 200     // limit for nested brackets, and for nested lists in one line
 	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
 	rootAgent   = "root"  // the agent with which the library starts
 )

@@ -25,9 +25,9 @@ var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "
 // maxUnknown is the maximum number of unknown keys in a definition.
 const maxUnknown = 100
 
-// load reads a definition and returns it with warnings. If the definition was written for a newer version of the
-// library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
-// that restricts rights: an unknown key in the permissions is an error.
+// load reads a definition and returns it with warnings. If the definition was written for a newer version of the library, load
+// removes the parts that this version does not know, and adds a warning for each. It never removes a part that restricts
+// rights: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
 	d := &documentTree{}
 	if err := yaml.UnmarshalWithOptions(document, &d.tree, yaml.UseOrderedMap()); err != nil {
@@ -64,8 +64,8 @@ type documentTree struct {
 	tree     yaml.MapSlice
 	warnings []string
 	changed  bool // the tree differs from the document
-	// replaced are the paths of toolsets that were replaced by a placeholder and are removed at the end. Until then,
-	// the placeholders keep the positions of the other toolsets in warnings right.
+	// replaced are the paths of toolsets that were replaced by a placeholder. The placeholders keep the positions of the other
+	// toolsets in warnings right, and are removed at the end.
 	replaced [][]any
 }
 
@@ -139,8 +139,8 @@ func (d *documentTree) removeUnsupported() {
 	}
 }
 
-// convertParts writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
-// false. Newer versions read a list of sources of skills, of which this build has the local one.
+// convertParts converts parts to the form that this version of the library reads: a path for each memory, and skills as true
+// or false. Newer versions read a list of sources of skills instead. This build supports only the local source.
 func (d *documentTree) convertParts() {
 	agents, _ := mapValue(d.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {

@@ -62,7 +62,7 @@ agents:
 	}
 }
 
-// TestOtherForms checks that parts in the form of a newer version are read.
+// TestOtherForms checks that parts in the form of a newer version of the library are read.
 func TestOtherForms(t *testing.T) {
 	t.Parallel()
 	d, err := Parse([]byte("agents:\n  root:\n    model: openai/m\n    skills: [local, \"https://example.com/skills\"]\n    toolsets: [{type: memory}, {type: filesystem}]\n" +

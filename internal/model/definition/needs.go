@@ -11,8 +11,8 @@ import (
 // skillDirs are the directories in a user's home in which the library looks for skills.
 var skillDirs = []string{".claude/skills", ".codex/skills"}
 
-// Needs returns what a run of the agent with the configuration needs. lookup finds the server's variables. models are the models that the
-// run may use besides those of the definition.
+// Needs returns what a run of the agent with the configuration needs. lookup finds the server's variables. models are models
+// that the run may use in addition to those of the definition.
 func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error) {
 	d, err := FromConfig(c)
 	if err != nil {

@@ -23,7 +23,7 @@ type Policy struct {
 // DefaultToolsets access only the agent's own directory and conversation.
 var DefaultToolsets = []string{"think", "todo", "memory"}
 
-// keyVariables are the names of the variables with the API keys, by provider. A provider needs no key if its variable is empty.
+// keyVariables are the names of the variables with the API keys, by provider. The name is empty if the provider needs no key.
 var keyVariables = map[string]string{
 	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
@@ -107,8 +107,7 @@ func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
 	return nil
 }
 
-// machineAccess describes what the agent accesses on this machine other than by its toolsets. It returns "" for
-// nothing.
+// machineAccess describes how the agent accesses this machine other than through its toolsets. It returns "" if it does not.
 func machineAccess(a *latest.AgentConfig) string {
 	switch {
 	case !a.Hooks.IsEmpty():
@@ -125,8 +124,8 @@ func machineAccess(a *latest.AgentConfig) string {
 	return ""
 }
 
-// apiToolsets are the types of toolsets that use no files of this machine except the files that Fleet keeps for them.
-// mcp is listed although an MCP server may be a program: startsPrograms checks that.
+// apiToolsets are the types of toolsets that use no files of this machine except the files that Fleet keeps for them. An MCP
+// server may be a program, but startsPrograms checks that, so mcp is in the list.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
 // touchesMachine reports whether runs of the agent use files, programs or code on this machine.

@@ -26,8 +26,8 @@ import (
 // agentAnnotations mark artifacts that `cagent push` or, in newer versions, `docker agent push` has created.
 var agentAnnotations = []string{"io.docker.agent.version", "io.docker.cagent.version"}
 
-// Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login is LoginDocker,
-// because every caller may then pull everything that these logins can access.
+// Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login is LoginDocker, because
+// with them every caller can pull everything that these logins can access.
 func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if c.config.StoreDir == "" {
 		return fleet.PulledArtifact{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
@@ -138,8 +138,8 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 // loginError is the error if the credentials cannot be read.
 type loginError struct{ error }
 
-// allowedHosts returns the hosts to which a pull may connect although they are on the server's own network: the configured
-// registries and, for an admin, the registry of the reference.
+// allowedHosts returns the hosts on the server's own networks to which a pull may connect: the configured registries and, for
+// an admin, the registry of the reference.
 func (c *Catalog) allowedHosts(ctx context.Context, ref name.Reference) []string {
 	hosts := slices.Clone(c.config.Registries)
 	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin() {

@@ -25,8 +25,8 @@ var providerVariables = map[string][]string{
 }
 
 // variables returns the names of the environment variables that a run of the agent may read: those that its definition and its
-// configuration name, including the keys of models. Registered tools may only use those of toolEnv. lookup finds the server's variables.
-// models are those that the run may use besides the definition's, and may be empty.
+// configuration name, including the keys of models. Registered tools may use only those in toolEnv. lookup finds the server's
+// variables. models are models that the run may use in addition to those of the definition, and may be empty.
 func (d *Definition) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
 	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.SystemPrompt}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), variableNames(c.Document), variableNames(string(agentConfig)))

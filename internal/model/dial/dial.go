@@ -23,7 +23,7 @@ import (
 // ErrNotPublic means that the address is not on the public internet and that the configuration does not allow it.
 var ErrNotPublic = errors.New("not a public address, and not allowed by the configuration")
 
-// publicRanges tells public addresses from the address ranges that the IANA registries list as not public.
+// publicRanges distinguishes public addresses from the ranges that the IANA registries list as not public.
 var publicRanges = ssrf.New(ssrf.WithAnyPort())
 
 // publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, including
@@ -39,8 +39,8 @@ func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// IsPublic reports whether the address is on the public internet. IPv6 addresses that connect to an IPv4 address
-// (IPv4-mapped, NAT64) are judged by the IPv4 address.
+// IsPublic reports whether the address is on the public internet. For an IPv6 address that connects to an IPv4 address
+// (IPv4-mapped, NAT64), the IPv4 address decides.
 func IsPublic(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ssrf.IPv6NAT64Prefix.Contains(ip) {
@@ -50,9 +50,9 @@ func IsPublic(ip netip.Addr) bool {
 	return publicRanges.SafeAddr(ip) == nil
 }
 
-// Public returns a transport that connects only to public addresses and to the hosts in allowedHosts, given as host
-// or host:port. A proxy from the environment resolves names itself. So with a proxy, only URLs with a literal address
-// are checked here.
+// Public returns a transport that connects only to public addresses and to the hosts in allowedHosts, given as host or
+// host:port. A proxy from the environment resolves names itself, so with a proxy only URLs with a literal address are checked
+// here.
 func Public(allowedHosts ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	allowed := func(host, port string) bool {

@@ -28,7 +28,7 @@ type Deployment struct {
 	State
 }
 
-// State has the users of a deployment. It also says in which way its answers fail.
+// State has the users of a deployment, and says how its answers fail.
 type State struct {
 	Users      map[string]codersdk.User   // by token
 	Keys       map[string]codersdk.APIKey // by token

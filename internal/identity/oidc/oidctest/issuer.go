@@ -151,7 +151,7 @@ func (i *Issuer) RevokeRefreshTokens() {
 	i.store.revoked = time.Now()
 }
 
-// ApproveDevice signs the user in for the device flow, as a person does who opens the link and enters the user code.
+// ApproveDevice signs the user in for the device flow, like a person who opens the link and enters the user code.
 func (i *Issuer) ApproveDevice(ctx context.Context, userCode, user string) error {
 	return i.store.CompleteDeviceAuthorization(ctx, userCode, i.GetUserByUsername(user).ID)
 }

@@ -88,7 +88,7 @@ func (i *Issuer) IDToken(t testing.TB, user string) string {
 	return token
 }
 
-// Forge returns a token signed with the issuer's key. Its claims are valid claims after change, which may be nil.
+// Forge returns a token signed with the issuer's key. change modifies the valid claims, and may be nil.
 func (i *Issuer) Forge(t testing.TB, change func(claims map[string]any)) string {
 	t.Helper()
 	i.store.mu.Lock()
@@ -110,7 +110,7 @@ func (i *Issuer) PublicKey() any {
 	return &i.store.key.private.PublicKey
 }
 
-// claims returns valid claims of the first user after change, which may be nil.
+// claims returns valid claims of the first user. change modifies them, and may be nil.
 func (i *Issuer) claims(change func(claims map[string]any)) map[string]any {
 	u, now := i.users[0], time.Now()
 	claims := map[string]any{
